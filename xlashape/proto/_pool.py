@@ -1,0 +1,162 @@
+"""The private descriptor pool, the message classes made from it, and what lets them be copied and pickled."""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FileDescriptor, ServiceDescriptor
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import DecodeError as WireError
+from google.protobuf.message import EncodeError, Message
+
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+
+__all__ = ["coerce", "message_class", "pool", "publish", "service", "services"]
+
+M = TypeVar("M", bound=Message)
+
+_MODULES = {"google.protobuf": "xlashape.proto.well_known", "xla": "xlashape.proto.xla", "xlashape.v1": "xlashape.proto.v1"}
+
+
+def _split(descriptor_set: bytes) -> Iterator[bytes]:
+    """The files of a serialized FileDescriptorSet, whose only field is `repeated FileDescriptorProto file = 1`.
+
+    Parsing it as a message would import descriptor_pb2, which is slower than all the rest of this module.
+    """
+    at = 0
+    while at < len(descriptor_set):
+        at += 1  # the tag: field 1, length-delimited
+        size = shift = 0
+        while True:
+            byte = descriptor_set[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        yield descriptor_set[at : at + size]
+        at += size
+
+
+def _load() -> tuple[Any, list[FileDescriptor]]:
+    path = Path(__file__).with_name("schema.binpb")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ImportError(f"{path} is missing: installing the project makes it, and so does `python protos/schema_compiler.py`") from None
+    made = descriptor_pool.DescriptorPool()
+    return made, [made.AddSerializedFile(file) for file in _split(content)]
+
+
+pool, _files = _load()
+"""Every file of the schema, and the well-known types it imports, apart from protobuf's default pool."""
+
+
+def message_class(full_name: str) -> type[Message]:
+    """The class of the message of that full name: `xla.OpMetadata.ProfileInfo`, `xlashape.v1.DescribeShapeRequest`, …
+
+    Raises NotFoundError if the schema has no such message.
+    """
+    try:
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(full_name))
+    except KeyError:
+        raise NotFoundError(f"the schema has no message {full_name!r}") from None
+
+
+def service(full_name: str) -> ServiceDescriptor:
+    """The descriptor of a service: `xlashape.v1.ShapeService`. Raises NotFoundError if the schema has none of that name."""
+    try:
+        return pool.FindServiceByName(full_name)
+    except KeyError:
+        raise NotFoundError(f"the schema has no service {full_name!r}") from None
+
+
+def services() -> tuple[ServiceDescriptor, ...]:
+    """The descriptors of all services of the schema, in the order of their files."""
+    return tuple(service for file in _files for service in file.services_by_name.values())
+
+
+def coerce(message_class: type[M], value: object) -> M:
+    """`value` as a message of `message_class`, one of this package's classes.
+
+    `value` is serialized bytes (bytes, bytearray or memoryview), a message of the class itself, which is returned as it is and
+    not copied, or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which is
+    taken through its bytes.
+
+    Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels, InvalidArgumentError
+    if `value` is none of these.
+
+    >>> coerce(xla.TileProto, b"\\n\\x02\\x08\\x80")
+    Traceback (most recent call last):
+    xlashape.errors.DecodeError: not a xla.TileProto (4 bytes): the wire format is broken
+    """
+    if isinstance(value, message_class):
+        return value
+    full_name: str = message_class.DESCRIPTOR.full_name
+    if isinstance(value, Message) or hasattr(value, "SerializePartialToString"):
+        found: str = value.DESCRIPTOR.full_name  # pyright: ignore
+        if found != full_name:
+            raise InvalidArgumentError(f"expected a {full_name} or its bytes, found a {found}")
+        try:
+            data: bytes = value.SerializePartialToString()  # pyright: ignore
+        except (EncodeError, RecursionError) as error:
+            raise DecodeError(f"not a {full_name}: {_reason(error)}") from error
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        data = bytes(value)
+    else:
+        raise InvalidArgumentError(f"expected a {full_name} or its bytes, found {type(value).__name__}")
+    try:
+        return message_class.FromString(data)
+    except (WireError, RecursionError) as error:
+        raise DecodeError(f"not a {full_name} ({len(data)} bytes): {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    # Newer protobuf says which of the two it is, older only that it failed.
+    text = str(error).lower()
+    if isinstance(error, RecursionError) or "depth" in text or "nesting" in text:
+        return "messages nest deeper than protobuf's 100 levels"
+    if ": wire format" in text or "truncated" in text:
+        return "the wire format is broken"
+    if "utf-8" in text:
+        return "a string is not UTF-8"
+    return "the wire format is broken, or messages nest deeper than protobuf's 100 levels"
+
+
+def publish(package: str) -> None:
+    """Fills the module of `package` with its messages, enums and enum values, as generated code would."""
+    module = sys.modules[_MODULES[package]]
+    names: dict[str, Any] = {}
+    for file in _files:
+        if file.package != package:
+            continue
+        for enum in file.enum_types_by_name.values():
+            names[enum.name] = EnumTypeWrapper(enum)
+            names.update((value.name, value.number) for value in enum.values)
+        for message in file.message_types_by_name.values():
+            names[message.name] = _adopt(message, module.__name__, message.name)
+    vars(module).update(names, __all__=sorted(names))
+
+
+def _adopt(descriptor: Descriptor, module: str, qualified_name: str) -> type[Message]:
+    """The class of a message, told where it lives. Protobuf's own pickling looks names up in the default pool; ours does not."""
+    made = message_factory.GetMessageClass(descriptor)
+    made.__module__ = module
+    made.__qualname__ = qualified_name
+    copyreg.pickle(made, _reduce)
+    for nested in descriptor.nested_types:
+        _adopt(nested, module, f"{qualified_name}.{nested.name}")
+    return made
+
+
+def _reduce(message: Message) -> tuple[Any, tuple[str, bytes]]:
+    return _restore, (message.DESCRIPTOR.full_name, message.SerializePartialToString())
+
+
+def _restore(full_name: str, data: bytes) -> Message:
+    return message_class(full_name).FromString(data)

@@ -1,0 +1,8 @@
+"""The service's messages and enums, package `xlashape.v1`.
+
+The names come from the schema when this module is imported; the stub beside it is made by the build.
+"""
+
+from xlashape.proto._pool import publish
+
+publish("xlashape.v1")

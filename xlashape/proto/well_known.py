@@ -1,0 +1,8 @@
+"""Google's well-known types as the schema imports them, package `google.protobuf`: Any, Duration, Timestamp, …
+
+The names come from the schema when this module is imported; the stub beside it is made by the build.
+"""
+
+from xlashape.proto._pool import publish
+
+publish("google.protobuf")
