@@ -1,0 +1,91 @@
+"""XLA's data model as a small library: shapes, layouts, tiled indexing, HLO modules and indexing maps, without XLA.
+
+>>> import xlashape as xs
+>>> shape = xs.Shape.parse("f32[3,5]{1,0:T(2,2)}")
+>>> xs.tiling.linear_index(shape, (2, 3))
+17
+
+Everything is imported on first use, so that `import xlashape` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xlashape import errors as errors
+    from xlashape import indexing as indexing
+    from xlashape import limits as limits
+    from xlashape import proto as proto
+    from xlashape.errors import XlashapeError as XlashapeError
+    from xlashape.hlo import HloComputation as HloComputation
+    from xlashape.hlo import HloInstruction as HloInstruction
+    from xlashape.hlo import HloModule as HloModule
+    from xlashape.shape import Layout as Layout
+    from xlashape.shape import PrimitiveType as PrimitiveType
+    from xlashape.shape import Shape as Shape
+    from xlashape.shape import Tile as Tile
+    from xlashape.shape import index_util as index_util
+    from xlashape.shape import layout_util as layout_util
+    from xlashape.shape import shape_util as shape_util
+    from xlashape.shape import tiling as tiling
+    from xlashape.symbolic import IndexingMap as IndexingMap
+
+# public name → where it lives; a module where the second part is empty
+_HOMES: dict[str, tuple[str, str]] = {
+    "HloComputation": ("xlashape.hlo", "HloComputation"),
+    "HloInstruction": ("xlashape.hlo", "HloInstruction"),
+    "HloModule": ("xlashape.hlo", "HloModule"),
+    "IndexingMap": ("xlashape.symbolic", "IndexingMap"),
+    "Layout": ("xlashape.shape", "Layout"),
+    "PrimitiveType": ("xlashape.shape", "PrimitiveType"),
+    "Shape": ("xlashape.shape", "Shape"),
+    "Tile": ("xlashape.shape", "Tile"),
+    "XlashapeError": ("xlashape.errors", "XlashapeError"),
+    "errors": ("xlashape.errors", ""),
+    "index_util": ("xlashape.shape.index_util", ""),
+    "indexing": ("xlashape.indexing", ""),
+    "layout_util": ("xlashape.shape.layout_util", ""),
+    "limits": ("xlashape.limits", ""),
+    "proto": ("xlashape.proto", ""),
+    "shape_util": ("xlashape.shape.shape_util", ""),
+    "tiling": ("xlashape.shape.tiling", ""),
+}
+
+__all__ = [
+    "HloComputation",
+    "HloInstruction",
+    "HloModule",
+    "IndexingMap",
+    "Layout",
+    "PrimitiveType",
+    "Shape",
+    "Tile",
+    "XlashapeError",
+    "errors",
+    "index_util",
+    "indexing",
+    "layout_util",
+    "limits",
+    "proto",
+    "shape_util",
+    "tiling",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home, attribute = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module 'xlashape' has no attribute {name!r}") from None
+    module = import_module(home)
+    value = getattr(module, attribute) if attribute else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,123 @@
+"""Sizes, depths and steps beyond which the library answers with LimitExceededError instead of trying.
+
+The constants bound what input may ask of memory and stack; `budget` bounds what one analysis may ask of time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError
+
+__all__ = [
+    "INT64_MAX",
+    "INT64_MIN",
+    "MAX_EXPRESSION_DEPTH",
+    "MAX_SHAPE_DEPTH",
+    "MAX_TEXT_CHARACTERS",
+    "Budget",
+    "budget",
+    "check",
+    "spend",
+]
+
+INT64_MIN = -(1 << 63)
+INT64_MAX = (1 << 63) - 1
+
+MAX_SHAPE_DEPTH = 80
+"""Levels of tuples within tuples. Protobuf's decoder stops at 100 levels, of which a module takes the first four."""
+
+MAX_EXPRESSION_DEPTH = 200
+"""Levels of operators within operators (a sum of a thousand terms is one level)."""
+
+MAX_TEXT_CHARACTERS = 1 << 30
+"""Characters of one text handed to a parser."""
+
+
+def check(limit: str, value: int, maximum: int, *, field: str | None = None) -> None:
+    """Raises LimitExceededError, naming `limit`, if `value` is beyond `maximum`."""
+    if value > maximum:
+        raise LimitExceededError(
+            f"{limit}: {value} is more than {maximum}",
+            limit=limit,
+            maximum=maximum,
+            value=value,
+            field=field,
+        )
+
+
+class Budget:
+    """Steps and a deadline for one analysis. A step is roughly one expression visited, a microsecond or so.
+
+    `subject` names what is being analysed; the error repeats it. `deadline` is a time of `time.monotonic()`.
+    """
+
+    __slots__ = ("_next_look", "deadline", "maximum", "outer", "steps", "subject")
+
+    def __init__(
+        self,
+        steps: int | None = None,
+        deadline: float | None = None,
+        subject: str = "",
+        outer: Budget | None = None,
+    ) -> None:
+        self.outer = outer
+        self.steps = 0
+        self.maximum = steps
+        self.deadline = deadline
+        self.subject = subject
+        self._next_look = 0
+
+    def spend(self, steps: int = 1) -> None:
+        """Counts `steps`; raises LimitExceededError beyond the maximum and DeadlineExceededError after the deadline."""
+        self.steps += steps
+        if self.steps >= self._next_look:
+            self._look()
+        if self.outer is not None:
+            self.outer.spend(steps)
+
+    def _look(self) -> None:
+        # The clock is read every 256 steps; the step limit is exact to the same grain or finer.
+        self._next_look = self.steps + 256
+        of = f" of {self.subject}" if self.subject else ""
+        if self.maximum is not None:
+            if self.steps > self.maximum:
+                raise LimitExceededError(
+                    f"analysis{of} took more than {self.maximum} steps",
+                    limit="analysis_steps",
+                    maximum=self.maximum,
+                    value=self.steps,
+                )
+            self._next_look = min(self._next_look, self.maximum + 1)
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise DeadlineExceededError(f"the deadline passed during the analysis{of}")
+
+
+_UNBOUNDED = Budget()
+_current: ContextVar[Budget] = ContextVar("xlashape_budget", default=_UNBOUNDED)
+
+
+@contextmanager
+def budget(
+    steps: int | None = None, deadline: float | None = None, subject: str = ""
+) -> Iterator[Budget]:
+    """Bounds every analysis inside the `with` block, in this thread or task. Steps count against enclosing budgets too.
+
+    >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):
+    ...     pass
+    """
+    outer = _current.get()
+    bounded = Budget(steps, deadline, subject, None if outer is _UNBOUNDED else outer)
+    token = _current.set(bounded)
+    try:
+        yield bounded
+    finally:
+        _current.reset(token)
+
+
+def spend(steps: int = 1) -> None:
+    """Counts `steps` against the budget in force; free where none is."""
+    _current.get().spend(steps)

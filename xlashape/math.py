@@ -1,0 +1,56 @@
+"""Integer arithmetic that the floors above share. Exact on Python ints; `checked_*` also stay within int64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xlashape.errors import SizeOverflowError
+from xlashape.limits import INT64_MAX, INT64_MIN
+
+__all__ = ["ceil_div", "checked_int64", "checked_product", "product", "round_up"]
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded towards +∞.
+
+    >>> ceil_div(7, 2), ceil_div(-7, 2)
+    (4, -3)
+    """
+    return -(-a // b)
+
+
+def round_up(a: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is not below `a`.
+
+    >>> round_up(5, 4)
+    8
+    """
+    return ceil_div(a, multiple) * multiple
+
+
+def product(values: Iterable[int]) -> int:
+    """The product, 1 for none, as large as it gets.
+
+    >>> product([3, 5])
+    15
+    """
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def checked_int64(value: int, what: str) -> int:
+    """`value`, or SizeOverflowError naming `what` if it does not fit int64."""
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise SizeOverflowError(
+            f"{what} does not fit int64: {value}"
+            if value.bit_length() < 512
+            else f"{what} does not fit int64"
+        )
+    return value
+
+
+def checked_product(values: Iterable[int], what: str) -> int:
+    """The product, or SizeOverflowError naming `what`. A factor of 0 makes any product 0."""
+    return checked_int64(product(values), what)

@@ -1,0 +1,145 @@
+"""A place in a source that moves forward over tokens. Spaces and comments between tokens are skipped.
+
+    space   := ' ' | '\\t' | '\\r' | '\\n' | '/*' … '*/' | '//' … end of line
+    integer := '-'? digit+          word := letter (letter | digit | '_')*
+
+`parse_x` consumes or raises, `accept` consumes or answers False. Errors say what was expected, what was found and where.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from xlashape.errors import ParseError
+from xlashape.limits import INT64_MAX, INT64_MIN
+from xlashape.text.source import Source
+
+__all__ = ["Cursor"]
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_INTEGER = re.compile(r"-?[0-9]+")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FOUND = re.compile(r"-?[A-Za-z0-9_]{1,40}|->|.", re.DOTALL)
+_MAX_DIGITS = 19  # of an int64, leading zeros left aside
+
+
+class Cursor:
+    """`at` is the offset of the next character not yet consumed."""
+
+    __slots__ = ("at", "source", "text")
+
+    def __init__(self, source: Source | str, at: int = 0) -> None:
+        self.source = source if isinstance(source, Source) else Source(source)
+        self.text = self.source.text
+        self.at = at
+
+    def skip_space(self) -> None:
+        """Moves over spaces and comments."""
+        text, at = self.text, self.at
+        while True:
+            match = _SPACE.match(text, at)
+            at = at if match is None else match.end()
+            if text.startswith("/*", at):
+                end = text.find("*/", at + 2)
+                if end < 0:
+                    raise self.error(
+                        "this comment is never closed", at=at, expected="*/"
+                    )
+                at = end + 2
+            elif text.startswith("//", at):
+                end = text.find("\n", at)
+                at = len(text) if end < 0 else end
+            else:
+                self.at = at
+                return
+
+    def at_end(self) -> bool:
+        """Whether nothing but spaces and comments is left."""
+        self.skip_space()
+        return self.at >= len(self.text)
+
+    def looking_at(self, token: str) -> bool:
+        """Whether `token` comes next, spaces left aside."""
+        self.skip_space()
+        return self.text.startswith(token, self.at)
+
+    def accept(self, token: str) -> bool:
+        """Consumes `token` if it comes next."""
+        self.skip_space()
+        if self.text.startswith(token, self.at):
+            self.at += len(token)
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        """Consumes `token`, or raises."""
+        if not self.accept(token):
+            self.fail(f"'{token}'")
+
+    def expect_end(self) -> None:
+        """Raises unless the text is used up."""
+        if not self.at_end():
+            self.fail("the end of the text")
+
+    def parse_int(self, what: str = "an integer") -> int:
+        """An int64, or raises; `what` names it in the error."""
+        self.skip_space()
+        match = _INTEGER.match(self.text, self.at)
+        if match is None:
+            self.fail(what)
+        digits = match.group()
+        # Python refuses to convert very long digit strings, so length is checked before value.
+        if (
+            len(digits.lstrip("-0")) > _MAX_DIGITS
+            or not INT64_MIN <= (value := int(digits)) <= INT64_MAX
+        ):
+            raise self.error(
+                f"{what}: {digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64",
+                expected=what,
+                found=digits[:24],
+            )
+        self.at = match.end()
+        return value
+
+    def parse_optional_word(self) -> str | None:
+        """A word, or None."""
+        self.skip_space()
+        match = _WORD.match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        return match.group()
+
+    def parse_word(self, what: str = "a word") -> str:
+        """A word, or raises; `what` names it in the error."""
+        word = self.parse_optional_word()
+        if word is None:
+            self.fail(what)
+        return word
+
+    def found(self) -> str:
+        """The next token as errors show it."""
+        self.skip_space()
+        match = _FOUND.match(self.text, self.at)
+        return "the end of the text" if match is None else repr(match.group())
+
+    def fail(self, expected: str) -> NoReturn:
+        """Raises: `expected` was expected here, and something else was found."""
+        found = self.found()
+        raise self.error(
+            f"expected {expected}, found {found}", expected=expected, found=found
+        )
+
+    def error(
+        self,
+        message: str,
+        *,
+        at: int | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+    ) -> ParseError:
+        """The error at `at` (default: here), ready to raise."""
+        return self.source.error(
+            self.at if at is None else at, message, expected=expected, found=found
+        )
