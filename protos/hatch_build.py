@@ -13,6 +13,7 @@ class SchemaBuildHook(BuildHookInterface):
     """Writes xlashape/proto/schema.binpb and the stubs. Runs for every way to install: wheel, sdist's wheel, editable."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling before it collects files; what it writes is listed in `artifacts` of pyproject.toml."""
         protos = Path(self.root) / "protos"
         sys.path.insert(0, str(protos))
         try:

@@ -11,14 +11,22 @@ Written to xlashape/proto/, and not committed:
 from __future__ import annotations
 
 import keyword
+import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 
 STUBS = {"google.protobuf": "well_known", "xla": "xla", "xlashape.v1": "v1"}
 """Package of the schema → module of `xlashape.proto` that publishes its messages."""
@@ -30,7 +38,25 @@ _SCALARS = {
     "str": ("STRING",),
     "bytes": ("BYTES",),
 }
-_PYTHON_OF = {FieldDescriptorProto.Type.Value(f"TYPE_{name}"): f"builtins.{python}" for python, names in _SCALARS.items() for name in names}
+_PYTHON_OF = {
+    FieldDescriptorProto.Type.Value(f"TYPE_{name}"): f"builtins.{python}"
+    for python, names in _SCALARS.items()
+    for name in names
+}
+
+_IMPORTS = {
+    "builtins": "import builtins",
+    "Iterable": "from collections.abc import Iterable",
+    "Mapping": "from collections.abc import Mapping",
+    "ClassVar": "from typing import ClassVar",
+    "Literal": "from typing import Literal",
+    "overload": "from typing import overload",
+    "Descriptor": "from google.protobuf.descriptor import Descriptor",
+    "containers": "from google.protobuf.internal import containers",
+    "well_known_types": "from google.protobuf.internal import well_known_types",
+    "EnumTypeWrapper": "from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper",
+    "Message": "from google.protobuf.message import Message",
+}
 
 # Message classes of these names get the methods of the well-known types (Pack, ToDatetime, …) from the protobuf runtime.
 _WELL_KNOWN_BASES = {"Any", "Duration", "FieldMask", "ListValue", "Struct", "Timestamp"}
@@ -55,7 +81,14 @@ def compile_files(protos: Path) -> FileDescriptorSet:
     well_known = Path(next(iter(grpc_tools.__path__))) / "_proto"
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "schema.binpb"
-        arguments = ["protoc", f"-I{protos}", f"-I{well_known}", "--include_imports", "--include_source_info", f"--descriptor_set_out={out}"]
+        arguments = [
+            "protoc",
+            f"-I{protos}",
+            f"-I{well_known}",
+            "--include_imports",
+            "--include_source_info",
+            f"--descriptor_set_out={out}",
+        ]
         if protoc.main([*arguments, *names]) != 0:
             raise RuntimeError(f"protoc refused the schema in {protos}")
         return FileDescriptorSet.FromString(out.read_bytes())
@@ -78,8 +111,8 @@ def stubs(files: FileDescriptorSet) -> dict[str, str]:
     return texts
 
 
-def _messages(scope: str, messages: object) -> Iterator[tuple[str, DescriptorProto]]:
-    for message in messages:  # type: ignore[attr-defined]
+def _messages(scope: str, messages: Iterable[DescriptorProto]) -> Iterator[tuple[str, DescriptorProto]]:
+    for message in messages:
         full_name = f"{scope}.{message.name}"
         yield full_name, message
         yield from _messages(full_name, message.nested_type)
@@ -93,16 +126,13 @@ def _comments(file: FileDescriptorProto) -> dict[str, str]:
         path = list(location.path)
         if not text or len(path) % 2:
             continue
-        element: object = file
+        # A path is pairs of (number of a repeated field of the descriptor, index in it), from the file inward.
+        element: Any = file
         names = [file.package]
         for number, index in zip(path[::2], path[1::2], strict=True):
-            children = next(f for f in element.DESCRIPTOR.fields if f.number == number)  # type: ignore[attr-defined]
-            element = getattr(element, children.name)[index]
-            if not hasattr(element, "name"):
-                break
+            element = getattr(element, element.DESCRIPTOR.fields_by_number[number].name)[index]
             names.append(element.name)
-        else:
-            found[".".join(names)] = "\n".join(line.strip() for line in text.splitlines())
+        found[".".join(names)] = "\n".join(line.strip() for line in text.splitlines())
     return found
 
 
@@ -126,25 +156,18 @@ class _Module:
                 self._message(message, self.package, 0)
 
     def text(self) -> str:
+        body = "\n".join(self.lines)
+        code = "\n".join(line for line in self.lines if not line.lstrip().startswith('"""'))
+        imports = [statement for name, statement in _IMPORTS.items() if re.search(rf"\b{name}\b", code)]
+        siblings = [f"from xlashape.proto import {name} as _{name}" for name in sorted(self.imports)]
         head = [
             f'"""Types of the messages of package {self.package}. Made by the build from protos/; do not edit."""',
             "",
             "# HasField and its kin take the names of this message's fields only, which is less than Message promises.",
             "# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false",
             "",
-            "import builtins",
-            "from collections.abc import Iterable, Mapping",
-            "from typing import ClassVar, Literal, overload",
-            "",
-            "from google.protobuf.descriptor import Descriptor",
-            "from google.protobuf.internal import containers, well_known_types",
-            "from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper",
-            "from google.protobuf.message import Message",
-            "",
-            *sorted(f"from xlashape.proto import {name} as _{name}" for name in self.imports),
-            "",
         ]
-        return "\n".join([*head, *self.lines]) + "\n"
+        return "\n".join([*head, *imports, *siblings, "", body]) + "\n"
 
     def _put(self, level: int, *lines: str) -> None:
         self.lines += ["    " * level + line for line in lines]
@@ -228,7 +251,9 @@ class _Module:
         for name, members in oneofs.items():
             if len(oneofs) > 1:
                 self._put(level, "@overload")
-            self._put(level, f"def WhichOneof(self, oneof_group: {_literal([name])}) -> {_literal(members)} | None: ...")
+            self._put(
+                level, f"def WhichOneof(self, oneof_group: {_literal([name])}) -> {_literal(members)} | None: ..."
+            )
 
     def _accepted(self, f: FieldDescriptorProto) -> str:
         """What the constructor takes for a field, None apart."""

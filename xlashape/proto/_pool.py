@@ -6,7 +6,7 @@ import copyreg
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FileDescriptor, ServiceDescriptor
@@ -20,7 +20,11 @@ __all__ = ["coerce", "message_class", "pool", "publish", "service", "services"]
 
 M = TypeVar("M", bound=Message)
 
-_MODULES = {"google.protobuf": "xlashape.proto.well_known", "xla": "xlashape.proto.xla", "xlashape.v1": "xlashape.proto.v1"}
+_MODULES = {
+    "google.protobuf": "xlashape.proto.well_known",
+    "xla": "xlashape.proto.xla",
+    "xlashape.v1": "xlashape.proto.v1",
+}
 
 
 def _split(descriptor_set: bytes) -> Iterator[bytes]:
@@ -48,7 +52,9 @@ def _load() -> tuple[Any, list[FileDescriptor]]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise ImportError(f"{path} is missing: installing the project makes it, and so does `python protos/schema_compiler.py`") from None
+        raise ImportError(
+            f"{path} is missing: installing the project makes it, and so does `python protos/schema_compiler.py`"
+        ) from None
     made = descriptor_pool.DescriptorPool()
     return made, [made.AddSerializedFile(file) for file in _split(content)]
 
@@ -82,7 +88,7 @@ def services() -> tuple[ServiceDescriptor, ...]:
 
 
 def coerce(message_class: type[M], value: object) -> M:
-    """`value` as a message of `message_class`, one of this package's classes.
+    r"""`value` as a message of `message_class`, one of this package's classes.
 
     `value` is serialized bytes (bytes, bytearray or memoryview), a message of the class itself, which is returned as it is and
     not copied, or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which is
@@ -91,23 +97,22 @@ def coerce(message_class: type[M], value: object) -> M:
     Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels, InvalidArgumentError
     if `value` is none of these.
 
-    >>> coerce(xla.TileProto, b"\\n\\x02\\x08\\x80")
+    >>> coerce(xla.TileProto, b"\n\x02\x08\x80")
     Traceback (most recent call last):
     xlashape.errors.DecodeError: not a xla.TileProto (4 bytes): the wire format is broken
     """
     if isinstance(value, message_class):
         return value
     full_name: str = message_class.DESCRIPTOR.full_name
-    if isinstance(value, Message) or hasattr(value, "SerializePartialToString"):
-        found: str = value.DESCRIPTOR.full_name  # pyright: ignore
-        if found != full_name:
-            raise InvalidArgumentError(f"expected a {full_name} or its bytes, found a {found}")
+    if isinstance(value, Message):
+        if value.DESCRIPTOR.full_name != full_name:
+            raise InvalidArgumentError(f"expected a {full_name} or its bytes, found a {value.DESCRIPTOR.full_name}")
         try:
-            data: bytes = value.SerializePartialToString()  # pyright: ignore
+            data = value.SerializePartialToString()
         except (EncodeError, RecursionError) as error:
             raise DecodeError(f"not a {full_name}: {_reason(error)}") from error
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        data = bytes(value)
+        data = bytes(cast("bytes", value))
     else:
         raise InvalidArgumentError(f"expected a {full_name} or its bytes, found {type(value).__name__}")
     try:
