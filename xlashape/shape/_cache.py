@@ -1,0 +1,49 @@
+"""A bounded map for interning: the two younger generations of what was asked for."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+__all__ = ["BoundedCache"]
+
+_V = TypeVar("_V")
+_K = TypeVar("_K", str, bytes)
+
+
+class BoundedCache(Generic[_K, _V]):
+    """Text or bytes → value, holding keys of `capacity` to 2·`capacity` characters in all.
+
+    Keys longer than a sixteenth of the capacity are not kept. A key used since the last turn of generations survives the
+    next one. Every step is one dict operation, so threads may share it; a lost race costs one recomputation.
+    """
+
+    __slots__ = ("_capacity", "_old", "_weight", "_young")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._young: dict[_K, _V] = {}
+        self._old: dict[_K, _V] = {}
+        self._weight = 0
+
+    def get(self, key: _K) -> _V | None:
+        """The value, or None."""
+        found = self._young.get(key)
+        if found is None and self._old:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: _K, value: _V) -> None:
+        """Keeps `value` unless its key is too long."""
+        size = len(key) + 16
+        if size > self._capacity >> 4:
+            return
+        if self._weight + size > self._capacity:
+            self._old, self._young, self._weight = self._young, {}, 0
+        self._young[key] = value
+        self._weight += size
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._young, self._old, self._weight = {}, {}, 0

@@ -1,0 +1,94 @@
+"""What shapes, layouts and their parts have in common: frozen values, equal and hashed by their constructor arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import FrozenInstanceError
+from operator import index
+from typing import Any, ClassVar, TypeVar
+
+from xlashape.errors import InvalidShapeError
+from xlashape.limits import INT64_MAX, INT64_MIN
+
+__all__ = ["Value", "int64", "int64s"]
+
+_V = TypeVar("_V", bound="Value")
+
+
+class Value:
+    """A frozen value. `_fields` names the constructor's arguments in their order.
+
+    Equality, hash, copy, pickle and `replace` go by those fields; whatever else a subclass keeps in slots is derived from
+    them. Unknown protobuf fields count as a field: two values are equal when each can stand in for the other, bytes included.
+    """
+
+    __slots__ = ("_hash",)
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _hash: int
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"{type(self).__name__} is frozen: use replace({name}=…)")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"{type(self).__name__} is frozen")
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self._fields])
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not type(self):
+            return NotImplemented
+        return hash(self) == hash(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash((type(self).__name__, self._key()))
+            object.__setattr__(self, "_hash", value)
+            return value
+
+    def __copy__(self: _V) -> _V:
+        return self
+
+    def __deepcopy__(self: _V, memo: object) -> _V:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), self._key())
+
+    def replace(self: _V, **changes: Any) -> _V:
+        """The value with some fields changed, checked like a new one."""
+        unknown = changes.keys() - set(self._fields)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no field {min(unknown)!r}")
+        return type(self)(*[changes.get(name, getattr(self, name)) for name in self._fields])
+
+
+def int64(value: Any, field: str) -> int:
+    """`value` as an int (NumPy's integers too), or InvalidShapeError naming `field`."""
+    try:
+        number = int(index(value))
+    except TypeError:
+        raise InvalidShapeError(f"{field} takes an integer, not {type(value).__name__}", field=field) from None
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise InvalidShapeError(f"{field} does not fit int64", field=field)
+    return number
+
+
+def int64s(values: Iterable[Any], field: str) -> tuple[int, ...]:
+    """`values` as a tuple of ints, or InvalidShapeError naming the entry of `field`."""
+    if isinstance(values, (str, bytes)):
+        raise InvalidShapeError(f"{field} takes integers, not text", field=field)
+    try:
+        items = tuple(values)
+    except TypeError:
+        raise InvalidShapeError(
+            f"{field} takes a sequence of integers, not {type(values).__name__}", field=field
+        ) from None
+    for item in items:
+        if type(item) is not int or not INT64_MIN <= item <= INT64_MAX:
+            return tuple([int64(entry, f"{field}[{i}]") for i, entry in enumerate(items)])
+    return items

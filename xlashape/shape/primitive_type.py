@@ -1,0 +1,215 @@
+"""Element types: XLA's `PrimitiveType` with its protobuf numbers, spellings, widths and NumPy counterparts."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["PrimitiveType"]
+
+
+class PrimitiveType(IntEnum):
+    """An element type; its value is the number of `xla.PrimitiveType` in the protobuf schema.
+
+    >>> PrimitiveType.F32, PrimitiveType.parse("bf16").bit_width, str(PrimitiveType.F8E4M3FN)
+    (<PrimitiveType.F32: 11>, 16, 'f8e4m3fn')
+
+    `text` is the spelling in shapes (`str()` gives it too), `bit_width` the width of one element: 1 for s1 and u1, 8 for
+    pred, 0 for what is no array's element type (tuple, opaque, token, buffer, invalid).
+    """
+
+    text: str
+    bit_width: int
+    _kind: str
+
+    def __new__(cls, number: int, text: str, bit_width: int, kind: str) -> PrimitiveType:
+        """A member; the arguments after its number become attributes."""
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.text = text
+        member.bit_width = bit_width
+        member._kind = kind
+        return member
+
+    # kind: p pred, s signed integer, u unsigned integer, f float, c complex, - no array
+    PRIMITIVE_TYPE_INVALID = 0, "invalid", 0, "-"
+    PRED = 1, "pred", 8, "p"
+    S1 = 30, "s1", 1, "s"
+    S2 = 26, "s2", 2, "s"
+    S4 = 21, "s4", 4, "s"
+    S8 = 2, "s8", 8, "s"
+    S16 = 3, "s16", 16, "s"
+    S32 = 4, "s32", 32, "s"
+    S64 = 5, "s64", 64, "s"
+    U1 = 31, "u1", 1, "u"
+    U2 = 27, "u2", 2, "u"
+    U4 = 22, "u4", 4, "u"
+    U8 = 6, "u8", 8, "u"
+    U16 = 7, "u16", 16, "u"
+    U32 = 8, "u32", 32, "u"
+    U64 = 9, "u64", 64, "u"
+    F16 = 10, "f16", 16, "f"
+    F32 = 11, "f32", 32, "f"
+    BF16 = 16, "bf16", 16, "f"
+    F64 = 12, "f64", 64, "f"
+    F8E5M2 = 19, "f8e5m2", 8, "f"
+    F8E4M3 = 28, "f8e4m3", 8, "f"
+    F8E4M3FN = 20, "f8e4m3fn", 8, "f"
+    F8E4M3B11FNUZ = 23, "f8e4m3b11fnuz", 8, "f"
+    F8E3M4 = 29, "f8e3m4", 8, "f"
+    F8E5M2FNUZ = 24, "f8e5m2fnuz", 8, "f"
+    F8E4M3FNUZ = 25, "f8e4m3fnuz", 8, "f"
+    F4E2M1FN = 32, "f4e2m1fn", 4, "f"
+    F8E8M0FNU = 33, "f8e8m0fnu", 8, "f"
+    F6E3M2FN = 35, "f6e3m2fn", 6, "f"
+    F6E2M3FN = 36, "f6e2m3fn", 6, "f"
+    C64 = 15, "c64", 64, "c"
+    C128 = 18, "c128", 128, "c"
+    TUPLE = 13, "tuple", 0, "-"
+    OPAQUE_TYPE = 14, "opaque", 0, "-"
+    TOKEN = 17, "token", 0, "-"
+    BUFFER = 34, "buffer", 0, "-"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __format__(self, spec: str) -> str:
+        return format(self.text, spec)
+
+    @classmethod
+    def parse(cls, text: str) -> PrimitiveType:
+        """The type spelled `text`, exactly as shapes spell it. ParseError otherwise, with the nearest spelling."""
+        found = _BY_TEXT.get(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        if found is None:
+            shown = str(text)[:60]
+            source = shown if shown.isprintable() else ""
+            raise ParseError(
+                unknown_type_message(shown), source_line=source, expected="an element type", found=repr(shown)
+            )
+        return found
+
+    @classmethod
+    def of(cls, value: PrimitiveType | str | int, field: str = "element_type") -> PrimitiveType:
+        """`value` itself, or the type of a spelling or a protobuf number. `field` names it in the error."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        try:
+            return cls._value2member_map_[int(value)]  # pyright: ignore[reportReturnType]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
+
+    @property
+    def is_array_type(self) -> bool:
+        """Whether arrays can have elements of this type."""
+        return self.bit_width != 0
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether it is a signed or unsigned integer (pred is neither)."""
+        return self._kind in "su"
+
+    @property
+    def is_signed_integral(self) -> bool:
+        """Whether it is a signed integer."""
+        return self._kind == "s"
+
+    @property
+    def is_unsigned_integral(self) -> bool:
+        """Whether it is an unsigned integer."""
+        return self._kind == "u"
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether it is a real floating-point type."""
+        return self._kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is c64 or c128."""
+        return self._kind == "c"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is a signed integer or a real float that has a sign (f8e8m0fnu has none)."""
+        return self._kind == "s" or (self._kind == "f" and self is not PrimitiveType.F8E8M0FNU)
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of one element.
+
+        Types that NumPy lacks (bf16, the 8, 6 and 4-bit floats, integers below 8 bits) come from the package ml_dtypes:
+        UnavailableError if it is not installed or too old. InvalidArgumentError for what is no array's element type.
+        """
+        if not self.is_array_type:
+            raise InvalidArgumentError(f"{self.text} is no array's element type", field="element_type")
+        import numpy as np  # on first use only: it takes longer to load than all of this package
+
+        plain = _NUMPY.get(self.text)
+        if plain is not None:
+            return np.dtype(plain)
+        name = _ML_DTYPES[self.text]
+        try:
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, name))
+        except ImportError:
+            raise UnavailableError(
+                f"{self.text} in NumPy needs the package ml_dtypes, which is not installed"
+            ) from None
+        except AttributeError:
+            raise UnavailableError(f"{self.text} in NumPy needs a version of ml_dtypes that has {name}") from None
+
+
+def unknown_type_message(text: str) -> str:
+    """What an error says of a word that names no element type."""
+    from difflib import get_close_matches  # for errors only
+
+    near = get_close_matches(text.lower(), [t.text for t in PrimitiveType if t.is_array_type], 1)
+    return f"'{text}' is no element type" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+_BY_TEXT: dict[str, PrimitiveType] = {t.text: t for t in PrimitiveType}
+
+_NUMPY = {
+    "pred": "bool",
+    "s8": "int8",
+    "s16": "int16",
+    "s32": "int32",
+    "s64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+
+_ML_DTYPES = {
+    "s1": "int1",
+    "s2": "int2",
+    "s4": "int4",
+    "u1": "uint1",
+    "u2": "uint2",
+    "u4": "uint4",
+    "bf16": "bfloat16",
+    "f8e5m2": "float8_e5m2",
+    "f8e4m3": "float8_e4m3",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e4m3b11fnuz": "float8_e4m3b11fnuz",
+    "f8e3m4": "float8_e3m4",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f4e2m1fn": "float4_e2m1fn",
+    "f8e8m0fnu": "float8_e8m0fnu",
+    "f6e3m2fn": "float6_e3m2fn",
+    "f6e2m3fn": "float6_e2m3fn",
+}
