@@ -197,9 +197,22 @@ class LossyConversionError(InvalidArgumentError):
 
 
 class NotFoundError(XlashapeError, LookupError):
-    """Nothing of that name is there."""
+    """Nothing of that name is there. `kind` and `name` say of what and which, where that is known: "instruction", "fusion.3"."""
 
     code = "not_found"
+
+    def __init__(self, message: str, *, kind: str = "", name: str = "", field: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.kind = kind
+        self.name = name
+
+    def details(self) -> dict[str, str]:
+        known = {"kind": self.kind, "name": self.name}
+        return super().details() | {key: value for key, value in known.items() if value}
+
+    @classmethod
+    def rebuild(cls, message: str, details: Mapping[str, str]) -> NotFoundError:
+        return cls(message, kind=details.get("kind", ""), name=details.get("name", ""), field=details.get("field"))
 
 
 class LimitExceededError(XlashapeError):
