@@ -1,0 +1,532 @@
+"""Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
+
+Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing cost nothing and
+shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); mod lies in [0, modulus).
+
+The classes build a node as given. Operators and the helper functions (`dim(0) + 1`, `floor_div`, `minimum`, …) fold constants on the way and put
+constants on the right, as XLA's do. Constants are exact; whoever writes them to text, a proto or an array checks that they fit int64.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from threading import Lock
+from typing import Any, ClassVar, NoReturn, TypeAlias, Union
+from weakref import KeyedRef, WeakValueDictionary
+
+from xlashape.errors import InvalidMapError
+from xlashape.limits import MAX_EXPRESSION_DEPTH, check
+
+__all__ = [
+    "Add",
+    "Binary",
+    "CeilDiv",
+    "Constant",
+    "Expr",
+    "FloorDiv",
+    "Max",
+    "Min",
+    "Mod",
+    "Mul",
+    "Operand",
+    "Variable",
+    "VariableKind",
+    "ceil_div",
+    "const",
+    "dim",
+    "floor_div",
+    "maximum",
+    "minimum",
+    "modulo",
+    "rng",
+    "rt",
+]
+
+MAX_EXPRESSION_NODES = 1 << 20
+"""Nodes of one expression written out as a tree (shared parts counted every time they are used)."""
+
+_MAX_CONSTANT_BITS = 1 << 12
+"""Bits of a constant inside an expression: far beyond int64, so that exact arithmetic has room, yet bounded."""
+
+
+class VariableKind(IntEnum):
+    """What a variable stands for, in the order in which variables are sorted and listed."""
+
+    DIM = 0
+    RANGE = 1
+    RUNTIME = 2
+
+
+Operand: TypeAlias = Union["Expr", int]
+
+
+class Expr:
+    """An expression. `depth` counts levels of operators (a sum, however long, is one level), `size` the nodes of the tree."""
+
+    __slots__ = ("__weakref__", "_order", "depth", "size")
+
+    rank: ClassVar[int] = -1
+    """Place of the kind in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min, variable, constant."""
+
+    depth: int
+    size: int
+    _order: tuple[int, ...] | None
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"expressions are frozen: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"expressions are frozen: cannot delete {name}")
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Expr:
+        return self
+
+    def __add__(self, other: Operand) -> Expr:
+        return add(self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return add(as_expr(other), self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return add(self, -other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return add(as_expr(other), -self)
+
+    def __neg__(self) -> Expr:
+        return multiply(self, -1)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __mul__(self, other: Operand) -> Expr:
+        return multiply(self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return multiply(as_expr(other), self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return floor_div(self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expr:
+        return floor_div(as_expr(other), self)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return modulo(self, other)
+
+    def __rmod__(self, other: Operand) -> Expr:
+        return modulo(as_expr(other), self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (_flatten(self),))
+
+    def __repr__(self) -> str:
+        from xlashape.symbolic.text import expression_text  # the printer knows expressions, not the other way round
+
+        return expression_text(self)
+
+
+# Interning. A node is found by its class and parts; parts are interned themselves, so the key is hashed by identity.
+_nodes: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_references: dict[tuple[Any, ...], KeyedRef[tuple[Any, ...], Expr]] = _nodes.data  # type: ignore[attr-defined]  # read without the wrapper's cost
+_lock = Lock()
+
+
+def _intern(key: tuple[Any, ...], node: Expr) -> Any:
+    with _lock:  # two threads may have made the same node at once: the first one stays
+        return _nodes.setdefault(key, node)
+
+
+class Constant(Expr):
+    """An integer."""
+
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+    rank = 8
+    value: int
+
+    def __new__(cls, value: int) -> Constant:
+        key = (cls, value)
+        reference = _references.get(key)
+        if reference is not None and (found := reference()) is not None and value.__class__ is int:
+            return found  # type: ignore[return-value]
+        value = _plain_int(value, "a constant")
+        if value.bit_length() > _MAX_CONSTANT_BITS:
+            raise InvalidMapError(f"a constant of an expression has more than {_MAX_CONSTANT_BITS} bits")
+        node = object.__new__(cls)
+        _set_value(node, value)
+        _set_depth(node, 0)
+        _set_size(node, 1)
+        _set_order(node, (8, value))
+        return _intern((cls, value), node)
+
+
+class Variable(Expr):
+    """A variable of an indexing map: the `index`-th of its kind, from 0. Its bounds and name stand in the map."""
+
+    __slots__ = ("index", "kind")
+    __match_args__ = ("kind", "index")
+    rank = 7
+    kind: VariableKind
+    index: int
+
+    def __new__(cls, kind: VariableKind, index: int) -> Variable:
+        reference = _references.get((cls, kind, index))
+        if reference is not None and (found := reference()) is not None:
+            return found  # type: ignore[return-value]
+        try:
+            kind = VariableKind(kind)
+        except ValueError:
+            raise InvalidMapError(f"not a kind of variable: {kind!r}") from None
+        index = _plain_int(index, "the index of a variable")
+        if index < 0:
+            raise InvalidMapError(f"a variable's index is not below 0, but this one is {index}")
+        node = object.__new__(cls)
+        _set_kind(node, kind)
+        _set_index(node, index)
+        _set_depth(node, 0)
+        _set_size(node, 1)
+        _set_order(node, (7, int(kind), index))
+        return _intern((cls, kind, index), node)
+
+
+class Binary(Expr):
+    """An operator with two operands, `lhs` and `rhs`."""
+
+    __slots__ = ("lhs", "rhs")
+    __match_args__ = ("lhs", "rhs")
+    lhs: Expr
+    rhs: Expr
+
+    def __new__(cls, lhs: Operand, rhs: Operand) -> Any:
+        key = (cls, lhs, rhs)
+        reference = _references.get(key)
+        if reference is not None and (found := reference()) is not None:
+            return found
+        left, right = as_expr(lhs), as_expr(rhs)
+        if cls._divides and (right.__class__ is not Constant or right.value <= 0):  # type: ignore[attr-defined]
+            _refuse_divisor(cls, right)
+        size = left.size + right.size + 1
+        check("expression nodes", size, MAX_EXPRESSION_NODES)
+        if cls is Add:
+            below = max(left.depth - (left.__class__ is Add), right.depth - (right.__class__ is Add))
+        else:
+            below = max(left.depth, right.depth)
+        if below >= MAX_EXPRESSION_DEPTH:
+            check("expression depth", below + 1, MAX_EXPRESSION_DEPTH)
+        node = object.__new__(cls)
+        _set_lhs(node, left)
+        _set_rhs(node, right)
+        _set_depth(node, below + 1)
+        _set_size(node, size)
+        _set_order(node, None)
+        return _intern((cls, left, right), node)
+
+    _divides: ClassVar[bool] = False
+
+
+class Add(Binary):
+    """lhs + rhs."""
+
+    __slots__ = ()
+    rank = 0
+
+
+class Mul(Binary):
+    """lhs * rhs."""
+
+    __slots__ = ()
+    rank = 1
+
+
+class Mod(Binary):
+    """lhs mod rhs, in [0, rhs). The modulus is a positive constant."""
+
+    __slots__ = ()
+    rank = 2
+    _divides = True
+
+
+class FloorDiv(Binary):
+    """lhs / rhs rounded towards −∞. The divisor is a positive constant."""
+
+    __slots__ = ()
+    rank = 3
+    _divides = True
+
+
+class CeilDiv(Binary):
+    """lhs / rhs rounded towards +∞. The divisor is a positive constant."""
+
+    __slots__ = ()
+    rank = 4
+    _divides = True
+
+
+class Max(Binary):
+    """The larger of both."""
+
+    __slots__ = ()
+    rank = 5
+
+
+class Min(Binary):
+    """The smaller of both."""
+
+    __slots__ = ()
+    rank = 6
+
+
+# Frozen instances are filled through their slots.
+_set_depth = Expr.depth.__set__  # type: ignore[attr-defined]
+_set_size = Expr.size.__set__  # type: ignore[attr-defined]
+_set_order = Expr._order.__set__  # type: ignore[attr-defined]
+_set_value = Constant.value.__set__  # type: ignore[attr-defined]
+_set_kind = Variable.kind.__set__  # type: ignore[attr-defined]
+_set_index = Variable.index.__set__  # type: ignore[attr-defined]
+_set_lhs = Binary.lhs.__set__  # type: ignore[attr-defined]
+_set_rhs = Binary.rhs.__set__  # type: ignore[attr-defined]
+
+
+def _plain_int(value: Any, what: str) -> int:
+    if value.__class__ is int:
+        return value
+    if not isinstance(value, bool):
+        try:
+            return int(value.__index__())
+        except AttributeError:
+            pass
+    raise InvalidMapError(f"{what} is an integer, not {value!r:.40}")
+
+
+def _refuse_divisor(cls: type[Binary], divisor: Expr) -> NoReturn:
+    what = "a modulus" if cls is Mod else "a divisor"
+    if isinstance(divisor, Constant):
+        raise InvalidMapError(f"{what} is a positive constant, not {divisor.value}")
+    raise InvalidMapError(f"{what} is a positive constant, not an expression")
+
+
+def as_expr(value: Operand) -> Expr:
+    """The expression itself, or the constant."""
+    return value if isinstance(value, Expr) else Constant(value)
+
+
+def const(value: int) -> Constant:
+    """The constant `value`."""
+    return Constant(value)
+
+
+def dim(index: int) -> Variable:
+    """The dimension variable d`index`."""
+    return Variable(VariableKind.DIM, index)
+
+
+def rng(index: int) -> Variable:
+    """The range variable s`index`."""
+    return Variable(VariableKind.RANGE, index)
+
+
+def rt(index: int) -> Variable:
+    """The runtime variable rt`index`."""
+    return Variable(VariableKind.RUNTIME, index)
+
+
+def add(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs + rhs. Constants fold and go right; 0 goes away.
+
+    >>> 2 + dim(0), dim(0) + 0, const(2) + 3
+    (d0 + 2, d0, 5)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return Constant(a.value + b.value)
+        a, b = b, a
+    if isinstance(b, Constant) and b.value == 0:
+        return a
+    return Add(a, b)
+
+
+def multiply(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs * rhs. Constants fold and go right; factors of constants merge; -1 goes into the terms of a sum.
+
+    >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
+    (d0 * 6, 0, -d0 + 1)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return Constant(a.value * b.value)
+        a, b = b, a
+    if isinstance(b, Constant):
+        if b.value == 0:
+            return b
+        if b.value == 1:
+            return a
+        if isinstance(a, Mul) and isinstance(a.rhs, Constant):
+            return multiply(a.lhs, a.rhs.value * b.value)
+        if isinstance(a, Add) and b.value == -1:
+            terms = [multiply(term, b) for term in sum_terms(a)]
+            result = terms[0]
+            for term in terms[1:]:
+                result = add(result, term)
+            return result
+    return Mul(a, b)
+
+
+def floor_div(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs / rhs rounded towards −∞; constants fold. A negative divisor turns the dividend: a / -3 is (-a) / 3.
+
+    >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
+    (d0 / 8, -4, -d0 / 3)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(b, Constant) and b.value != 0:
+        if isinstance(a, Constant):
+            return Constant(a.value // b.value)
+        if b.value < 0:
+            return FloorDiv(multiply(a, -1), Constant(-b.value))
+    return FloorDiv(a, b)
+
+
+def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs / rhs rounded towards +∞; constants fold. A negative divisor turns the dividend.
+
+    >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)
+    (d0 ceildiv 8, -3)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(b, Constant) and b.value != 0:
+        if isinstance(a, Constant):
+            return Constant(-(-a.value // b.value))
+        if b.value < 0:
+            return CeilDiv(multiply(a, -1), Constant(-b.value))
+    return CeilDiv(a, b)
+
+
+def modulo(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs mod rhs, in [0, rhs); constants fold. The modulus is positive.
+
+    >>> dim(0) % 8, const(-7) % 4
+    (d0 mod 8, 1)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant) and isinstance(b, Constant) and b.value > 0:
+        return Constant(a.value % b.value)
+    return Mod(a, b)
+
+
+def minimum(lhs: Operand, rhs: Operand) -> Expr:
+    """The smaller of both; constants fold and go right.
+
+    >>> minimum(4, dim(0))
+    min(d0, 4)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return a if a.value <= b.value else b
+        a, b = b, a
+    return Min(a, b)
+
+
+def maximum(lhs: Operand, rhs: Operand) -> Expr:
+    """The larger of both; constants fold and go right.
+
+    >>> maximum(dim(0), 4)
+    max(d0, 4)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return a if a.value >= b.value else b
+        a, b = b, a
+    return Max(a, b)
+
+
+OPERATIONS: dict[type[Binary], Any] = {
+    Add: add,
+    Mul: multiply,
+    Mod: modulo,
+    FloorDiv: floor_div,
+    CeilDiv: ceil_div,
+    Max: maximum,
+    Min: minimum,
+}
+"""The folding function of each operator."""
+
+
+def sum_terms(expr: Expr) -> list[Expr]:
+    """The terms of a sum from left to right; the expression alone if it is none.
+
+    >>> sum_terms(dim(0) + (dim(1) * 2 + 3))
+    [d0, d1 * 2, 3]
+    """
+    if expr.__class__ is not Add:
+        return [expr]
+    terms: list[Expr] = []
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Add):
+            stack.append(node.rhs)
+            stack.append(node.lhs)
+        else:
+            terms.append(node)
+    return terms
+
+
+def postorder(roots: Expr | tuple[Expr, ...]) -> list[Expr]:
+    """Every node below `roots` once, operands before the nodes that use them. Takes no stack of the interpreter."""
+    seen: set[Expr] = set()
+    order: list[Expr] = []
+    stack: list[Expr] = list(reversed(roots)) if isinstance(roots, tuple) else [roots]
+    while stack:
+        node = stack[-1]
+        if node in seen:
+            stack.pop()
+        elif isinstance(node, Binary):
+            ready = True
+            if node.rhs not in seen:
+                stack.append(node.rhs)
+                ready = False
+            if node.lhs not in seen:
+                stack.append(node.lhs)
+                ready = False
+            if ready:
+                stack.pop()
+                seen.add(node)
+                order.append(node)
+        else:
+            stack.pop()
+            seen.add(node)
+            order.append(node)
+    return order
+
+
+def _flatten(expr: Expr) -> tuple[tuple[Any, ...], ...]:
+    """The nodes in postorder, operands as positions: what a pickle holds, so that depth costs it no stack."""
+    order = postorder(expr)
+    position = {node: i for i, node in enumerate(order)}
+    flat: list[tuple[Any, ...]] = []
+    for node in order:
+        if isinstance(node, Binary):
+            flat.append((node.__class__, position[node.lhs], position[node.rhs]))
+        elif isinstance(node, Variable):
+            flat.append((Variable, int(node.kind), node.index))
+        elif isinstance(node, Constant):
+            flat.append((Constant, node.value))
+    return tuple(flat)
+
+
+def _rebuild(flat: tuple[tuple[Any, ...], ...]) -> Expr:
+    nodes: list[Expr] = []
+    for cls, *parts in flat:
+        if issubclass(cls, Binary):
+            nodes.append(cls(nodes[parts[0]], nodes[parts[1]]))
+        else:
+            nodes.append(cls(*parts))
+    return nodes[-1]

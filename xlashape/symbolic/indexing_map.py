@@ -1,0 +1,489 @@
+"""Indexing maps: which elements of tensor B belong to one element of tensor A. Matches `xla::IndexingMap`.
+
+    (d0, d1)[s0]{rt0} -> (d0 + rt0, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4], rt0 in [0, 2], d0 + s0 in [0, 11]
+
+A value of the dimensions d names an element of A. Every value of the range variables s that the domain allows belongs to the answer. Runtime variables
+rt have one value, known only at run time; who produces it is kept by the floors above, in the order of `runtime`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from xlashape.errors import InvalidMapError
+from xlashape.limits import spend
+from xlashape.symbolic import text as _text
+from xlashape.symbolic.evaluate import Program
+from xlashape.symbolic.expr import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
+from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.order import order_key
+from xlashape.symbolic.substitute import substitute, variables_of
+from xlashape.symbolic.text import MapParts, Producer, Var, default_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["IndexingMap", "Var", "WithoutUnused"]
+
+Constraint = tuple[Expr, Interval]
+
+
+class IndexingMap:
+    """A frozen, hashable map. Two maps are equal if they are written the same, names included; see `same_function` for more.
+
+    `dims`, `ranges` and `runtime` are the variables with their bounds, `results` one expression per dimension of B, `constraints` pairs
+    (expression, interval), all of which hold in the domain. A constraint on a variable alone narrows its bounds instead; one on a constant goes
+    away, or makes the map known to be empty.
+
+    >>> m = IndexingMap.from_sizes([4, 8], results=[dim(0) * 8 + dim(1)])
+    >>> m
+    (d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]
+    >>> m.evaluate((1, 2)), m.evaluate((4, 0))
+    ((10,), None)
+    """
+
+    __slots__ = ("__weakref__", "_cache", "_hash", "constraints", "dims", "is_known_empty", "is_undefined", "ranges", "results", "runtime")
+
+    dims: tuple[Var, ...]
+    ranges: tuple[Var, ...]
+    runtime: tuple[Var, ...]
+    results: tuple[Expr, ...]
+    constraints: tuple[Constraint, ...]
+    is_known_empty: bool
+    is_undefined: bool
+    _cache: dict[str, Any]
+    _hash: int | None
+
+    def __init__(
+        self,
+        dims: Iterable[Var] = (),
+        ranges: Iterable[Var] = (),
+        runtime: Iterable[Var] = (),
+        results: Iterable[Operand] = (),
+        constraints: Iterable[tuple[Operand, Interval | tuple[int, int]]] = (),
+    ) -> None:
+        groups = [_variables(group) for group in (dims, ranges, runtime)]
+        groups = [
+            tuple([var._replace(name="") if var.name == default_name(kind, i) else var for i, var in enumerate(group)])
+            for kind, group in zip(VariableKind, groups, strict=True)
+        ]
+        expressions = tuple([as_expr(result) for result in results])
+        pairs = [(as_expr(expr), _interval(interval)) for expr, interval in constraints]
+        counts = [len(group) for group in groups]
+        for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
+            if variable.index >= counts[variable.kind]:
+                raise InvalidMapError(f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind")
+        _check_names(groups)
+        _fill(self, groups[0], groups[1], groups[2], expressions, pairs)
+
+    # Construction
+
+    @classmethod
+    def _make(
+        cls,
+        dims: tuple[Var, ...],
+        ranges: tuple[Var, ...],
+        runtime: tuple[Var, ...],
+        results: tuple[Expr, ...],
+        constraints: Sequence[Constraint],
+    ) -> IndexingMap:
+        """Of parts that are known to fit each other."""
+        made = object.__new__(cls)
+        _fill(made, dims, ranges, runtime, results, constraints)
+        return made
+
+    @classmethod
+    def from_sizes(cls, dim_sizes: Iterable[int], range_sizes: Iterable[int] = (), results: Iterable[Operand] = ()) -> IndexingMap:
+        """Variables d0, d1, … in [0, size - 1] and s0, s1, … likewise. A size of 0 gives a map known to be empty."""
+        return cls([Var(Interval.of_size(n)) for n in dim_sizes], [Var(Interval.of_size(n)) for n in range_sizes], (), results)
+
+    @classmethod
+    def identity(cls, sizes: Iterable[int]) -> IndexingMap:
+        """Every element of a tensor of these sizes to itself.
+
+        >>> IndexingMap.identity([2, 3])
+        (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]
+        """
+        sizes = list(sizes)
+        return cls.from_sizes(sizes, results=[dim(i) for i in range(len(sizes))])
+
+    @classmethod
+    def empty(cls) -> IndexingMap:
+        """A map known to be empty: no point satisfies its domain. Prints as KNOWN EMPTY."""
+        made = cls()
+        _set_known_empty(made, True)
+        return made
+
+    @classmethod
+    def undefined(cls) -> IndexingMap:
+        """"Not known". Prints as UNDEFINED."""
+        made = cls()
+        _set_undefined(made, True)
+        return made
+
+    @classmethod
+    def parse(cls, text: str) -> IndexingMap:
+        """Reads a map in either spelling (see `xlashape.symbolic.text`). Producers of runtime variables are read over. Raises ParseError.
+
+        >>> IndexingMap.parse("(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]")
+        (d0)[s0] -> (d0 / 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]
+        """
+        return cls.from_parts(_text.parse_map_parts(text))
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> IndexingMap:
+        """What text says, as a map; the producers stay with `parts`."""
+        if parts.kind != "map":
+            return cls.empty() if parts.kind == "empty" else cls.undefined()
+        _check_names([parts.dims, parts.ranges, parts.runtime])
+        return cls._make(parts.dims, parts.ranges, parts.runtime, parts.results, parts.constraints)
+
+    # Value semantics
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"indexing maps are frozen: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"indexing maps are frozen: cannot delete {name}")
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.is_known_empty, self.is_undefined, self.dims, self.ranges, self.runtime, self.results, self.constraints)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self._key() == other._key() if isinstance(other, IndexingMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            _set_hash(self, hash(self._key()))
+        assert self._hash is not None
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_undefined:
+            return (IndexingMap.undefined, ())
+        if self.is_known_empty and not self.dims + self.ranges + self.runtime:
+            return (IndexingMap.empty, ())
+        return (_rebuild, (self.dims, self.ranges, self.runtime, self.results, self.constraints, self.is_known_empty))
+
+    def __copy__(self) -> IndexingMap:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IndexingMap:
+        return self
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    __str__ = __repr__
+
+    def to_text(self, style: str = "xla") -> str:
+        """One line of text. `style` "xla" writes floor division as `/`, "affine" as `floordiv`. SizeOverflowError if a number does not fit int64.
+
+        >>> IndexingMap.from_sizes([32], results=[dim(0) // 8]).to_text(style="affine")
+        '(d0) -> (d0 floordiv 8), domain: d0 in [0, 31]'
+        """
+        return _text.map_text(self._parts(), style)
+
+    def _parts(self) -> MapParts:
+        kind = "undefined" if self.is_undefined else "empty" if self.is_known_empty else "map"
+        return MapParts(kind, self.dims, self.ranges, self.runtime, self.results, self.constraints)
+
+    # Questions
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """All variables in the order of a point: dimensions, ranges, runtime."""
+        return self.dims + self.ranges + self.runtime
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many dimensions, range and runtime variables there are."""
+        return (len(self.dims), len(self.ranges), len(self.runtime))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every element maps to itself: results d0, d1, …, and nothing else in the map."""
+        if self.is_undefined or self.is_known_empty or self.ranges or self.runtime or self.constraints:
+            return False
+        return len(self.results) == len(self.dims) and all(result is dim(i) for i, result in enumerate(self.results))
+
+    def used_variables(self) -> set[Variable]:
+        """The variables that results or constraints mention."""
+        return variables_of([*self.results, *(expr for expr, _ in self.constraints)])
+
+    # Evaluation
+
+    def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
+        """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
+
+        Exact for integers of any size. Raises InvalidIndexError for a wrong number of values, InvalidMapError on an undefined map.
+        """
+        self._refuse_undefined("evaluated")
+        program = self._program()
+        point = tuple(_point_value(value) for value in point)
+        result = program.run(point)
+        return None if self.is_known_empty else result
+
+    def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
+
+        Computes in int64, or exactly where the bounds of the variables allow a value beyond it; a result that does not fit raises
+        SizeOverflowError.
+
+        >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
+        >>> results.tolist(), inside.tolist()
+        ([[1, 1], [3, 7], [0, 0]], [True, True, False])
+        """
+        self._refuse_undefined("evaluated")
+        results, inside = self._program().run_batch(points)
+        if self.is_known_empty:
+            results[:] = 0
+            inside[:] = False
+        return results, inside
+
+    def domain_points(self) -> Iterator[tuple[int, ...]]:
+        """Every point of the domain in lexicographic order. Lazy; each point tried counts a step of the budget."""
+        self._refuse_undefined("enumerated")
+        if self.is_known_empty:
+            return
+        program = self._program()
+        bounds = [var.bounds for var in self.variables]
+        point = [low for low, _ in bounds]
+        while True:
+            spend(1)
+            if program.run(point) is not None:
+                yield tuple(point)
+            at = len(point) - 1
+            while at >= 0 and point[at] == bounds[at].upper:
+                point[at] = bounds[at].lower
+                at -= 1
+            if at < 0:
+                return
+            point[at] += 1
+
+    def _program(self) -> Program:
+        program = self._cache.get("program")
+        if program is None:
+            bounds = [var.bounds for var in self.variables]
+            program = self._cache["program"] = Program(bounds, self.counts, self.results, self.constraints)
+        return program
+
+    def _refuse_undefined(self, what: str) -> None:
+        if self.is_undefined:
+            raise InvalidMapError(f"an undefined map cannot be {what}")
+
+    # Algebra
+
+    def compose(self, second: IndexingMap) -> IndexingMap:
+        """`self` maps A to B, `second` B to C: the map from A to C, simplified.
+
+        The dimensions are those of `self`. Range variables of both are kept, those of `second` first; runtime variables likewise, so whoever keeps
+        producers puts `second`'s before `self`'s, composing `self` with the maps of `second`'s producers. The domain of `second` becomes
+        constraints on the results of `self`. Undefined if either is; else known empty if either is.
+
+        >>> first = IndexingMap.parse("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]")
+        >>> first.compose(IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"))
+        (d0)[s0] -> (d0, s0), domain: d0 in [0, 7], s0 in [0, 3]
+        """
+        return self.compose_unsimplified(second).simplify()
+
+    def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
+        """`compose` as substitution alone: the results of `second` with the results of `self` in place of its dimensions."""
+        if self.is_undefined or second.is_undefined:
+            return IndexingMap.undefined()
+        if len(self.results) != len(second.dims):
+            raise InvalidMapError(f"the first map has {len(self.results)} results, the second {len(second.dims)} dimensions")
+        if self.is_known_empty or second.is_known_empty:
+            return IndexingMap.empty()
+        moved: dict[Variable, Expr] = {}
+        for kind, count, shift in (
+            (VariableKind.RANGE, len(self.ranges), len(second.ranges)),
+            (VariableKind.RUNTIME, len(self.runtime), len(second.runtime)),
+        ):
+            if shift:
+                moved.update({Variable(kind, i): Variable(kind, i + shift) for i in range(count)})
+        own = substitute((*self.results, *(expr for expr, _ in self.constraints)), moved)
+        producers = own[: len(self.results)]
+        replaced = {Variable(VariableKind.DIM, i): producer for i, producer in enumerate(producers)}
+        theirs = substitute((*second.results, *(expr for expr, _ in second.constraints)), replaced)
+        constraints: list[Constraint] = [(expr, var.bounds) for expr, var in zip(producers, second.dims, strict=True)]
+        constraints += [(expr, interval) for expr, (_, interval) in zip(theirs[len(second.results) :], second.constraints, strict=True)]
+        constraints += [(expr, interval) for expr, (_, interval) in zip(own[len(self.results) :], self.constraints, strict=True)]
+        groups = _distinct_names(self.dims, second.ranges + self.ranges, second.runtime + self.runtime)
+        return IndexingMap._make(*groups, theirs[: len(second.results)], constraints)
+
+    def simplify(self) -> IndexingMap:
+        """The same function in XLA's simplified form."""
+        return self
+
+    def remove_unused_symbols(self) -> WithoutUnused:
+        """Without the range and runtime variables that nothing mentions. The second and third part of the answer say, for every range and
+        runtime variable, whether it was kept."""
+        used = self.used_variables()
+        keep_ranges = tuple(Variable(VariableKind.RANGE, i) in used for i in range(len(self.ranges)))
+        keep_runtime = tuple(Variable(VariableKind.RUNTIME, i) in used for i in range(len(self.runtime)))
+        return WithoutUnused(self._keep((True,) * len(self.dims), keep_ranges, keep_runtime), keep_ranges, keep_runtime)
+
+    def _keep(self, dims: Sequence[bool], ranges: Sequence[bool], runtime: Sequence[bool]) -> IndexingMap:
+        """Without the variables marked False, which nothing mentions."""
+        if all(dims) and all(ranges) and all(runtime):
+            return self
+        renumbered: dict[Variable, Expr] = {}
+        groups: list[tuple[Var, ...]] = []
+        for kind, group, kept in ((VariableKind.DIM, self.dims, dims), (VariableKind.RANGE, self.ranges, ranges), (VariableKind.RUNTIME, self.runtime, runtime)):
+            left: list[Var] = []
+            for i, (var, keep) in enumerate(zip(group, kept, strict=True)):
+                if keep:
+                    if len(left) != i:
+                        renumbered[Variable(kind, i)] = Variable(kind, len(left))
+                    left.append(var)
+            groups.append(tuple(left))
+        exprs = substitute((*self.results, *(expr for expr, _ in self.constraints)), renumbered)
+        constraints = [(expr, interval) for expr, (_, interval) in zip(exprs[len(self.results) :], self.constraints, strict=True)]
+        made = IndexingMap._make(*_distinct_names(*groups), exprs[: len(self.results)], constraints)
+        if self.is_known_empty:
+            _set_known_empty(made, True)
+        return made
+
+
+class WithoutUnused(NamedTuple):
+    """A map without its unused range and runtime variables, and which of them were kept."""
+
+    map: IndexingMap
+    kept_ranges: tuple[bool, ...]
+    kept_runtime: tuple[bool, ...]
+
+
+def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None, ...]]:
+    """A map and what the text says about the producers of its runtime variables, in their order."""
+    parts = _text.parse_map_parts(text)
+    return IndexingMap.from_parts(parts), parts.producers
+
+
+def _rebuild(*parts: Any) -> IndexingMap:
+    made = IndexingMap._make(*parts[:5])  # pyright: ignore[reportPrivateUsage]
+    if parts[5]:
+        _set_known_empty(made, True)
+    return made
+
+
+def _point_value(value: Any) -> int:
+    if value.__class__ is int:
+        return value
+    return const(value).value
+
+
+def _variables(group: Iterable[Var]) -> tuple[Var, ...]:
+    made: list[Var] = []
+    for var in group:
+        bounds, name = var if isinstance(var, Var) else (var, "")  # pyright: ignore[reportUnnecessaryIsInstance]
+        made.append(Var(_interval(bounds), name))
+    return tuple(made)
+
+
+def _interval(value: Interval | tuple[int, int]) -> Interval:
+    try:
+        lower, upper = value
+    except (TypeError, ValueError):
+        raise InvalidMapError(f"an interval is a pair of integers, not {value!r:.60}") from None
+    if lower.__class__ is not int or upper.__class__ is not int:
+        lower, upper = const(lower).value, const(upper).value
+    return Interval(lower, upper)
+
+
+def _check_names(groups: Sequence[tuple[Var, ...]]) -> None:
+    if not any(var.name for group in groups for var in group):
+        return
+    seen: set[str] = set()
+    for kind, group in zip(VariableKind, groups, strict=True):
+        for i, var in enumerate(group):
+            name = var.name or default_name(kind, i)
+            if not _text.is_name(name):
+                raise InvalidMapError(f"not a name for a variable: {name!r:.60}")
+            if name in seen:
+                raise InvalidMapError(f"two variables are named {name!r:.60}")
+            seen.add(name)
+
+
+def _distinct_names(*groups: tuple[Var, ...]) -> tuple[tuple[Var, ...], ...]:
+    """The variables with names dropped where another variable already prints the same."""
+    if not any(var.name for group in groups for var in group):
+        return groups
+    taken = {default_name(kind, i) for kind, group in zip(VariableKind, groups, strict=True) for i in range(len(group))}
+    result: list[tuple[Var, ...]] = []
+    for group in groups:
+        fresh: list[Var] = []
+        for var in group:
+            if var.name in taken:
+                var = var._replace(name="")
+            elif var.name:
+                taken.add(var.name)
+            fresh.append(var)
+        result.append(tuple(fresh))
+    return tuple(result)
+
+
+def _fill(
+    made: IndexingMap,
+    dims: tuple[Var, ...],
+    ranges: tuple[Var, ...],
+    runtime: tuple[Var, ...],
+    results: tuple[Expr, ...],
+    constraints: Sequence[Constraint],
+) -> None:
+    empty = False
+    if constraints:
+        narrowed: dict[Variable, Interval] = {}
+        merged: dict[Expr, Interval] = {}
+        for expr, interval in constraints:
+            if isinstance(expr, Constant):
+                empty = empty or expr.value not in interval
+            elif isinstance(expr, Variable):
+                known = narrowed.get(expr)
+                narrowed[expr] = interval if known is None else known.intersect(interval)
+            else:
+                known = merged.get(expr)
+                merged[expr] = interval if known is None else known.intersect(interval)
+        empty = empty or any(interval.lower > interval.upper for interval in merged.values())
+        if narrowed:
+            dims = _narrow(VariableKind.DIM, dims, narrowed)
+            ranges = _narrow(VariableKind.RANGE, ranges, narrowed)
+            runtime = _narrow(VariableKind.RUNTIME, runtime, narrowed)
+        kept = sorted(merged.items(), key=lambda pair: order_key(pair[0])) if len(merged) > 1 else merged.items()
+        constraints = tuple(kept)
+    for group in (dims, ranges, runtime):
+        for var in group:
+            if var.bounds.lower > var.bounds.upper:
+                empty = True
+    _set_dims(made, dims)
+    _set_ranges(made, ranges)
+    _set_runtime(made, runtime)
+    _set_results(made, tuple([const(0)] * len(results)) if empty else results)
+    _set_constraints(made, () if empty else tuple(constraints))
+    _set_known_empty(made, empty)
+    _set_undefined(made, False)
+    _set_cache(made, {})
+    _set_hash(made, None)
+
+
+def _narrow(kind: VariableKind, group: tuple[Var, ...], narrowed: dict[Variable, Interval]) -> tuple[Var, ...]:
+    result: list[Var] = []
+    for i, var in enumerate(group):
+        interval = narrowed.get(Variable(kind, i))
+        result.append(var if interval is None else Var(var.bounds.intersect(interval), var.name))
+    return tuple(result)
+
+
+_set_dims = IndexingMap.dims.__set__  # type: ignore[attr-defined]
+_set_ranges = IndexingMap.ranges.__set__  # type: ignore[attr-defined]
+_set_runtime = IndexingMap.runtime.__set__  # type: ignore[attr-defined]
+_set_results = IndexingMap.results.__set__  # type: ignore[attr-defined]
+_set_constraints = IndexingMap.constraints.__set__  # type: ignore[attr-defined]
+_set_known_empty = IndexingMap.is_known_empty.__set__  # type: ignore[attr-defined]
+_set_undefined = IndexingMap.is_undefined.__set__  # type: ignore[attr-defined]
+_set_cache = IndexingMap._cache.__set__  # type: ignore[attr-defined]
+_set_hash = IndexingMap._hash.__set__  # type: ignore[attr-defined]
