@@ -146,14 +146,17 @@ class _Module:
     maps: dict[str, DescriptorProto]
     lines: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
+    published: list[str] = field(default_factory=list)
 
     def write(self, files: list[FileDescriptorProto]) -> None:
         for file in files:
             for enum in file.enum_type:
                 self._enum(enum, self.package, 0)
+                self.published += [enum.name, *(value.name for value in enum.value)]
         for file in files:
             for message in file.message_type:
                 self._message(message, self.package, 0)
+                self.published.append(message.name)
 
     def text(self) -> str:
         body = "\n".join(self.lines)
@@ -167,7 +170,8 @@ class _Module:
             "# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false",
             "",
         ]
-        return "\n".join([*head, *imports, *siblings, "", body]) + "\n"
+        published = f"__all__ = {sorted(name for name in self.published if not keyword.iskeyword(name))!r}"
+        return "\n".join([*head, *imports, *siblings, "", published, "", body]) + "\n"
 
     def _put(self, level: int, *lines: str) -> None:
         self.lines += ["    " * level + line for line in lines]
