@@ -1,0 +1,439 @@
+"""The text of a literal → LiteralProto.
+
+    literal := array | '(' literal (',' literal)* ')' | '(' ')'
+    array   := number                                     rank 0
+             | '{' (array | ',')* '}'                     one level of braces a dimension; commas are optional
+             | '{' '...' '}'                              an elided constant: the values are made up
+    number  := 1 | -0.5 | 1e+10 | inf | nan | -nan(0x1) | true | '(' number ',' number ')'
+
+Reads what XLA reads, and makes of it what XLA makes: `-0` is the integer 0 (although -0.0 prints so), an integer from 2^63 to
+2^64-1 wraps to a negative one, a complex number with a nan real part takes it for both parts, and an elided constant is filled
+with the 32-bit words 0, 1, 2, … in row-major order.
+
+Plain arrays of numbers are checked by their braces and converted in bulk; whatever is not plain, mistakes included, goes token by
+token.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from math import inf
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from xlashape.errors import InvalidModuleError, LimitExceededError
+from xlashape.hlo.literal_data import element_count, element_type, from_raw, row_major_places
+from xlashape.hlo.literal_values import ElementType, Floating, encode_float
+from xlashape.limits import MAX_SHAPE_DEPTH
+from xlashape.proto import xla
+
+if TYPE_CHECKING:
+    from xlashape.text import Source
+
+__all__ = ["MAX_ELIDED_BYTES", "parse_literal"]
+
+MAX_ELIDED_BYTES: Final = 1 << 28
+"""Bytes that a `{...}` may stand for: a few characters of text must not ask for all of memory."""
+
+_NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE][-+]?[0-9]+)?"
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+|/\*.*?\*/|//[^\n]*)|(?P<number>"
+    + _NUMBER
+    + r"(?![A-Za-z_])|-?inf(?!\w)|-?nan(?:\(0x[0-9a-fA-F]+\)|(?!\w))"
+    r"|true(?!\w)|false(?!\w))|(?P<mark>[{}(),]|\.\.\.)",
+    re.DOTALL,
+)
+_PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
+_PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
+_SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + _NUMBER + r"))(?=\))")
+_ROW = re.compile(r"\{([^{}]*)\}")
+_LEADING = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
+_INTEGER = re.compile(r"-?[0-9]+")
+
+
+def parse_literal(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.LiteralProto, int]:
+    """The literal whose text begins at offset `at` (spaces and comments allowed before it), and the offset behind it.
+
+    `shape` is what the constant is declared as. The literal's own shape is XLA's: without dynamic dimensions and
+    element_size_in_bits; an instruction's shape becomes the same. Raises ParseError, or LimitExceededError for an elided constant
+    of more than MAX_ELIDED_BYTES.
+
+    >>> from xlashape.text import Source
+    >>> parse_literal(Source("constant({1, -2})"), 9, xla.ShapeProto(element_type=xla.S32, dimensions=[2]))[0].s32s
+    [1, -2]
+    """
+    literal = xla.LiteralProto()
+    own = literal.shape
+    own.CopyFrom(shape)
+    if own.element_type == xla.TUPLE:
+        return _parse_tuple(source, at, own, 0)
+    _make_static(own)
+    if not own.dimensions:
+        # Scalars are most of all constants: a plain number goes straight into its field.
+        scalar = _SCALAR.match(source.text, at)
+        kind = own.element_type
+        if scalar is not None:
+            integer = scalar[1]
+            if kind == xla.F32 or kind == xla.F64:
+                value = float(int(integer)) if integer is not None else float(scalar[2])
+                if -3.4e38 < value < 3.4e38 and (integer is not None or not _INTEGER.fullmatch(scalar[2])):
+                    (literal.f32s if kind == xla.F32 else literal.f64s).append(value)
+                    return literal, scalar.end()
+            elif integer is not None:
+                value = int(integer)
+                if kind == xla.S32:
+                    if -0x80000000 <= value <= 0x7FFFFFFF:
+                        literal.s32s.append(value)
+                        return literal, scalar.end()
+                elif kind == xla.S64:
+                    literal.s64s.append(value)
+                    return literal, scalar.end()
+                elif kind == xla.U32 and 0 <= value <= 0xFFFFFFFF:
+                    literal.u32s.append(value)
+                    return literal, scalar.end()
+    return _parse_array(source, at, own)
+
+
+def _make_static(shape: xla.ShapeProto) -> None:
+    if True in shape.is_dynamic_dimension:
+        shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
+    if shape.layout.element_size_in_bits:
+        shape.layout.element_size_in_bits = 0
+
+
+def _skip(source: Source, at: int) -> int:
+    while (match := _TOKEN.match(source.text, at)) is not None and match.lastgroup == "space":
+        at = match.end()
+    return at
+
+
+def _fail(source: Source, at: int, expected: str) -> NoReturn:
+    rest = source.text[at : at + 40]
+    if rest.startswith("/*"):
+        raise source.error(at, "this comment is never closed", expected="*/")
+    word = re.match(r"[^\s{}(),]+|.", rest)
+    found = "the end of the text" if word is None else repr(word.group())
+    raise source.error(at, f"expected {expected}, found {found}", expected=expected, found=found)
+
+
+def _parse_tuple(source: Source, at: int, shape: xla.ShapeProto, depth: int) -> tuple[xla.LiteralProto, int]:
+    if depth > MAX_SHAPE_DEPTH:
+        raise source.error(at, f"tuples nest deeper than {MAX_SHAPE_DEPTH} levels")
+    text, literal = source.text, xla.LiteralProto(shape=shape)
+    at = _skip(source, at)
+    if not text.startswith("(", at):
+        _fail(source, at, "'(' before the elements of a tuple")
+    at += 1
+    for i, part_shape in enumerate(shape.tuple_shapes):
+        at = _skip(source, at)
+        if i and text.startswith(",", at):
+            at += 1
+        if part_shape.element_type == xla.TUPLE:
+            part, at = _parse_tuple(source, at, part_shape, depth + 1)
+        else:
+            own = xla.ShapeProto()
+            own.CopyFrom(part_shape)
+            _make_static(own)
+            part, at = _parse_array(source, at, own)
+        literal.tuple_literals.append(part)
+        literal.shape.tuple_shapes[i].CopyFrom(part.shape)
+    at = _skip(source, at)
+    if not text.startswith(")", at):
+        _fail(source, at, f"')' after the {len(shape.tuple_shapes)} elements of a tuple")
+    return literal, at + 1
+
+
+def _parse_array(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.LiteralProto, int]:
+    at = _skip(source, at)
+    try:
+        element = element_type(shape)
+        count = element_count(shape)
+        places = row_major_places(shape)
+    except InvalidModuleError as error:
+        raise source.error(at, error.message) from error
+    parsed = _plain_array(source.text, at, element, list(shape.dimensions), count) if shape.dimensions else None
+    data, end = parsed if parsed is not None else _by_token(source, at, element, list(shape.dimensions), count)
+    if places is not None:
+        elements = memoryview(data).cast("B")
+        width = element.width
+        if width == 1:
+            data = bytes([elements[place] for place in places])
+        else:
+            data = b"".join([elements[place * width : (place + 1) * width] for place in places])
+    return from_raw(shape, data), end
+
+
+def _plain_array(text: str, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes, int] | None:
+    """Raw elements in row-major order and the offset behind the array; None: not plain, or wrong."""
+    if element.kind == "complex" or element.name in ("s1", "u1"):
+        return None
+    # A plain array ends where its last brace does, before the `)` of constant(…).
+    close = text.find(")", at)
+    end = text.rfind("}", at, close) + 1 if close >= 0 else 0
+    if end <= 0 or not text.startswith("{", at) or end - at > 64 + 64 * (count + 1) * len(sizes):
+        return None
+    rows = [text[at:end]]
+    if len(sizes) > 1:
+        rows = _rows(rows[0], sizes)
+        if rows is None:
+            return None
+    else:
+        rows[0] = rows[0][1:-1]
+        if "{" in rows[0] or "}" in rows[0]:
+            return None
+    tokens: list[str] = []
+    row_size, allowed = sizes[-1], _PLAIN_INTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
+    for row in rows:
+        if allowed.fullmatch(row) is None:
+            return None
+        words = row.replace(",", " ").split()
+        if len(words) != row_size:
+            return None
+        tokens += words
+    data = _convert(tokens, element) if element.floating is None else _convert_floats(tokens, rows, element.floating)
+    return None if data is None else (data, end)
+
+
+def _rows(text: str, sizes: list[int]) -> list[str] | None:
+    # The innermost rows of a nested array whose braces fit `sizes`; each level of braces becomes one letter a row.
+    rows: list[str] = _ROW.findall(text)
+    counts = 1
+    for size in sizes[:-1]:
+        counts *= size
+    if len(rows) != counts:
+        return None
+    text = _ROW.sub("r", text)
+    for size in sizes[-2:0:-1]:
+        blocks: list[str] = _ROW.findall(text)
+        counts //= max(size, 1)
+        if len(blocks) != counts or any(not _only_rows(block, size) for block in blocks):
+            return None
+        text = _ROW.sub("r", text)
+    blocks = _ROW.findall(text)
+    return rows if len(blocks) == 1 and _ROW.fullmatch(text) and _only_rows(blocks[0], sizes[0]) else None
+
+
+def _only_rows(block: str, size: int) -> bool:
+    return block.count("r") == size and not block.replace("r", " ").replace(",", " ").strip()
+
+
+def _convert(tokens: list[str], element: ElementType) -> bytes | None:
+    try:
+        values = [int(token) for token in tokens]
+    except ValueError:
+        return None
+    if not values:
+        return b""
+    low, high = min(values), max(values)
+    if element.kind == "pred":
+        return bytes(map(bool, values)) if low >= 0 and high <= 1 else None
+    if low < element.lower or high > element.upper or high >= 1 << 63:
+        return None
+    if element.code == "B" and low < 0:
+        # s1, s2 and s4 keep their own bits only, without sign extension.
+        return bytes([value & (element.upper - element.lower) for value in values])
+    return array(element.code, values).tobytes()
+
+
+def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> bytes | None:
+    if any(_LEADING.search(row) for row in rows):
+        return None
+    try:
+        values = [float(token) for token in tokens]
+    except ValueError:
+        return None
+    if not values:
+        return b""
+    low, high = min(values), max(values)
+    if low <= -9.2e18 or high >= 9.2e18:
+        # Integers wrap from 2^63 on, and the range must be looked at.
+        if not -3.4e38 < low <= high < 3.4e38 or any(_INTEGER.fullmatch(token) for token in tokens if len(token) > 18):
+            return None
+    if floating.bits == 64:
+        return array("d", values).tobytes()
+    if floating.bits == 32:
+        return array("f", values).tobytes()
+    memo: dict[float, int] = {}
+    out = array("H" if floating.bits == 16 else "B")
+    for value in values:
+        bits = memo.get(value)
+        if bits is None or value == 0:
+            encoded = encode_float(floating, value)
+            if encoded is None:
+                return None
+            memo[value] = bits = encoded
+        out.append(bits)
+    return out.tobytes()
+
+
+def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes, int]:
+    """Raw elements in row-major order and the offset behind the array, whatever may stand in one."""
+    text, rank = source.text, len(sizes)
+    if rank == 0:
+        return _element(source, at, element)
+    nest, seen, parts, elided = 0, [0] * rank, list[bytes](), False
+    while True:
+        match = _TOKEN.match(text, at)
+        token = "" if match is None else match.group()
+        kind = None if match is None else match.lastgroup
+        if kind == "space":
+            pass
+        elif token == "{":
+            if nest == rank:
+                raise source.error(
+                    at, f"expected an array of rank {rank}, found more braces", expected="a number", found="'{'"
+                )
+            if nest:
+                seen[nest - 1] += 1
+                _room(source, at, seen, sizes, nest)
+            seen[nest] = 0
+            nest += 1
+        elif nest == 0:
+            _fail(source, at, f"'{{' before an array of rank {rank}")
+        elif token == "}":
+            nest -= 1
+            if seen[nest] != sizes[nest]:
+                raise source.error(at, f"expected {sizes[nest]} elements in this dimension, found {seen[nest]}")
+            if nest == 0:
+                break
+        elif token == ",":
+            pass
+        elif token == "...":
+            if nest != 1:
+                raise source.error(at, f"'...' stands for a whole array; here it is {nest} levels deep")
+            if count * element.width > MAX_ELIDED_BYTES:
+                raise LimitExceededError(
+                    f"an elided constant of {count * element.width} bytes is more than {MAX_ELIDED_BYTES}",
+                    limit="elided constant bytes",
+                    maximum=MAX_ELIDED_BYTES,
+                    value=count * element.width,
+                )
+            elided, seen[0] = True, sizes[0]
+        else:
+            if nest != rank and (kind == "number" or token == "("):
+                raise source.error(at, f"expected an array of rank {rank}, found {nest} braces before this number")
+            seen[nest - 1] += 1
+            _room(source, at, seen, sizes, nest)
+            data, at = _element(source, at, element)
+            parts.append(data)
+            continue
+        at = match.end()  # pyright: ignore[reportOptionalMemberAccess]
+    return (_elided(element, count) if elided else b"".join(parts)), at + 1
+
+
+def _room(source: Source, at: int, seen: list[int], sizes: list[int], nest: int) -> None:
+    if seen[nest - 1] > sizes[nest - 1]:
+        raise source.error(at, f"expected {sizes[nest - 1]} elements in this dimension, found more")
+
+
+def _elided(element: ElementType, count: int) -> bytes:
+    size = count * element.width
+    words = array("I", range(size // 4)).tobytes()
+    data = words + bytes(size - len(words))
+    return bytes([byte & 1 for byte in data]) if element.kind == "pred" else data
+
+
+def _element(source: Source, at: int, element: ElementType) -> tuple[bytes, int]:
+    """The raw form of one number and the offset behind it."""
+    at = _skip(source, at)
+    width, floating = element.width, element.floating
+    if element.kind == "complex":
+        assert floating is not None
+        begin = at
+        if not source.text.startswith("(", at):
+            _fail(source, at, "'(' before a complex number")
+        real, at = _number(source, at + 1, "a real part")
+        at = _skip(source, at)
+        if not source.text.startswith(",", at):
+            _fail(source, at, "',' between the parts of a complex number")
+        imaginary, at = _number(source, at + 1, "an imaginary part")
+        at = _skip(source, at)
+        if not source.text.startswith(")", at):
+            _fail(source, at, "')' after a complex number")
+        first = _float_bits(source, begin, real, element.name, floating)
+        second = first if "nan" in real else _imaginary_bits(source, begin, imaginary, element.name, floating)
+        return first.to_bytes(width // 2, "little") + second.to_bytes(width // 2, "little"), at + 1
+    begin = at
+    token, at = _number(source, at, f"a number of type {element.name}")
+    if floating is not None:
+        return _float_bits(source, begin, token, element.name, floating).to_bytes(width, "little"), at
+    if element.kind == "pred" and token in ("true", "false"):
+        return (b"\x01" if token == "true" else b"\x00"), at
+    if _INTEGER.fullmatch(token) is None:
+        raise source.error(begin, f"expected an integer, found {token[:40]!r}", expected="an integer", found=token[:40])
+    value = _int64(source, begin, token)
+    if element.kind == "pred":
+        return (b"\x01" if value else b"\x00"), at
+    if element.name == "u64":
+        value %= 1 << 64
+    if not element.lower <= value <= element.upper:
+        limits = f"[{element.lower}, {element.upper}]"
+        raise source.error(begin, f"{token} is out of range for {element.name}, which is {limits}", found=token)
+    if element.code == "B":
+        value &= element.upper - element.lower
+    return value.to_bytes(width, "little", signed=value < 0), at
+
+
+def _number(source: Source, at: int, what: str) -> tuple[str, int]:
+    at = _skip(source, at)
+    match = _TOKEN.match(source.text, at)
+    if match is None or match.lastgroup != "number":
+        _fail(source, at, what)
+    return match.group(), match.end()
+
+
+def _int64(source: Source, at: int, token: str) -> int:
+    value = int(token) if len(token) <= 4000 else 1 << 64
+    if not -(1 << 63) <= value < 1 << 64:
+        raise source.error(at, f"{token[:24]}{'…' if len(token) > 24 else ''} does not fit int64", found=token[:24])
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _float_bits(source: Source, at: int, token: str, name: str, floating: Floating) -> int:
+    if token in ("true", "false"):
+        raise source.error(at, f"{token} is not a number of type {name}", found=token)
+    if "nan" in token:
+        sign = floating.sign_bit if token.startswith("-") else 0
+        if "(" not in token:
+            # The one pattern of an fnuz or sign-less nan has no other sign to take; without any nan it is a zero.
+            if floating.kind == "finite":
+                return floating.sign_bit ^ sign
+            return floating.quiet_nan if floating.kind in ("fnuz", "exponent") else floating.quiet_nan | sign
+        payload = _payload(source, at, token)
+        if floating.kind != "ieee":
+            raise source.error(at, f"a nan of type {name} has no payload", found=token)
+        if payload > floating.mantissa_mask:
+            raise source.error(
+                at, f"{token} is out of range: the payload is at most 0x{floating.mantissa_mask:x}", found=token
+            )
+        return sign | floating.infinity | payload
+    bits = encode_float(floating, _finite(source, at, token))
+    if bits is None:
+        raise source.error(at, f"{token} is out of range for {name}", found=token)
+    return bits
+
+
+def _payload(source: Source, at: int, token: str) -> int:
+    payload = int(token[token.index("(") + 1 : -1], 16)
+    if not 0 < payload < 1 << 52:
+        raise source.error(
+            at, f"the payload of a nan is from 0x1 to 0xfffffffffffff, found {token[:40]}", found=token[:40]
+        )
+    return payload
+
+
+def _finite(source: Source, at: int, token: str) -> float:
+    if _INTEGER.fullmatch(token):
+        return float(_int64(source, at, token))
+    value = float(token)
+    if abs(value) == inf and "inf" not in token:
+        raise source.error(at, f"{token[:40]} is out of range for a 64-bit float", found=token[:40])
+    return value
+
+
+def _imaginary_bits(source: Source, at: int, token: str, name: str, floating: Floating) -> int:
+    # An imaginary nan goes through f64, which keeps the upper bits of its payload only.
+    if "nan" not in token or floating.bits == 64:
+        return _float_bits(source, at, token, name, floating)
+    payload = _payload(source, at, token) >> 29 if "(" in token else 0
+    return (floating.sign_bit if token.startswith("-") else 0) | floating.quiet_nan | payload
