@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class SchemaBuildHook(BuildHookInterface):
+class SchemaBuildHook(BuildHookInterface[Any]):
     """Writes xlashape/proto/schema.binpb and the stubs. Runs for every way to install: wheel, sdist's wheel, editable."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -144,9 +144,9 @@ class _Module:
     name: str
     comments: dict[str, str]
     maps: dict[str, DescriptorProto]
-    lines: list[str] = field(default_factory=list)
-    imports: set[str] = field(default_factory=set)
-    published: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list[str])
+    imports: set[str] = field(default_factory=set[str])
+    published: list[str] = field(default_factory=list[str])
 
     def write(self, files: list[FileDescriptorProto]) -> None:
         for file in files:

@@ -1,4 +1,3 @@
-# pyright: strict, reportPrivateUsage=false
 """The stubs tell the truth: what the type checker is told here is what stands there at run time.
 
 The type checker checks this file as strictly as the package; a suppression below asserts that the line above it, or it, is an error,
@@ -50,7 +49,7 @@ def test_enums() -> None:
     assert xla.OpSharding.Type.Name(xla.OpSharding.TUPLE) == "TUPLE"
     assert xla.PrimitiveType.keys()[0] == "PRIMITIVE_TYPE_INVALID"
     with pytest.raises(AttributeError):
-        xla.PrimitiveType.F31  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  # noqa: B018
+        xla.PrimitiveType.F31  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
 
 
 def test_singular_messages() -> None:
