@@ -115,11 +115,7 @@ class ParseError(InvalidArgumentError):
         self.found = found
 
     def __str__(self) -> str:
-        where = (
-            f"{self.name}:{self.line}:{self.column}"
-            if self.name
-            else f"line {self.line}, column {self.column}"
-        )
+        where = f"{self.name}:{self.line}:{self.column}" if self.name else f"line {self.line}, column {self.column}"
         text = f"{where}: {self.message}"
         if self.source_line:
             text += f"\n  {self.source_line}\n  {' ' * self.caret}^"
@@ -135,9 +131,7 @@ class ParseError(InvalidArgumentError):
             "expected": self.expected,
             "found": self.found,
         }
-        return super().details() | {
-            key: value for key, value in known.items() if value is not None
-        }
+        return super().details() | {key: value for key, value in known.items() if value is not None}
 
     @classmethod
     def rebuild(cls, message: str, details: Mapping[str, str]) -> ParseError:
@@ -236,9 +230,7 @@ class LimitExceededError(XlashapeError):
 
     def details(self) -> dict[str, str]:
         known = {"limit": self.limit, "maximum": self.maximum, "value": self.value}
-        return super().details() | {
-            key: str(value) for key, value in known.items() if value is not None
-        }
+        return super().details() | {key: str(value) for key, value in known.items() if value is not None}
 
     @classmethod
     def rebuild(cls, message: str, details: Mapping[str, str]) -> LimitExceededError:

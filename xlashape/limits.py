@@ -101,9 +101,7 @@ _current: ContextVar[Budget] = ContextVar("xlashape_budget", default=_UNBOUNDED)
 
 
 @contextmanager
-def budget(
-    steps: int | None = None, deadline: float | None = None, subject: str = ""
-) -> Iterator[Budget]:
+def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Iterator[Budget]:
     """Bounds every analysis inside the `with` block, in this thread or task. Steps count against enclosing budgets too.
 
     >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):

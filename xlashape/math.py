@@ -44,9 +44,7 @@ def checked_int64(value: int, what: str) -> int:
     """`value`, or SizeOverflowError naming `what` if it does not fit int64."""
     if not INT64_MIN <= value <= INT64_MAX:
         raise SizeOverflowError(
-            f"{what} does not fit int64: {value}"
-            if value.bit_length() < 512
-            else f"{what} does not fit int64"
+            f"{what} does not fit int64: {value}" if value.bit_length() < 512 else f"{what} does not fit int64"
         )
     return value
 

@@ -17,11 +17,7 @@ def test_codes_are_distinct():
 
 def test_the_tree_in_the_docstring_names_every_class_and_code():
     for cls in ALL:
-        row = next(
-            line
-            for line in errors.__doc__.splitlines()
-            if line.strip("│├└─ ").startswith(cls.__name__)
-        )
+        row = next(line for line in errors.__doc__.splitlines() if line.strip("│├└─ ").startswith(cls.__name__))
         assert f" {cls.code}" in row or cls is errors.XlashapeError
 
 
@@ -79,10 +75,7 @@ def test_callers_of_the_standard_library_catch_them_too(cls, builtin):
 
 
 def test_an_unknown_code_is_still_one_of_ours():
-    assert (
-        type(errors.from_details("from_the_future", "text", {"x": "y"}))
-        is errors.XlashapeError
-    )
+    assert type(errors.from_details("from_the_future", "text", {"x": "y"})) is errors.XlashapeError
 
 
 def test_details_of_a_stranger_do_not_break_the_client():

@@ -12,9 +12,7 @@ def test_steps_are_bounded_exactly():
     with limits.budget(steps=1000, subject="fusion.3"):
         for _ in range(1000):
             limits.spend()
-        with pytest.raises(
-            LimitExceededError, match=r"analysis of fusion\.3 took more than 1000 steps"
-        ) as caught:
+        with pytest.raises(LimitExceededError, match=r"analysis of fusion\.3 took more than 1000 steps") as caught:
             limits.spend()
     assert (caught.value.limit, caught.value.maximum, caught.value.value) == (
         "analysis_steps",

@@ -29,9 +29,7 @@ def test_products():
     assert math.product([]) == 1
     assert math.checked_product([2**62, 2, 0], "size") == 0
     assert math.checked_product([2**62, 1], "size") == 2**62
-    with pytest.raises(
-        SizeOverflowError, match="element count does not fit int64: 9223372036854775808"
-    ):
+    with pytest.raises(SizeOverflowError, match="element count does not fit int64: 9223372036854775808"):
         math.checked_product([2**62, 2], "element count")
 
 

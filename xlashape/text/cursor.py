@@ -43,9 +43,7 @@ class Cursor:
             if text.startswith("/*", at):
                 end = text.find("*/", at + 2)
                 if end < 0:
-                    raise self.error(
-                        "this comment is never closed", at=at, expected="*/"
-                    )
+                    raise self.error("this comment is never closed", at=at, expected="*/")
                 at = end + 2
             elif text.startswith("//", at):
                 end = text.find("\n", at)
@@ -90,10 +88,7 @@ class Cursor:
             self.fail(what)
         digits = match.group()
         # Python refuses to convert very long digit strings, so length is checked before value.
-        if (
-            len(digits.lstrip("-0")) > _MAX_DIGITS
-            or not INT64_MIN <= (value := int(digits)) <= INT64_MAX
-        ):
+        if len(digits.lstrip("-0")) > _MAX_DIGITS or not INT64_MIN <= (value := int(digits)) <= INT64_MAX:
             raise self.error(
                 f"{what}: {digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64",
                 expected=what,
@@ -127,9 +122,7 @@ class Cursor:
     def fail(self, expected: str) -> NoReturn:
         """Raises: `expected` was expected here, and something else was found."""
         found = self.found()
-        raise self.error(
-            f"expected {expected}, found {found}", expected=expected, found=found
-        )
+        raise self.error(f"expected {expected}, found {found}", expected=expected, found=found)
 
     def error(
         self,
@@ -140,6 +133,4 @@ class Cursor:
         found: str | None = None,
     ) -> ParseError:
         """The error at `at` (default: here), ready to raise."""
-        return self.source.error(
-            self.at if at is None else at, message, expected=expected, found=found
-        )
+        return self.source.error(self.at if at is None else at, message, expected=expected, found=found)

@@ -57,10 +57,7 @@ class Source:
         first = max(start, offset - _SHOWN // 2) if end - start > _SHOWN else start
         last = min(end, first + _SHOWN)
         before, after = ("…" if first > start else ""), ("…" if last < end else "")
-        shown = "".join(
-            c if c.isprintable() else "�" if c != "\t" else " "
-            for c in self.text[first:last]
-        )
+        shown = "".join(c if c.isprintable() else "�" if c != "\t" else " " for c in self.text[first:last])
         return ParseError(
             message,
             line=line,

@@ -30,9 +30,7 @@ def test_an_error_shows_the_line_and_a_caret():
 
 
 def test_the_end_of_the_text_is_named():
-    with pytest.raises(
-        ParseError, match="expected an integer, found the end of the text"
-    ):
+    with pytest.raises(ParseError, match="expected an integer, found the end of the text"):
         Cursor("  ").parse_int()
     with pytest.raises(ParseError, match="expected the end of the text, found 'x'"):
         Cursor("x").expect_end()
