@@ -147,7 +147,7 @@ class _Canvas:
     def _cell(self, x: int, y: int, position: int, label: str, element: bool) -> None:
         share = position / self._size
         fill = _color(share) if element else "url(#padding)"
-        light = " light" if element and share < 0.4 else ""
+        light = " light" if element and share < 0.28 else ""
         self._parts.append(
             f'<g class="cell{light}"><rect x="{x}" y="{y}" width="{self._cell_width}" height="{_CELL_HEIGHT}" fill="{fill}" stroke="#fff"/>'
             f'<text x="{x + self._cell_width // 2}" y="{y + 15}">{label}</text></g>'

@@ -1,7 +1,7 @@
 """The picture says of every element where it lies, and of every place what it holds."""
 
 import re
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -14,7 +14,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def cells(text):
     """(label, whether hatched as padding) of every cell, in drawing order."""
-    root = ElementTree.fromstring(text)
+    root = ET.fromstring(text)
     groups = [g for g in root.iter(f"{SVG}g") if (g.get("class") or "").startswith("cell")]
     return [(g.find(f"{SVG}text").text or "", g.find(f"{SVG}rect").get("fill") == "url(#padding)") for g in groups]
 
@@ -50,7 +50,7 @@ def test_every_element_and_every_place_is_there(text):
 
 def test_the_first_panel_stands_in_reading_order():
     labels = [label for label, _ in cells(drawing.svg(Shape.parse("f32[3,5]{1,0:T(2,2)}")))[:15]]
-    assert labels == "0 1 4 5 8 2 3 6 7 10 12 13 16 17 20".split()
+    assert labels == ["0", "1", "4", "5", "8", "2", "3", "6", "7", "10", "12", "13", "16", "17", "20"]
 
 
 def test_an_empty_array_is_a_picture_without_cells():
