@@ -1,0 +1,496 @@
+"""Tiled indexing: the worked examples, XLA's own answers, sizes, and what a wrong question is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xlashape.errors import InvalidIndexError, InvalidShapeError, SizeOverflowError
+from xlashape.shape import COMBINE, Layout, PrimitiveType, Shape, Tile, tiling
+from xlashape.symbolic import IndexingMap, Interval, dim
+
+ROWS = [json.loads(line) for line in (Path(__file__).parents[2] / "vectors" / "shapes.jsonl").read_text().splitlines()]
+
+
+def positions(text: str) -> list[Any]:
+    """The positions of all elements, nested as the array is."""
+    shape = Shape.parse(text)
+    rows = np.stack(np.meshgrid(*[np.arange(d) for d in shape.dimensions], indexing="ij"), -1).reshape(-1, shape.rank)
+    return tiling.linear_indices(shape, rows).reshape(shape.dimensions).tolist()
+
+
+# -- what is true ---------------------------------------------------------------------------
+
+
+def test_untiled_orders() -> None:
+    assert positions("f32[2,3]{0,1}") == [[0, 2, 4], [1, 3, 5]]
+    assert positions("f32[2,3]{1,0}") == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_one_tile() -> None:
+    shape = Shape.parse("f32[3,5]{1,0:T(2,2)}")
+    assert tiling.linear_index(shape, (2, 3)) == (1 * 3 + 1) * 2 * 2 + (0 * 2 + 1) == 17
+    assert tiling.physical_dimensions(shape) == (2, 3, 2, 2)
+    assert tiling.physical_elements(shape) == 24
+    assert tiling.physical_bytes(shape) == 96
+    assert [tiling.multi_index(shape, p) for p in (17, 16, 18, 23)] == [(2, 3), (2, 2), None, None]
+
+
+def test_repeated_tiles() -> None:
+    assert positions("f32[4,8]{1,0:T(2,4)(2,1)}") == [
+        [0, 2, 4, 6, 8, 10, 12, 14],
+        [1, 3, 5, 7, 9, 11, 13, 15],
+        [16, 18, 20, 22, 24, 26, 28, 30],
+        [17, 19, 21, 23, 25, 27, 29, 31],
+    ]
+
+
+def test_combine() -> None:
+    shape = Shape.parse("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}")
+    merged = Shape.parse("f32[112,110]{1,0:T(2,3)}")
+    assert tiling.physical_dimensions(shape) == (56, 37, 2, 3)
+    assert tiling.physical_elements(shape) == tiling.physical_elements(merged)
+    for index in [(0, 0, 0, 0, 0), (1, 6, 7, 10, 9), (1, 2, 3, 4, 5)]:
+        a, b, c, d, e = index
+        assert tiling.linear_index(shape, index) == tiling.linear_index(merged, ((a * 7 + b) * 8 + c, d * 10 + e))
+
+
+def test_a_tile_longer_than_the_shape() -> None:
+    shape = Shape.parse("f32[5]{0:T(2,4)}")
+    assert tiling.physical_dimensions(shape) == (1, 2, 2, 4)
+    assert [tiling.linear_index(shape, (i,)) for i in range(5)] == [0, 1, 2, 3, 8]
+    assert [tiling.multi_index(shape, p) for p in range(16)] == [
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+        None,
+        None,
+        None,
+        None,
+        (4,),
+        *[None] * 7,
+    ]
+
+
+def test_a_later_tile_that_reaches_the_counts() -> None:
+    shape = Shape.parse("f32[1000]{0:T(1024)(128)(2,1)}")
+    assert tiling.physical_dimensions(shape) == (1, 4, 128, 2, 1)
+    assert tiling.linear_index(shape, (999,)) == 3 * 256 + (999 - 6 * 128 - 128) * 2 + 1
+    assert tiling.physical_dimensions(Shape.parse("f32[9]{0:T(2)(2,2)}")) == (3, 1, 2, 2)
+
+
+def test_scalars() -> None:
+    plain, tiled = Shape.parse("f32[]"), Shape.parse("f32[]{:T(128)}")
+    assert tiling.linear_index(plain, ()) == tiling.linear_index(tiled, ()) == 0
+    assert (tiling.physical_elements(plain), tiling.physical_elements(tiled)) == (1, 128)
+    assert tiling.multi_index(tiled, 0) == ()
+    assert tiling.multi_index(tiled, 1) is None
+    assert tiling.linear_indices(tiled, np.empty((3, 0), np.int64)).tolist() == [0, 0, 0]
+    assert tiling.linear_indices(plain, [(), ()]).tolist() == [0, 0]
+    rows, is_element = tiling.multi_indices(tiled, [0, 1])
+    assert rows.shape == (2, 0)
+    assert is_element.tolist() == [True, False]
+
+
+def test_tail_padding() -> None:
+    shape = Shape.parse("s16[127]{0:L(128)}")
+    assert tiling.physical_elements(shape) == 128
+    assert tiling.physical_bytes(shape) == 256
+    assert tiling.physical_dimensions(shape) == (127,)
+    assert tiling.multi_index(shape, 126) == (126,)
+    assert tiling.multi_index(shape, 127) is None
+    with pytest.raises(InvalidIndexError):
+        tiling.multi_index(shape, 128)
+
+
+@pytest.mark.parametrize(
+    "text", ["f32[0]", "f32[3,0]{0,1:T(8,128)}", "f32[0,5]{1,0:T(8,128)(2,1)L(16)}", "f32[4,0,2]{2,1,0:T(*,*,3)}"]
+)
+def test_empty_arrays(text: str) -> None:
+    shape = Shape.parse(text)
+    assert tiling.physical_elements(shape) == tiling.physical_bytes(shape) == 0
+    assert tiling.linear_indices(shape, np.empty((0, shape.rank), int)).shape == (0,)
+    assert [part.shape for part in tiling.multi_indices(shape, [])] == [(0, shape.rank), (0,)]
+    with pytest.raises(InvalidIndexError, match="size 0"):
+        tiling.linear_index(shape, [0] * shape.rank)
+    with pytest.raises(InvalidIndexError, match="size 0"):
+        tiling.linear_indices(shape, [[0] * shape.rank])
+    with pytest.raises(InvalidIndexError, match="0 elements"):
+        tiling.multi_index(shape, 0)
+    with pytest.raises(InvalidIndexError, match="0 elements"):
+        tiling.multi_indices(shape, [0])
+    assert tiling.physical_position(shape, (dim(0),) * shape.rank) == 0
+    index, [(_, size)] = tiling.logical_index(shape, dim(0))
+    assert index == (0,) * shape.rank
+    assert size == 0
+
+
+def test_packed_elements() -> None:
+    assert tiling.physical_bytes(Shape.parse("s4[5]{0:E(4)}")) == 3
+    assert tiling.physical_bytes(Shape.parse("s4[5]")) == 5
+    assert tiling.physical_bytes(Shape.parse("u1[16,17]{1,0:T(8,128)(4,1)E(1)}")) == 256
+    assert tiling.physical_bytes(Shape.parse("pred[3]")) == 3
+    assert tiling.stored_bits(Shape.parse("s1[129]{0:E(32)}")) == 32
+
+
+def test_dynamic_bounds_count_as_sizes() -> None:
+    shape = Shape.parse("f32[<=3,5]{1,0:T(2,2)}")
+    assert tiling.linear_index(shape, (2, 3)) == 17
+    assert tiling.physical_elements(shape) == 24
+
+
+def test_the_default_layout_and_buffers() -> None:
+    bare = Shape(PrimitiveType.F32, (2, 3))
+    assert bare.layout is None
+    assert tiling.linear_index(bare, (1, 2)) == 5
+    assert tiling.physical_elements(bare) == 6
+    assert tiling.linear_index(Shape.parse("b(f32[3,5]{1,0:T(2,2)})"), (2, 3)) == 17
+
+
+def test_split_configs_and_metadata_are_left_aside() -> None:
+    assert tiling.physical_bytes(Shape.parse("f32[16,256]{1,0:T(8,128)SC(0:8)M(64)}")) == 4 * 16 * 256
+
+
+def test_xla_agrees() -> None:
+    """LinearIndex on one tile at most, without combine; sizes where XLA's shortcut is exact."""
+    indices = sizes = 0
+    for row in ROWS:
+        shape = Shape.parse(row["text"])
+        if not shape.is_array or shape.is_unbounded_dynamic:
+            continue
+        assert shape.layout is not None
+        if "index" in row:
+            position = tiling.linear_index(shape, row["index"])
+            assert tiling.multi_index(shape, position) == tuple(row["index"])
+            if not shape.layout.tiles:
+                assert position == row["linear_index_untiled"]
+        if "linear_index_one_tile" in row:
+            assert tiling.linear_index(shape, row["index"]) == row["linear_index_one_tile"]
+            indices += 1
+        # ArraySize forgets the tail of an untiled array, and gives nothing for combine.
+        tail_forgotten = not shape.layout.tiles and shape.layout.tail_padding_alignment_in_elements > 1
+        if "array_size" in row and not tail_forgotten:
+            assert tiling.physical_bytes(shape) == row["array_size"], row["text"]
+            sizes += 1
+    assert indices > 600
+    assert sizes > 1000
+
+
+# -- the formula over expressions -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f32[3,5]{1,0:T(2,2)}",
+        "bf16[5,20,30]{0,2,1:T(8,16)(2,1)}",
+        "f32[2,7,3]{2,1,0:T(*,4,2)}",
+        "f32[10,10]{1,0:T(6,6)(4,4)}",
+        "f32[1,4]",
+    ],
+)
+def test_expressions(text: str) -> None:
+    shape = Shape.parse(text)
+    expression = tiling.physical_position(shape, [dim(i) for i in range(shape.rank)])
+    forward = IndexingMap.from_sizes(shape.dimensions, results=[expression])
+    index, conditions = tiling.logical_index(shape, dim(0))
+    backward = IndexingMap.from_sizes(
+        [tiling.physical_elements(shape)], results=[*index, *[condition.value for condition in conditions]]
+    )
+    for position in range(tiling.physical_elements(shape)):
+        results = backward.evaluate((position,))
+        assert results is not None
+        is_element = all(value < size for value, (_, size) in zip(results[shape.rank :], conditions, strict=True))
+        assert tiling.multi_index(shape, position) == (results[: shape.rank] if is_element else None)
+        if is_element:
+            assert forward.evaluate(results[: shape.rank]) == (position,)
+
+
+def test_the_expression_of_the_worked_example() -> None:
+    shape = Shape.parse("f32[3,5]{1,0:T(2,2)}")
+    expression = tiling.physical_position(shape, (dim(0), dim(1)))
+    assert expression == dim(0) // 2 * 12 + dim(1) // 2 * 4 + dim(0) % 2 * 2 + dim(1) % 2
+    assert Interval(0, 23) == Interval.of_size(tiling.physical_elements(shape))
+
+
+def test_what_is_known_is_not_computed() -> None:
+    assert tiling.physical_position(Shape.parse("f32[4,1,100]{2,1,0:T(8,128)}"), (dim(0), dim(1), dim(2))) == dim(
+        0
+    ) * 1024 + dim(2)
+    assert tiling.physical_position(Shape.parse("f32[1,1]{1,0:T(8,128)}"), (dim(0), dim(1))) == 0
+    index, conditions = tiling.logical_index(Shape.parse("f32[16,256]{1,0:T(8,128)}"), dim(0))
+    assert conditions == ()
+    assert index == (dim(0) // 2048 * 8 + dim(0) // 128 % 8, dim(0) // 1024 % 2 * 128 + dim(0) % 128)
+
+
+# -- batches of every kind ------------------------------------------------------------------
+
+SHAPE = Shape.parse("f32[3,5]{1,0:T(2,2)}")
+INDICES = [(0, 0), (2, 3), (1, 4)]
+EXPECTED = [0, 17, 10]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i8", ">u2", object])
+def test_row_types(dtype: str) -> None:
+    assert tiling.linear_indices(SHAPE, np.array(INDICES, dtype)).tolist() == EXPECTED
+    rows, is_element = tiling.multi_indices(SHAPE, np.array(EXPECTED, dtype))
+    assert rows.tolist() == [list(index) for index in INDICES]
+    assert is_element.all()
+    assert (rows.dtype, is_element.dtype) == (np.int64, np.bool_)
+
+
+def test_strided_and_read_only_rows() -> None:
+    table = np.array(INDICES)
+    wide = np.full((9, 7), 99)
+    wide[::-3, 5:1:-3] = table
+    wide.flags.writeable = False
+    assert tiling.linear_indices(SHAPE, wide[::-3, 5:1:-3]).tolist() == EXPECTED
+    assert tiling.linear_indices(SHAPE, np.asfortranarray(table)).tolist() == EXPECTED
+    assert (
+        tiling.linear_indices(SHAPE, np.frombuffer(table.astype("<i8").tobytes(), "<i8").reshape(3, 2)).tolist()
+        == EXPECTED
+    )
+    assert tiling.linear_indices(SHAPE, np.broadcast_to(table[1], (4, 2))).tolist() == [17] * 4
+    assert tiling.linear_indices(SHAPE, INDICES).tolist() == EXPECTED
+    assert tiling.linear_indices(SHAPE, tuple(np.array(index) for index in INDICES)).tolist() == EXPECTED
+    assert table.tolist() == [list(index) for index in INDICES]
+
+
+def test_empty_batches() -> None:
+    for rows in ([], (), np.empty((0, 2), np.int64), np.empty((0, 2), np.uint8)):
+        result = tiling.linear_indices(SHAPE, rows)
+        assert (result.shape, result.dtype) == ((0,), np.int64)
+    rows, is_element = tiling.multi_indices(SHAPE, [])
+    assert (rows.shape, rows.dtype, is_element.shape) == ((0, 2), np.int64, (0,))
+
+
+@pytest.mark.parametrize(
+    "text", ["f32[70,300,50]{1,2,0}", "bf16[9,300,500]{2,1,0:T(8,128)(2,1)}", "u8[50,60,70]{2,1,0:T(*,9,7)(4,5)}"]
+)
+def test_many_chunks(text: str) -> None:
+    """More rows than one chunk holds, an uneven rest among them."""
+    shape = Shape.parse(text)
+    count = 100_003
+    rng = np.random.default_rng(7)
+    rows = np.stack([rng.integers(0, d, count) for d in shape.dimensions], 1)
+    found = tiling.linear_indices(shape, rows)
+    np.testing.assert_array_equal(found, tiling.physical_position(shape, rows.T))
+    back, is_element = tiling.multi_indices(shape, found)
+    np.testing.assert_array_equal(back, rows)
+    assert is_element.all()
+    rows[100_001, 1] = shape.dimensions[1]
+    with pytest.raises(InvalidIndexError, match=f"row 100001: index {shape.dimensions[1]} is outside dimension 1"):
+        tiling.linear_indices(shape, rows)
+    found[99_999] = -5
+    with pytest.raises(InvalidIndexError, match="row 99999: position -5 is outside the buffer"):
+        tiling.multi_indices(shape, found)
+
+
+# -- wrong questions ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ((3, 0), "index 3 is outside dimension 0 of f32[3,5]{1,0:T(2,2)}, which has size 3"),
+        ((0, 5), "index 5 is outside dimension 1 of f32[3,5]{1,0:T(2,2)}, which has size 5"),
+        ((0, -1), "index -1 is outside dimension 1 of f32[3,5]{1,0:T(2,2)}, which has size 5"),
+        ((0, 1 << 70), f"index {1 << 70} is outside dimension 1 of f32[3,5]{{1,0:T(2,2)}}, which has size 5"),
+        ((0, 10**5000), "index far above int64 is outside dimension 1 of f32[3,5]{1,0:T(2,2)}, which has size 5"),
+        ((0,), "f32[3,5]{1,0:T(2,2)} takes an index of 2 numbers, found 1"),
+        ((), "f32[3,5]{1,0:T(2,2)} takes an index of 2 numbers, found 0"),
+        ((0, 0, 0), "f32[3,5]{1,0:T(2,2)} takes an index of 2 numbers, found 3"),
+        ((0, 1.0), "index[1] takes an integer, found 1.0 of type float"),
+        ((True, 0), "index[0] takes an integer, found True of type bool"),
+        ((np.True_, 0), "index[0] takes an integer"),
+        ((0, "1"), "index[1] takes an integer, found '1' of type str"),
+        ((0, None), "index[1] takes an integer, found None of type NoneType"),
+        (7, "an index is a sequence of integers, not int"),
+        ("01", "an index is a sequence of integers, not str"),
+        (None, "an index is a sequence of integers, not NoneType"),
+    ],
+)
+def test_wrong_index(index: Any, message: str) -> None:
+    with pytest.raises(InvalidIndexError) as caught:
+        tiling.linear_index(SHAPE, index)
+    assert message in str(caught.value)
+
+
+def test_numpy_ints_are_ints() -> None:
+    assert tiling.linear_index(SHAPE, np.array([2, 3])) == 17
+    assert tiling.linear_index(SHAPE, (np.uint8(2), np.int64(3))) == 17
+    assert type(tiling.linear_index(SHAPE, np.array([2, 3]))) is int
+    assert tiling.multi_index(SHAPE, np.int32(17)) == (2, 3)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("position", [-1, 24, 1 << 64, 1.5, True, None, "3", np.float64(3)])
+def test_wrong_position(position: Any) -> None:
+    with pytest.raises(InvalidIndexError, match="position"):
+        tiling.multi_index(SHAPE, position)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(0, 0), (1, 5)], "row 1: index 5 is outside dimension 1 of f32[3,5]{1,0:T(2,2)}, which has size 5"),
+        ([(0, 0), (-1, 0)], "row 1: index -1 is outside dimension 0"),
+        (np.array([[0, 1 << 63]], np.uint64), f"row 0: index {1 << 63} is outside dimension 1"),
+        (np.array([[(1 << 64) - 1, 0]], np.uint64), f"row 0: index {(1 << 64) - 1} is outside dimension 0"),
+        ([(0, 1 << 64)], f"rows[0]: {1 << 64} does not fit int64"),
+        ([(0, 0), (0, 1 << 63)], f"rows[1]: {1 << 63} does not fit int64"),
+        ([(0, -(10**3000))], "rows[0]: far below 0 does not fit int64"),
+        ([(0, 0), (0,)], "rows takes integers of the shape [n, 2], found rows of different lengths"),
+        ([(0, 0, 0)], "takes an index of 2 numbers, found rows of 3"),
+        ([(), ()], "takes an index of 2 numbers, found rows of 0"),
+        ([0, 0], "rows takes integers of the shape [n, 2], found [2]"),
+        (3, "rows takes integers of the shape [n, 2], found []"),
+        (None, "rows takes integers of the shape [n, 2], found []"),
+        ("00", "rows takes integers of the shape [n, 2], found []"),
+        (np.zeros((1, 2, 1), int), "rows takes integers of the shape [n, 2], found [1, 2, 1]"),
+        (np.zeros((2, 2)), "rows takes integers of the shape [n, 2], found float64"),
+        (np.zeros((0, 2)), "rows takes integers of the shape [n, 2], found float64"),
+        (np.zeros((2, 2), bool), "rows takes integers of the shape [n, 2], found bool"),
+        (np.zeros((2, 2), complex), "found complex128"),
+        (np.zeros((2, 2), "M8[s]"), "found datetime64[s]"),
+        ([["a", "b"]], "rows[0] takes an integer, found 'a' of type str"),
+        ([[0, 0], [0, 0.5]], "rows[1] takes an integer, found 0.5 of type float"),
+        ([[0, 0], [0, True]], "rows[1] takes an integer, found True of type bool"),
+        ([[False, True]], "rows[0] takes an integer, found False of type bool"),
+        ([[0, None]], "rows[0] takes an integer, found None of type NoneType"),
+        (np.array([[0, True]], object), "rows[0] takes an integer, found True of type bool"),
+    ],
+)
+def test_wrong_rows(rows: Any, message: str) -> None:
+    with pytest.raises(InvalidIndexError) as caught:
+        tiling.linear_indices(SHAPE, rows)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (
+            [0, 24],
+            "row 1: position 24 is outside the buffer of f32[3,5]{1,0:T(2,2)}, which has 24 elements, padding included",
+        ),
+        ([0, 1, -1], "row 2: position -1 is outside the buffer"),
+        (np.array([1 << 63], np.uint64), f"row 0: position {1 << 63} is outside the buffer"),
+        ([[0]], "positions takes integers of the shape [n], found [1, 1]"),
+        (0, "positions takes integers of the shape [n], found []"),
+        ([0.5], "positions[0] takes an integer, found 0.5 of type float"),
+        (np.array([0.5]), "positions takes integers of the shape [n], found float64"),
+        ([0, True], "positions[1] takes an integer, found True of type bool"),
+        (np.array([True]), "positions takes integers of the shape [n], found bool"),
+        ([1 << 65], f"positions[0]: {1 << 65} does not fit int64"),
+        ([[0], [0, 1]], "positions takes integers of the shape [n]"),
+    ],
+)
+def test_wrong_positions(positions: Any, message: str) -> None:
+    with pytest.raises(InvalidIndexError) as caught:
+        tiling.multi_indices(SHAPE, positions)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["(f32[2], s32[])", "()", "token[]", "opaque[]"])
+def test_no_arrays(text: str) -> None:
+    shape = Shape.parse(text)
+    for question in (
+        lambda: tiling.linear_index(shape, ()),
+        lambda: tiling.multi_index(shape, 0),
+        lambda: tiling.linear_indices(shape, []),
+        lambda: tiling.multi_indices(shape, []),
+        lambda: tiling.physical_elements(shape),
+        lambda: tiling.physical_bytes(shape),
+        lambda: tiling.physical_dimensions(shape),
+        lambda: tiling.stored_bits(shape),
+    ):
+        with pytest.raises(InvalidShapeError, match="expected an array, found"):
+            question()
+
+
+def test_unbounded_dimensions() -> None:
+    with pytest.raises(InvalidShapeError, match=r"dimension 1 of f32\[2,\?\]\{1,0\} is unbounded"):
+        tiling.physical_elements(Shape.parse("f32[2,?]"))
+
+
+HUGE = (1 << 63) - 1
+
+
+def test_sizes_at_the_end_of_int64() -> None:
+    shape = Shape.array("s8", (HUGE,))
+    assert tiling.physical_bytes(shape) == HUGE
+    assert tiling.linear_index(shape, (HUGE - 1,)) == HUGE - 1
+    assert tiling.linear_indices(shape, [[HUGE - 1]]).tolist() == [HUGE - 1]
+    assert tiling.multi_indices(shape, [HUGE - 1])[0].tolist() == [[HUGE - 1]]
+    with pytest.raises(InvalidIndexError):
+        tiling.linear_indices(shape, [[HUGE]])
+    with pytest.raises(InvalidIndexError):
+        tiling.linear_indices(shape, np.array([[1 << 63]], np.uint64))
+    # Strides and partial sums near 2^63 come back right from arithmetic modulo 2^64.
+    tiled = Shape.array("s8", (3, (1 << 60) + 1), Layout((1, 0), [(2, 1 << 59), (2, 1)]))
+    index = (2, 1 << 60)
+    position = tiling.linear_index(tiled, index)
+    assert tiling.linear_indices(tiled, [index]).tolist() == [position]
+    assert tiling.multi_index(tiled, position) == index
+    assert tiling.multi_indices(tiled, [position])[0].tolist() == [list(index)]
+    last = tiling.physical_elements(tiled) - 1
+    assert tiling.multi_index(tiled, last) is None
+    assert tiling.multi_indices(tiled, [last])[1].tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape.array("s8", (1 << 40, 3), Layout((1, 0), [(8, 1 << 30)])),
+        Shape.array("s8", (HUGE,), Layout((0,), [(2,)])),
+        Shape.array("s8", (HUGE,), Layout((0,), (), 1 << 40)),
+        Shape.array("s8", (1,), Layout((0,), [(HUGE, HUGE)])),
+        Shape.array("s8", (2, HUGE // 2), Layout((1, 0), [(COMBINE, 1 << 62)])),
+    ],
+)
+def test_sizes_beyond_int64(shape: Shape) -> None:
+    if tiling_fits(shape):
+        pytest.fail("expected an overflow")
+    with pytest.raises(SizeOverflowError, match="does not fit int64"):
+        tiling.linear_indices(shape, [[0] * shape.rank])
+    with pytest.raises(SizeOverflowError, match="does not fit int64"):
+        tiling.multi_index(shape, 0)
+
+
+def tiling_fits(shape: Shape) -> bool:
+    try:
+        tiling.physical_elements(shape)
+    except SizeOverflowError:
+        return False
+    return True
+
+
+def test_bytes_beyond_int64() -> None:
+    shape = Shape.array("f32", (1 << 62,))
+    assert tiling.physical_elements(shape) == 1 << 62
+    with pytest.raises(SizeOverflowError, match="bytes of f32"):
+        tiling.physical_bytes(shape)
+
+
+def test_an_empty_tile_changes_nothing() -> None:
+    assert tiling.linear_index(Shape.array("f32", (2, 3), Layout((1, 0), [Tile(())])), (1, 2)) == 5
+
+
+def test_numpy_is_not_loaded_for_single_questions() -> None:
+    code = (
+        "import sys; import xlashape as xs; s = xs.Shape.parse('f32[3,5]{1,0:T(2,2)}');"
+        "assert xs.tiling.linear_index(s, (2, 3)) == 17 and xs.tiling.multi_index(s, 17) == (2, 3); assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'unheard_of'"):
+        _ = tiling.unheard_of
