@@ -35,7 +35,7 @@ def linear_indices(shape: Shape, dimensions: tuple[int, ...], program: Program, 
     for start in range(0, len(table), chunk.length):
         stop = min(start + chunk.length, len(table))
         chunk.cut(stop - start)
-        part = table[start:stop]
+        part: NDArray[Any] = table[start:stop]
         np.copyto(chunk.inputs[:, : stop - start], part.T, casting="unsafe" if is_wide else "same_kind")
         if rank and (unsigned[:, : stop - start].max(axis=1) >= sizes).any():
             raise _bad_row(shape, dimensions, part, start)
@@ -58,6 +58,30 @@ def multi_indices(
     is_element = np.ones(len(numbers), np.bool_)
     if not len(numbers):
         return rows, is_element
+    outputs = len(program.outputs)
+    chunk = _Chunk(program, len(numbers), outputs)
+    unsigned = chunk.inputs.view(np.uint64)
+    is_wide = numbers.dtype == np.uint64
+    columns = np.empty((outputs, chunk.length), np.int64)
+    for start in range(0, len(numbers), chunk.length):
+        stop = min(start + chunk.length, len(numbers))
+        length = stop - start
+        chunk.cut(length)
+        part: NDArray[Any] = numbers[start:stop]
+        np.copyto(chunk.inputs[0, :length], part, casting="unsafe" if is_wide else "same_kind")
+        if int(unsigned[0, :length].max()) >= elements:
+            raise _bad_position(shape, elements, part, start)
+        chunk.run()
+        for column, terms in zip(columns, program.outputs, strict=True):
+            chunk.sum(terms, column[:length])
+        np.copyto(rows[start:stop], columns[:rank, :length].T)
+        if conditions:
+            inside = is_element[start:stop]
+            for output, size in conditions:
+                inside &= columns[output, :length] < size
+            if not inside.all():
+                rows[start:stop][~inside] = -1
+    return rows, is_element
 
 
 class _Chunk:
@@ -148,8 +172,10 @@ def _has_bool(values: object) -> bool:
     """Whether there is a bool among numbers that NumPy would take for 0 or 1."""
     if not isinstance(values, (list, tuple)):
         return False
-    numbers = cast("Sequence[object]", values)
-    return any(type(one) is bool or (isinstance(one, (list, tuple)) and bool in map(type, one)) for one in numbers)
+    for one in cast("Sequence[object]", values):
+        if type(one) is bool or (isinstance(one, (list, tuple)) and bool in map(type, cast("Sequence[object]", one))):
+            return True
+    return False
 
 
 def _from_objects(table: NDArray[Any], what: str) -> NDArray[np.int64]:
@@ -171,11 +197,11 @@ def _bad_row(shape: Shape, dimensions: tuple[int, ...], part: NDArray[Any], star
                 return InvalidIndexError(
                     f"row {row}: {outside_dimension(shape, d, size, number)}", field=f"rows[{row}]"
                 )
-    raise AssertionError("a row changed while it was read")
+    return InvalidIndexError("the rows changed while they were read", field="rows")
 
 
 def _bad_position(shape: Shape, elements: int, part: NDArray[Any], start: int) -> InvalidIndexError:
     for row, number in enumerate(part.tolist(), start):
         if not 0 <= number < elements:
             return InvalidIndexError(f"row {row}: {outside_buffer(shape, elements, number)}", field=f"positions[{row}]")
-    raise AssertionError("a position changed while it was read")
+    return InvalidIndexError("the positions changed while they were read", field="positions")
