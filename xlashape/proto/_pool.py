@@ -117,7 +117,7 @@ def coerce(message_class: type[M], value: object) -> M:
         raise InvalidArgumentError(f"expected a {full_name} or its bytes, found {type(value).__name__}")
     try:
         return message_class.FromString(data)
-    except (WireError, RecursionError) as error:
+    except (WireError, RecursionError, UnicodeDecodeError) as error:
         raise DecodeError(f"not a {full_name} ({len(data)} bytes): {_reason(error)}") from error
 
 
@@ -155,7 +155,7 @@ def _adopt(descriptor: Descriptor, module: str, qualified_name: str) -> type[Mes
     made.__qualname__ = qualified_name
     copyreg.pickle(made, _reduce)
     for nested in descriptor.nested_types:
-        _adopt(nested, module, f"{qualified_name}.{nested.name}")
+        setattr(made, nested.name, _adopt(nested, module, f"{qualified_name}.{nested.name}"))
     return made
 
 

@@ -53,10 +53,8 @@ class TestNames:
             assert descriptor.full_name.endswith(made.__qualname__)
             found: object = __import__(made.__module__, fromlist=["_"])
             for part in made.__qualname__.split("."):
-                # The entry of a map is a message of the schema, but protobuf shows no class for it.
-                found = getattr(found, part, None)
-            if not descriptor.GetOptions().map_entry:
-                assert found is made
+                found = getattr(found, part)
+            assert found is made
 
     def test_the_pool_is_not_the_default_one(self) -> None:
         from google.protobuf import descriptor_pool
