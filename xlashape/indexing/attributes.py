@@ -1,0 +1,281 @@
+"""Readers of what rules need from an instruction's proto, as plain tuples that can be compared and hashed.
+
+Each returns everything its rules look at: cached answers are filed under it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xlashape.errors import InvalidModuleError, LimitExceededError
+from xlashape.math import product
+from xlashape.proto import xla
+
+__all__ = [
+    "ConvolutionNumbers",
+    "DotNumbers",
+    "Groups",
+    "IndexNumbers",
+    "WindowDim",
+    "batch_norm",
+    "cholesky",
+    "collective",
+    "convolution",
+    "dimensions",
+    "dot",
+    "dynamic_slice_sizes",
+    "fft_rank",
+    "gather",
+    "opcode",
+    "padding",
+    "permutation_pairs",
+    "scatter",
+    "slices",
+    "topk",
+    "triangular_solve",
+    "tuple_index",
+    "window",
+]
+
+MAX_REPLICAS = 1 << 20
+"""Replica ids of one instruction that are written out from a compact list."""
+
+
+def dimensions(proto: xla.HloInstructionProto) -> tuple[int, ...]:
+    """`dimensions`, as they stand."""
+    return tuple(proto.dimensions)
+
+
+def opcode(proto: xla.HloInstructionProto) -> str:
+    """Which of several operations of one rule it is."""
+    return proto.opcode
+
+
+def tuple_index(proto: xla.HloInstructionProto) -> int:
+    """get-tuple-element: which element."""
+    return proto.tuple_index
+
+
+def slices(proto: xla.HloInstructionProto) -> tuple[tuple[int, int, int], ...]:
+    """slice: (start, limit, stride) a dimension."""
+    return tuple((d.start, d.limit, d.stride) for d in proto.slice_dimensions)
+
+
+def padding(proto: xla.HloInstructionProto) -> tuple[tuple[int, int, int], ...]:
+    """pad: (low, high, interior) a dimension."""
+    return tuple((d.edge_padding_low, d.edge_padding_high, d.interior_padding) for d in proto.padding_config.dimensions)
+
+
+def dynamic_slice_sizes(proto: xla.HloInstructionProto) -> tuple[int, ...]:
+    """dynamic-slice: sizes of the slice."""
+    return tuple(proto.dynamic_slice_sizes)
+
+
+class DotNumbers(NamedTuple):
+    """Dimension numbers of a dot."""
+
+    lhs_batch: tuple[int, ...]
+    rhs_batch: tuple[int, ...]
+    lhs_contracting: tuple[int, ...]
+    rhs_contracting: tuple[int, ...]
+
+
+def dot(proto: xla.HloInstructionProto) -> DotNumbers:
+    """dot, scaled-dot."""
+    numbers = proto.dot_dimension_numbers
+    return DotNumbers(
+        tuple(numbers.lhs_batch_dimensions),
+        tuple(numbers.rhs_batch_dimensions),
+        tuple(numbers.lhs_contracting_dimensions),
+        tuple(numbers.rhs_contracting_dimensions),
+    )
+
+
+class WindowDim(NamedTuple):
+    """One dimension of a window."""
+
+    size: int
+    stride: int
+    low: int
+    high: int
+    window_dilation: int
+    base_dilation: int
+    reversal: bool
+
+
+def window(proto: xla.HloInstructionProto) -> tuple[WindowDim, ...]:
+    """reduce-window, select-and-scatter, convolution. A stride or dilation of 0 is proto3's way to leave 1 out."""
+    return tuple(
+        WindowDim(
+            d.size,
+            d.stride or 1,
+            d.padding_low,
+            d.padding_high,
+            d.window_dilation or 1,
+            d.base_dilation or 1,
+            d.window_reversal,
+        )
+        for d in proto.window.dimensions
+    )
+
+
+class ConvolutionNumbers(NamedTuple):
+    """Window, dimension numbers and groups of a convolution."""
+
+    window: tuple[WindowDim, ...]
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_input: int
+    kernel_output: int
+    kernel_spatial: tuple[int, ...]
+    output_batch: int
+    output_feature: int
+    output_spatial: tuple[int, ...]
+    feature_groups: int
+    batch_groups: int
+
+
+def convolution(proto: xla.HloInstructionProto) -> ConvolutionNumbers:
+    """convolution."""
+    n = proto.convolution_dimension_numbers
+    return ConvolutionNumbers(
+        window(proto),
+        n.input_batch_dimension,
+        n.input_feature_dimension,
+        tuple(n.input_spatial_dimensions),
+        n.kernel_input_feature_dimension,
+        n.kernel_output_feature_dimension,
+        tuple(n.kernel_spatial_dimensions),
+        n.output_batch_dimension,
+        n.output_feature_dimension,
+        tuple(n.output_spatial_dimensions),
+        proto.feature_group_count or 1,
+        proto.batch_group_count or 1,
+    )
+
+
+class IndexNumbers(NamedTuple):
+    """Dimension numbers of a gather or scatter, in the gather's words.
+
+    The *window* is the slice read or the update written. `window_dims` are its dimensions in the output (in the updates), `collapsed` those of
+    the operand that it lacks, `index_map` the operand's dimension for each element of an index vector, `operand_batching` and `index_batching`
+    dimensions that operand and indices share one by one, `sizes` those of a gather's slice (empty for a scatter).
+    """
+
+    window_dims: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    index_map: tuple[int, ...]
+    index_vector_dim: int
+    operand_batching: tuple[int, ...]
+    index_batching: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def gather(proto: xla.HloInstructionProto) -> IndexNumbers:
+    """gather."""
+    n = proto.gather_dimension_numbers
+    return IndexNumbers(
+        tuple(n.offset_dims),
+        tuple(n.collapsed_slice_dims),
+        tuple(n.start_index_map),
+        n.index_vector_dim,
+        tuple(n.operand_batching_dims),
+        tuple(n.start_indices_batching_dims),
+        tuple(proto.gather_slice_sizes),
+    )
+
+
+def scatter(proto: xla.HloInstructionProto) -> IndexNumbers:
+    """scatter."""
+    n = proto.scatter_dimension_numbers
+    return IndexNumbers(
+        tuple(n.update_window_dims),
+        tuple(n.inserted_window_dims),
+        tuple(n.scatter_dims_to_operand_dims),
+        n.index_vector_dim,
+        tuple(n.input_batching_dims),
+        tuple(n.scatter_indices_batching_dims),
+        (),
+    )
+
+
+def fft_rank(proto: xla.HloInstructionProto) -> int:
+    """fft: over how many of the last dimensions."""
+    return len(proto.fft_length)
+
+
+def topk(proto: xla.HloInstructionProto) -> int:
+    """topk: how many."""
+    return proto.k
+
+
+def batch_norm(proto: xla.HloInstructionProto) -> int:
+    """batch-norm-*: the feature dimension."""
+    return proto.feature_index
+
+
+def cholesky(proto: xla.HloInstructionProto) -> bool:
+    """cholesky: whether the factor is the lower one."""
+    return proto.cholesky_options.lower
+
+
+def triangular_solve(proto: xla.HloInstructionProto) -> tuple[bool, bool, bool, bool]:
+    """triangular-solve: (left side, lower, unit diagonal, transposed)."""
+    options = proto.triangular_solve_options
+    transposed = options.transpose_a in (xla.TriangularSolveOptions.TRANSPOSE, xla.TriangularSolveOptions.ADJOINT)
+    return options.left_side, options.lower, options.unit_diagonal, transposed
+
+
+class Groups(NamedTuple):
+    """What a collective says of its replicas, and its dimension."""
+
+    groups: tuple[tuple[int, ...], ...]
+    """Empty: all replicas, however many."""
+    known: bool
+    """False where the groups stand in a form that needs the mesh."""
+    dimensions: tuple[int, ...]
+
+
+def collective(proto: xla.HloInstructionProto) -> Groups:
+    """all-gather, all-reduce, all-to-all, reduce-scatter, collective-broadcast: groups and dimensions."""
+    dims = tuple(proto.dimensions)
+    form = proto.WhichOneof("replica_group_list")
+    if form == "mesh_axes_replica_group_list":
+        return Groups((), False, dims)
+    if form == "iota_collective_device_list":
+        return Groups(_iota_groups(proto.iota_collective_device_list), True, dims)
+    listed = proto.collective_device_list.replica_groups if form == "collective_device_list" else proto.replica_groups
+    return Groups(tuple(tuple(group.replica_ids) for group in listed), True, dims)
+
+
+def _iota_groups(message: xla.IotaReplicaGroupListProto) -> tuple[tuple[int, ...], ...]:
+    """The ids 0, 1, … reshaped, transposed and cut into groups."""
+    shape = tuple(message.iota_reshape_dims)
+    permutation = tuple(message.iota_transpose_perm) or tuple(range(len(shape)))
+    count, size = message.num_replica_groups, message.num_devices_per_group
+    total = product(shape)
+    if (
+        count < 0
+        or size < 0
+        or any(n < 0 for n in shape)
+        or total != count * size
+        or sorted(permutation) != list(range(len(shape)))
+    ):
+        raise InvalidModuleError(
+            f"not a list of replica groups: [{count},{size}] of {list(shape)} transposed by {list(permutation)}"
+        )
+    if total > MAX_REPLICAS:
+        raise LimitExceededError(
+            f"replicas: {total} is more than {MAX_REPLICAS}", limit="replicas", maximum=MAX_REPLICAS, value=total
+        )
+    strides = [product(shape[i + 1 :]) for i in range(len(shape))]
+    ids = [0]
+    for axis in permutation:
+        ids = [base + i * strides[axis] for base in ids for i in range(shape[axis])]
+    return tuple(tuple(ids[g * size : (g + 1) * size]) for g in range(count))
+
+
+def permutation_pairs(proto: xla.HloInstructionProto) -> tuple[tuple[int, int], ...]:
+    """collective-permute: (source, target)."""
+    return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)

@@ -1,0 +1,396 @@
+"""Maps through whole computations: from a computation's result to its parameters, and from a parameter to the result, through every path.
+
+Instructions are visited once each, users first (input to output: operands first), with the set of maps that reach them; equal maps are one, so
+2ⁿ paths through n diamonds cost n steps. Nothing here takes the interpreter's stack: computations that call computations are worked off as
+generators on a list.
+
+Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import NamedTuple, TypeAlias
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.hlo import HloComputation, HloInstruction
+from xlashape.indexing.analysis import (
+    Answer,
+    from_operand,
+    from_output,
+    leaf_count,
+    rule_from_operand,
+    rule_from_output,
+    unknown_from_operand,
+    unknown_from_output,
+)
+from xlashape.indexing.build import dims_of, everything, identity, to_scalar
+from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
+from xlashape.indexing.registry import is_calling
+from xlashape.limits import spend
+from xlashape.shape import UNBOUNDED_SIZE, Shape
+
+__all__ = ["Analysis", "Reached"]
+
+EMPTY = OperandIndexingSet()
+
+Members: TypeAlias = dict[OperandIndexing, None]
+"""A set that keeps its order."""
+Reached: TypeAlias = dict[HloInstruction, dict[int, Members]]
+"""The maps that reach each leaf of an instruction."""
+
+
+class _Request(NamedTuple):
+    """The maps of a computation: from a leaf of its result to its parameters, or from a leaf of a parameter to its result."""
+
+    computation: HloComputation
+    parameter: int
+    """-1: from the result."""
+    leaf: int
+
+
+_Sets: TypeAlias = tuple[OperandIndexingSet, ...]
+_Steps: TypeAlias = Generator[_Request, _Sets, _Sets]
+
+
+class Analysis:
+    """Answers questions about instructions; what it found out about computations and compositions is kept for the next question."""
+
+    def __init__(self) -> None:
+        self._computations: dict[_Request, _Sets] = {}
+        self._orders: dict[HloComputation, list[HloInstruction]] = {}
+        self._composed: dict[tuple[OperandIndexing, OperandIndexing], OperandIndexing] = {}
+
+    # -- questions --------------------------------------------------------------------------------------------------------------
+
+    def output_to_input(self, instruction: HloInstruction, output: int) -> Answer:
+        """One set an operand."""
+        if is_calling(instruction.proto.opcode):
+            return self._work_off(self._from_output(instruction, output))
+        return from_output(instruction, output, rule_from_output(instruction))
+
+    def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
+        """One set for each leaf of the result."""
+        if is_calling(instruction.proto.opcode):
+            return self._work_off(self._from_operand(instruction, operand, leaf))
+        return from_operand(instruction, operand, leaf, rule_from_operand(instruction))
+
+    def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
+        """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if given)."""
+        reached: Reached = {}
+
+        def steps() -> _Steps:
+            yield from self._walk_back(instruction, output, reached, among)
+            return ()
+
+        self._work_off(steps())
+        return reached
+
+    # -- working off ------------------------------------------------------------------------------------------------------------
+
+    def _work_off(self, first: _Steps) -> _Sets:
+        """Runs a generator; whenever it asks for a computation, that one's generator goes first."""
+        stack: list[tuple[_Request | None, _Steps]] = [(None, first)]
+        value: _Sets | None = None
+        while True:
+            request, steps = stack[-1]
+            try:
+                asked = next(steps) if value is None else steps.send(value)
+            except StopIteration as stop:
+                stack.pop()
+                value = stop.value
+                assert value is not None
+                if request is None:
+                    return value
+                self._computations[request] = value
+                continue
+            value = self._computations.get(asked)
+            if value is None:
+                if asked.parameter < 0:
+                    stack.append((asked, self._computation_from_result(asked.computation, asked.leaf)))
+                else:
+                    stack.append(
+                        (asked, self._computation_from_parameter(asked.computation, asked.parameter, asked.leaf))
+                    )
+
+    def _compose(self, first: OperandIndexing, second: OperandIndexing) -> OperandIndexing:
+        key = (first, second)
+        found = self._composed.get(key)
+        if found is None:
+            found = self._composed[key] = first.compose(second)
+        return found
+
+    # -- one instruction --------------------------------------------------------------------------------------------------------
+
+    def _from_output(self, instruction: HloInstruction, output: int) -> _Steps:
+        opcode = instruction.proto.opcode
+        if not is_calling(opcode):
+            return from_output(instruction, output, rule_from_output(instruction))
+        outputs, operands = _leaves(instruction.shape), instruction.operands
+        if not 0 <= output < len(outputs):
+            raise InvalidArgumentError(
+                f"{instruction.name} has no output {output}: it has {len(outputs)}", field="output"
+            )
+        if _unbounded(instruction):
+            return unknown_from_output(instruction)
+        if opcode == "conditional":
+            found = [_set(to_scalar(dims_of(outputs[output]))[0].map)]
+            for branch in _called(instruction, len(operands) - 1):
+                found += yield from self._called_from_result(instruction, branch, output, 1)
+            return tuple(found)
+        if opcode == "while":
+            return (_while_from_output(instruction, output),)
+        if opcode == "async-start":
+            before = sum(leaf_count(operand.shape) for operand in operands)
+            if output < before:
+                return _passed_on(instruction, output)
+            results = leaf_count(instruction.shape.tuple_shapes[1]) if len(instruction.shape.tuple_shapes) > 1 else 0
+            if output >= before + results:
+                return (EMPTY,) * len(operands)
+            output -= before
+        (computation,) = _called(instruction, 1)
+        return (yield from self._called_from_result(instruction, computation, output, len(operands)))
+
+    def _called_from_result(
+        self, instruction: HloInstruction, computation: HloComputation, output: int, count: int
+    ) -> _Steps:
+        if len(computation.parameters) != count or not 0 <= output < leaf_count(computation.root.shape):
+            raise _mismatch(instruction, computation)
+        return (yield _Request(computation, -1, output))
+
+    def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> _Steps:
+        opcode = instruction.proto.opcode
+        if not is_calling(opcode):
+            return from_operand(instruction, operand, leaf, rule_from_operand(instruction))
+        outputs, operands = _leaves(instruction.shape), instruction.operands
+        if not 0 <= operand < len(operands):
+            raise InvalidArgumentError(
+                f"{instruction.name} has no operand {operand}: it has {len(operands)}", field="operand"
+            )
+        own = _leaves(operands[operand].shape)
+        if not 0 <= leaf < len(own):
+            raise InvalidArgumentError(
+                f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(own)}", field="leaf"
+            )
+        if _unbounded(instruction):
+            return unknown_from_operand(instruction)
+        dims = dims_of(own[leaf])
+        if opcode == "conditional":
+            if operand == 0:
+                return tuple([_set(everything(dims, dims_of(shape)).map) for shape in outputs])
+            branch = _called(instruction, len(operands) - 1)[operand - 1]
+            return (yield from self._called_from_parameter(instruction, branch, 0, leaf, 1))
+        if opcode == "while":
+            return _while_from_operand(instruction, leaf)
+        passed: list[OperandIndexingSet] = []
+        if opcode == "async-start":
+            for number, one in enumerate(operands):
+                passed += [
+                    _set(identity(dims)[0].map) if (number, at) == (operand, leaf) else EMPTY
+                    for at in range(leaf_count(one.shape))
+                ]
+        (computation,) = _called(instruction, 1)
+        found = yield from self._called_from_parameter(instruction, computation, operand, leaf, len(operands))
+        return (*passed, *found, *((EMPTY,) * (len(outputs) - len(passed) - len(found))))
+
+    def _called_from_parameter(
+        self, instruction: HloInstruction, computation: HloComputation, parameter: int, leaf: int, count: int
+    ) -> _Steps:
+        parameters = computation.parameters
+        if len(parameters) != count or leaf >= leaf_count(parameters[parameter].shape):
+            raise _mismatch(instruction, computation)
+        return (yield _Request(computation, parameter, leaf))
+
+    # -- whole computations -----------------------------------------------------------------------------------------------------
+
+    def _computation_from_result(self, computation: HloComputation, leaf: int) -> _Steps:
+        """One set a parameter."""
+        reached: Reached = {}
+        yield from self._walk_back(computation.root, leaf, reached, None)
+        return tuple([_united(reached.get(parameter, {}).values()) for parameter in computation.parameters])
+
+    def _walk_back(
+        self, start: HloInstruction, output: int, reached: Reached, among: set[HloInstruction] | None
+    ) -> _Steps:
+        if not 0 <= output < leaf_count(start.shape):
+            raise InvalidArgumentError(
+                f"{start.name} has no output {output}: it has {leaf_count(start.shape)}", field="output"
+            )
+        first = _start(start.shape, output)
+        reached[start] = {output: {first: None}}
+        for instruction in reversed(self._order(start.computation)):
+            for leaf, members in list(reached.get(instruction, {}).items()):
+                if not instruction.operands:
+                    continue
+                spend(1)
+                answer = yield from self._from_output(instruction, leaf)
+                for operand, read in zip(instruction.operands, answer, strict=True):
+                    if among is not None and operand not in among:
+                        continue
+                    for second in read:
+                        there = reached.setdefault(operand, {}).setdefault(second.leaf, {})
+                        for member in members:
+                            # A map composed with the identity is its simplified self.
+                            there[second.simplify() if member is first else self._compose(member, second)] = None
+        return ()
+
+    def _computation_from_parameter(self, computation: HloComputation, parameter: int, leaf: int) -> _Steps:
+        """One set for each leaf of the result."""
+        reached: Reached = {}
+        start, root = computation.parameters[parameter], computation.root
+        first = _start(start.shape, leaf)
+        reached[start] = {leaf: {first: None}}
+        for instruction in self._order(computation):
+            for number, operand in enumerate(instruction.operands):
+                for at, members in list(reached.get(operand, {}).items()):
+                    spend(1)
+                    answer = yield from self._from_operand(instruction, number, at)
+                    for output, written in enumerate(answer):
+                        for second in written:
+                            there = reached.setdefault(instruction, {}).setdefault(output, {})
+                            for member in members:
+                                there[second.simplify() if member is first else self._compose(member, second)] = None
+        found = reached.get(root, {})
+        return tuple([OperandIndexingSet(found.get(output, ())) for output in range(leaf_count(root.shape))])
+
+    def _order(self, computation: HloComputation) -> list[HloInstruction]:
+        """The instructions, operands before their users."""
+        order = self._orders.get(computation)
+        if order is None:
+            order = self._orders[computation] = _ordered(computation)
+        return order
+
+
+def _ordered(computation: HloComputation) -> list[HloInstruction]:
+    instructions = computation.instructions
+    if all(operand.place < one.place for one in instructions for operand in one.operands):
+        return list(instructions)
+    missing = [len(set(one.operands)) for one in instructions]
+    ready = [one for one in instructions if not missing[one.place]]
+    for one in ready:  # grows while it is gone through
+        for user in one.users:
+            missing[user.place] -= 1
+            if not missing[user.place]:
+                ready.append(user)
+    return ready
+
+
+def _leaves(shape: Shape) -> list[Shape]:
+    return list(shape.leaves())
+
+
+def _unbounded(instruction: HloInstruction) -> bool:
+    return any(
+        UNBOUNDED_SIZE in dims_of(leaf)
+        for shape in (instruction.shape, *(one.shape for one in instruction.operands))
+        for leaf in shape.leaves()
+    )
+
+
+def _set(found: object, leaf: int = 0, *, every: bool = False) -> OperandIndexingSet:
+    return OperandIndexingSet([OperandIndexing(found, leaf=leaf, every=every)])  # type: ignore[arg-type]
+
+
+def _start(shape: Shape, leaf: int) -> OperandIndexing:
+    return OperandIndexing(identity(dims_of(_leaves(shape)[leaf]))[0].map, leaf=leaf)
+
+
+def _united(members: Iterable[Members]) -> OperandIndexingSet:
+    """All of them; what is known to be empty only where nothing else is there."""
+    found = [one for leaf in members for one in leaf]
+    some = [one for one in found if not one.map.is_known_empty]
+    return OperandIndexingSet(some or found)
+
+
+def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ...]:
+    called = instruction.called_computations
+    if len(called) != count:
+        raise InvalidModuleError(
+            f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not {count}"
+        )
+    return called
+
+
+def _mismatch(instruction: HloInstruction, computation: HloComputation) -> InvalidModuleError:
+    return InvalidModuleError(
+        f"instruction {instruction.name!r} calls {computation.name!r}, whose parameters or result do not fit it"
+    )
+
+
+def _passed_on(instruction: HloInstruction, output: int) -> Answer:
+    """async-start: leaf `output` of the operands, counted one after the other."""
+    found: list[OperandIndexingSet] = []
+    for operand in instruction.operands:
+        leaves = _leaves(operand.shape)
+        found.append(_set(identity(dims_of(leaves[output]))[0].map, output) if 0 <= output < len(leaves) else EMPTY)
+        output -= len(leaves)
+    return tuple(found)
+
+
+_PASSING = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
+
+
+def _unchanged(body: HloComputation, leaf: int) -> bool:
+    """Whether the body's result holds at this leaf what its parameter holds there, untouched."""
+    one = body.root
+    at = leaf
+    while True:
+        opcode = one.proto.opcode
+        if opcode == "parameter":
+            return at == leaf
+        if opcode == "tuple":
+            for operand in one.operands:
+                count = leaf_count(operand.shape)
+                if at < count:
+                    one = operand
+                    break
+                at -= count
+            else:
+                return False
+        elif opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
+            elements = one.operands[0].shape.tuple_shapes
+            if not 0 <= one.proto.tuple_index < len(elements):
+                return False
+            at += sum(leaf_count(shape) for shape in elements[: one.proto.tuple_index])
+            one = one.operands[0]
+        elif opcode in _PASSING and one.operands:
+            one = one.operands[0]
+        else:
+            return False
+
+
+def _loop(instruction: HloInstruction) -> tuple[list[Shape], HloComputation]:
+    body, _ = _called(instruction, 2)
+    leaves = _leaves(instruction.shape)
+    if len(instruction.operands) != 1 or len(body.parameters) != 1:
+        raise _mismatch(instruction, body)
+    for shape in (instruction.operands[0].shape, body.root.shape, body.parameters[0].shape):
+        if [dims_of(leaf) for leaf in shape.leaves()] != [dims_of(leaf) for leaf in leaves]:
+            raise _mismatch(instruction, body)
+    return leaves, body
+
+
+def _while_from_output(instruction: HloInstruction, output: int) -> OperandIndexingSet:
+    """What the body passes through unchanged is what came in; any other element may come from every element."""
+    leaves, body = _loop(instruction)
+    dims = dims_of(leaves[output])
+    if _unchanged(body, output):
+        return _set(identity(dims)[0].map, output)
+    return OperandIndexingSet(
+        [
+            OperandIndexing(everything(dims, dims_of(shape)).map, leaf=leaf, every=True)
+            for leaf, shape in enumerate(leaves)
+        ]
+    )
+
+
+def _while_from_operand(instruction: HloInstruction, leaf: int) -> Answer:
+    leaves, body = _loop(instruction)
+    dims = dims_of(leaves[leaf])
+    found: list[OperandIndexingSet] = []
+    for output, shape in enumerate(leaves):
+        if _unchanged(body, output):
+            found.append(_set(identity(dims)[0].map) if output == leaf else EMPTY)
+        else:
+            found.append(_set(everything(dims, dims_of(shape)).map, every=True))
+    return tuple(found)

@@ -1,0 +1,156 @@
+"""Runtime variables that are none: their producer is a constant or an iota, so their value is a number or an expression.
+
+Matches what XLA folds (scalar constants and iota), and folds constant arrays too where their values are an affine function of the index: a splat,
+a counted list. A value that the operation would clamp is clamped here.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.literal_data import element_type, raw, row_major_places
+from xlashape.indexing.operand_indexing import OperandIndexing, RuntimeVariable
+from xlashape.math import product
+from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
+from xlashape.symbolic.substitute import substitute
+
+if TYPE_CHECKING:
+    from xlashape.hlo import HloInstruction
+
+__all__ = ["fold_constants", "integers", "scalar_value"]
+
+MAX_ELEMENTS = 1 << 16
+"""Elements of a constant that are looked at."""
+
+
+def scalar_value(instruction: HloInstruction) -> int | None:
+    """The value of an integral scalar constant, else None."""
+    if instruction.proto.opcode != "constant" or instruction.shape.dimensions:
+        return None
+    values = integers(instruction)
+    return None if values is None else values[0]
+
+
+def integers(instruction: HloInstruction) -> Sequence[int] | None:
+    """The elements of an integral constant in row-major order; None for another type, a large array, or a literal that was left out."""
+    shape = instruction.shape
+    if not shape.is_array or not (shape.element_type.is_integral or shape.element_type.text == "pred"):
+        return None
+    count = product(shape.dimensions)
+    if count == 0 or count > MAX_ELEMENTS or not instruction.proto.HasField("literal"):
+        return None
+    literal = instruction.proto.literal
+    if tuple(literal.shape.dimensions) != shape.dimensions or literal.shape.element_type != shape.element_type:
+        return None
+    try:
+        element = element_type(literal.shape)
+        data = raw(literal)
+        places = row_major_places(literal.shape)
+    except InvalidModuleError:
+        return None
+    if count > _PRINTED_IN_FULL and data == _left_out(len(data)):
+        return None
+    stored = array(element.code)
+    stored.frombytes(data)
+    if sys.byteorder == "big":
+        stored.byteswap()
+    values: list[int] = list(stored)
+    width = shape.element_type.bit_width
+    if width < 8:
+        values = [value & ((1 << width) - 1) for value in values]
+        if shape.element_type.is_signed:
+            values = [value - (1 << width) if value >> (width - 1) else value for value in values]
+    if places is None:
+        return values
+    ordered = [0] * count
+    for place, value in zip(places, values, strict=True):
+        ordered[place] = value
+    return ordered
+
+
+_PRINTED_IN_FULL = 10
+"""XLA's text leaves out the elements of larger constants, `{...}`, and reading it back puts numbers counted up from 0 in their place."""
+
+
+def _left_out(size: int) -> bytes:
+    words = array("I", range(size // 4)).tobytes()
+    return words + bytes(size - len(words))
+
+
+def _affine(values: Sequence[int], dims: Sequence[int], index: Sequence[Expr]) -> Expr | None:
+    """The expression base + Σ step · index that gives all the values, if there is one."""
+    steps: list[int] = []
+    stride = len(values)
+    for size in dims:
+        stride //= size
+        steps.append(values[stride] - values[0] if size > 1 else 0)
+    expected = [values[0]]
+    for size, step in zip(dims, steps, strict=True):
+        expected = [value + i * step for value in expected for i in range(size)]
+    if list(values) != expected:
+        return None
+    result: Expr = const(values[0])
+    for step, at in zip(steps, index, strict=True):
+        result = result + at * step
+    return result
+
+
+def _value(producer: RuntimeVariable) -> tuple[Expr, Interval] | None:
+    """The value as an expression, and between what it lies."""
+    instruction, index = producer.instruction, producer.map.results
+    shape = instruction.shape
+    if producer.is_position or not shape.is_array or len(index) != shape.rank or producer.map.is_known_empty:
+        return None
+    opcode = instruction.proto.opcode
+    if opcode == "iota":
+        axis = instruction.proto.dimensions[0] if instruction.proto.dimensions else 0
+        if not 0 <= axis < shape.rank or not shape.element_type.is_integral:
+            return None
+        size = shape.dimensions[axis]
+        width = shape.element_type.bit_width - shape.element_type.is_signed
+        return (index[axis], Interval(0, size - 1)) if size - 1 < 1 << width else None
+    if opcode != "constant":
+        return None
+    values = integers(instruction)
+    if values is None:
+        return None
+    found = _affine(values, shape.dimensions, index)
+    return None if found is None else (found, Interval(min(values), max(values)))
+
+
+def fold_constants(indexing: OperandIndexing, clamped: Sequence[bool]) -> OperandIndexing:
+    """The same access with the known runtime variables replaced. `clamped` says of each whether its value is clamped or else left out."""
+    replaced: dict[Variable, Expr] = {}
+    left_out: list[tuple[Expr, Interval]] = []
+    old = indexing.map
+    kept: list[int] = []
+    for k, (producer, var) in enumerate(zip(indexing.runtime, old.runtime, strict=True)):
+        known = _value(producer)
+        if known is None:
+            if len(kept) != k:
+                replaced[rt(k)] = rt(len(kept))
+            kept.append(k)
+            continue
+        value, bounds = known
+        if not var.bounds.contains(bounds):
+            if not clamped[k]:
+                left_out.append((value, var.bounds))
+            else:
+                if bounds.upper > var.bounds.upper:
+                    value = minimum(value, var.bounds.upper)
+                if bounds.lower < var.bounds.lower:
+                    value = maximum(value, var.bounds.lower)
+        replaced[rt(k)] = value
+    if len(kept) == len(indexing.runtime):
+        return indexing
+    exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), replaced)
+    count = len(old.results)
+    constraints = [*zip(exprs[count:], [interval for _, interval in old.constraints], strict=True), *left_out]
+    folded = IndexingMap(old.dims, old.ranges, [old.runtime[k] for k in kept], exprs[:count], constraints)
+    producers = tuple([indexing.runtime[k] for k in kept])
+    assert not any(variable.kind is VariableKind.RUNTIME for p in producers for variable in p.map.used_variables())
+    return indexing.replaced(folded, producers)

@@ -1,0 +1,27 @@
+"""The rules, a family a file. Importing this package registers them all."""
+
+from xlashape.indexing.ops import (
+    collective,
+    contraction,
+    control,
+    elementwise,
+    gather,
+    linear_algebra,
+    movement,
+    reduction,
+    reshape,
+    slicing,
+)
+
+__all__ = [
+    "collective",
+    "contraction",
+    "control",
+    "elementwise",
+    "gather",
+    "linear_algebra",
+    "movement",
+    "reduction",
+    "reshape",
+    "slicing",
+]

@@ -1,0 +1,270 @@
+"""Operations across replicas. Maps say which element, `Replicas` which replica of the group holds it.
+
+Where the element depends on the executing replica, its position in its group is a runtime variable. A replica group lists the replicas that
+exchange data in order; without groups all replicas do, in order of their ids.
+"""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import Groups, collective, permutation_pairs
+from xlashape.indexing.build import (
+    NOTHING,
+    dims_of,
+    identity,
+    make_map,
+    nothing_but,
+    require,
+    require_dims,
+)
+from xlashape.indexing.registry import Access, Op, Replicas, Rows, input_to_output, output_to_input
+from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
+
+
+def _numbered(op: Op, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The sizes of operand and output, pair by pair."""
+    require(
+        len(op.operands) == count == len(op.outputs) and all(len(operand) == 1 for operand in op.operands),
+        "returns as many arrays as it takes",
+    )
+    return [(dims_of(operand[0]), dims_of(out)) for operand, out in zip(op.operands, op.outputs, strict=True)]
+
+
+def _same(dims: tuple[int, ...], replicas: Replicas | None = None) -> tuple[Access, ...]:
+    return (identity(dims)[0]._replace(replicas=replicas),)
+
+
+def _group_size(groups: Groups) -> int | None:
+    sizes = {len(group) for group in groups.groups}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None) -> Replicas | None:
+    """Every replica of the group; None if that is the replica itself."""
+    size = _group_size(groups) if size is None else size
+    if size == 1:
+        return None
+    if size is None:
+        return Replicas(IndexingMap.undefined(), groups.groups)
+    return Replicas(make_map(dims, [rng(0)], ranges=[size]), groups.groups)
+
+
+# -- all-reduce, collective-broadcast: the same index on other replicas ---------------------------------------------------------
+
+
+@output_to_input("all-reduce", "all-reduce-start", attributes=collective)
+def all_reduce_output_to_input(op: Op, output: int) -> Rows:
+    """The same index of the same operand, on every replica of the group."""
+    pairs = _numbered(op, len(op.operands))
+    dims = pairs[output][1]
+    require(pairs[output][0] == dims, "changes the shape")
+    return nothing_but(len(pairs), {output: _same(dims, _all_of_group(dims, op.attributes))})
+
+
+@input_to_output("all-reduce", "all-reduce-start", attributes=collective)
+def all_reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same."""
+    return all_reduce_output_to_input(op, operand)
+
+
+@output_to_input("collective-broadcast", attributes=collective)
+def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
+    """The same index on the first replica of the group."""
+    pairs = _numbered(op, len(op.operands))
+    dims = pairs[output][1]
+    require(pairs[output][0] == dims, "changes the shape")
+    first = None if _group_size(op.attributes) == 1 else Replicas(make_map(dims, [const(0)]), op.attributes.groups)
+    return nothing_but(len(pairs), {output: _same(dims, first)})
+
+
+@input_to_output("collective-broadcast", attributes=collective)
+def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """To every replica of the group. (Elements of other replicas than the first go nowhere.)"""
+    pairs = _numbered(op, len(op.operands))
+    dims = pairs[operand][0]
+    return nothing_but(len(pairs), {operand: _same(dims, _all_of_group(dims, op.attributes))})
+
+
+# -- all-gather, reduce-scatter, all-to-all: blocks along one dimension ---------------------------------------------------------
+
+
+def _axis(op: Op, rank: int) -> int:
+    dims = op.attributes.dimensions
+    require(len(dims) == 1, "has not one dimension")
+    require_dims("dimensions", dims, rank)
+    return dims[0]
+
+
+def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
+    """Sizes of the whole and of a part, the dimension along which parts make the whole, and how many."""
+    operand, out = dims_of(op.operands[number][0]), dims_of(op.outputs[number])
+    require(len(operand) == len(out), "changes the rank")
+    axis = _axis(op, len(out))
+    whole, part = (out, operand) if operand[axis] <= out[axis] else (operand, out)
+    count = whole[axis] // part[axis] if part[axis] else 1
+    require(
+        part[axis] * count == whole[axis]
+        and all(a == b for d, (a, b) in enumerate(zip(whole, part, strict=True)) if d != axis),
+        f"makes {list(out)} of {list(operand)}",
+    )
+    size = _group_size(op.attributes)
+    require(size is None or part[axis] == 0 or size == count, f"has groups of {size} for {count} parts")
+    return whole, part, axis, count
+
+
+def _at(rank: int, axis: int, value: Expr) -> list[Expr]:
+    return [value if d == axis else dim(d) for d in range(rank)]
+
+
+@output_to_input("all-gather", attributes=collective)
+def all_gather_output_to_input(op: Op, output: int) -> Rows:
+    """The index within the part, on the replica whose part it is."""
+    _numbered(op, len(op.operands))
+    require(
+        all(a <= b for (a, b) in zip(dims_of(op.operands[output][0]), dims_of(op.outputs[output]), strict=False)),
+        "gathers to something smaller",
+    )
+    whole, part, axis, _ = _blocks(op, output)
+    size = max(1, part[axis])
+    read = make_map(whole, _at(len(whole), axis, dim(axis) % size))
+    holder = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
+    return nothing_but(len(op.operands), {output: (Access(read, replicas=holder),)})
+
+
+@input_to_output("all-gather", attributes=collective)
+def all_gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The executing replica's part of the whole, on every replica of the group."""
+    _numbered(op, len(op.operands))
+    _, part, axis, count = _blocks(op, operand)
+    written = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
+    to = Access(written, 0, (None,), _all_of_group(part, op.attributes, count))
+    return nothing_but(len(op.outputs), {operand: (to,)})
+
+
+@output_to_input("reduce-scatter", attributes=collective)
+def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
+    """The element in the executing replica's part, on every replica of the group."""
+    _numbered(op, len(op.operands))
+    _, part, axis, count = _blocks(op, output)
+    read = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
+    return nothing_but(
+        len(op.operands), {output: (Access(read, 0, (None,), _all_of_group(part, op.attributes, count)),)}
+    )
+
+
+@input_to_output("reduce-scatter", attributes=collective)
+def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The index within the part, on the replica whose part it is."""
+    _numbered(op, len(op.operands))
+    whole, part, axis, _ = _blocks(op, operand)
+    size = max(1, part[axis])
+    written = make_map(whole, _at(len(whole), axis, dim(axis) % size))
+    to = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
+    return nothing_but(len(op.outputs), {operand: (Access(written, replicas=to),)})
+
+
+@output_to_input("all-to-all", attributes=collective)
+def all_to_all_output_to_input(op: Op, output: int) -> Rows:
+    """Block b of the result is the executing replica's block of replica b. Of a tuple, element b is the operand of the executing replica's number."""
+    if not op.attributes.dimensions:
+        dims = dims_of(op.outputs[output])
+        require(
+            all(len(operand) == 1 and dims_of(operand[0]) == dims for operand in op.operands),
+            "exchanges arrays of different sizes",
+        )
+        from_replica = Replicas(make_map(dims, [const(output)]), op.attributes.groups)
+        return (_same(dims, from_replica),) * len(op.operands)
+    return (_exchanged(op),)
+
+
+@input_to_output("all-to-all", attributes=collective)
+def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same the other way round."""
+    if not op.attributes.dimensions:
+        dims = dims_of(op.operands[operand][0])
+        require(all(dims_of(shape) == dims for shape in op.outputs), "exchanges arrays of different sizes")
+        to_replica = Replicas(make_map(dims, [const(operand)]), op.attributes.groups)
+        return (_same(dims, to_replica),) * len(op.outputs)
+    return (_exchanged(op),)
+
+
+def _exchanged(op: Op) -> tuple[Access, ...]:
+    ((source, dims),) = _numbered(op, 1)
+    axis, count = _axis(op, len(dims)), _group_size(op.attributes)
+    require(source == dims, "changes the shape")
+    if count is None:
+        return (Access(IndexingMap.undefined()),)
+    require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
+    size = max(1, dims[axis] // count)
+    moved = make_map(dims, _at(len(dims), axis, dim(axis) % size + rt(0) * size), runtime=[Interval(0, count - 1)])
+    return (Access(moved, 0, (None,), Replicas(make_map(dims, [dim(axis) // size]), op.attributes.groups)),)
+
+
+# -- collective-permute: pairs of replicas ---------------------------------------------------------------------------------------
+
+
+@output_to_input("collective-permute", attributes=permutation_pairs)
+def collective_permute_output_to_input(op: Op, output: int) -> Rows:
+    """The same index on the source of the executing replica; where none is, the result is 0."""
+    return _permuted(op, output, reverse=False)
+
+
+@input_to_output("collective-permute", attributes=permutation_pairs)
+def collective_permute_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same index on the target of the executing replica."""
+    return _permuted(op, operand, reverse=True)
+
+
+def _permuted(op: Op, number: int, *, reverse: bool) -> Rows:
+    if len(op.operands) == 1:
+        pairs = _numbered(op, 1)
+        dims = pairs[0][0]
+        require(pairs[0][1] == dims, "changes the shape")
+        return (_same(dims, Replicas(make_map(dims, [const(0)]), (), op.attributes)),)
+    # Several operands: as many outputs, or slices written in place, which are not answered.
+    if len(op.outputs) != len(op.operands) or any(len(operand) != 1 for operand in op.operands):
+        undefined = (Access(IndexingMap.undefined()),)
+        return (undefined,) * (len(op.outputs) if reverse else len(op.operands))
+    dims = dims_of(op.outputs[number])
+    return nothing_but(len(op.operands), {number: _same(dims, Replicas(make_map(dims, [const(0)]), (), op.attributes))})
+
+
+# -- asynchronous forms: the start's result holds operands first, then results ---------------------------------------------------
+
+
+@output_to_input("all-gather-start", attributes=collective)
+def all_gather_start_output_to_input(op: Op, output: int) -> Rows:
+    """(operands, results): an operand is passed on, a result gathered."""
+    count = len(op.operands)
+    require(len(op.outputs) >= 2 * count, "returns operands and results")
+    if output < count:
+        return nothing_but(count, {output: identity(dims_of(op.outputs[output]))})
+    return all_gather_output_to_input(op._replace(outputs=op.outputs[count : 2 * count]), output - count)
+
+
+@input_to_output("all-gather-start", attributes=collective)
+def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """An operand is passed on, and gathered."""
+    count = len(op.operands)
+    require(len(op.outputs) >= 2 * count, "returns operands and results")
+    gathered = all_gather_input_to_output(op._replace(outputs=op.outputs[count : 2 * count]), operand, leaf)
+    passed = nothing_but(count, {operand: identity(dims_of(op.operands[operand][leaf]))})
+    return passed + gathered + (NOTHING,) * (len(op.outputs) - 2 * count)
+
+
+@output_to_input("collective-permute-start", attributes=permutation_pairs)
+def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
+    """(operand, result, contexts): the operand is passed on, the result permuted, contexts hold no element."""
+    if len(op.operands) != 1 or len(op.outputs) < 2:
+        return ((Access(IndexingMap.undefined()),),) * len(op.operands)
+    if output == 0:
+        return (identity(dims_of(op.outputs[0])),)
+    return _permuted(op._replace(outputs=op.outputs[1:2]), 0, reverse=False) if output == 1 else (NOTHING,)
+
+
+@input_to_output("collective-permute-start", attributes=permutation_pairs)
+def collective_permute_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The operand is passed on, and permuted."""
+    if len(op.operands) != 1 or len(op.outputs) < 2:
+        return ((Access(IndexingMap.undefined()),),) * len(op.outputs)
+    permuted = _permuted(op._replace(outputs=op.outputs[1:2]), 0, reverse=True)
+    return (identity(dims_of(op.operands[operand][leaf])), *permuted, *((NOTHING,) * (len(op.outputs) - 2)))

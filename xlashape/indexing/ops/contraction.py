@@ -1,0 +1,269 @@
+"""Operations that multiply and sum over shared dimensions: dot, scaled-dot, convolution.
+
+The range variables of a dot's two maps belong together: equal values name the elements that are multiplied. A convolution's range variables run
+over the window and the input features; with a reversed window its kernel's elements come in the opposite order, which changes no set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlashape.indexing.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
+from xlashape.indexing.build import (
+    everything,
+    make_map,
+    operand_dims,
+    output_dims,
+    require,
+    require_dims,
+    require_operands,
+    to_scalar,
+)
+from xlashape.indexing.ops.windows import check_window, window_input, window_output
+from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+
+class _Dot:
+    """Where each dimension of lhs and rhs is found: in the output, or among the contracted pairs."""
+
+    def __init__(self, op: Op) -> None:
+        n: DotNumbers = op.attributes
+        self.out = output_dims(op, 0)
+        self.sides = (operand_dims(op, 0), operand_dims(op, 1))
+        self.contracting = (n.lhs_contracting, n.rhs_contracting)
+        self.batch = (n.lhs_batch, n.rhs_batch)
+        for side, what in enumerate(("lhs", "rhs")):
+            require_dims(f"{what} dimensions", (*self.batch[side], *self.contracting[side]), len(self.sides[side]))
+        require(
+            len(n.lhs_batch) == len(n.rhs_batch) and len(n.lhs_contracting) == len(n.rhs_contracting),
+            "pairs unlike many dimensions",
+        )
+        for group in (self.batch, self.contracting):
+            for a, b in zip(*group, strict=True):
+                require(
+                    self.sides[0][a] == self.sides[1][b],
+                    f"pairs dimensions of {self.sides[0][a]} and {self.sides[1][b]} elements",
+                )
+        self.free = tuple(
+            tuple(
+                d for d in range(len(self.sides[side])) if d not in self.batch[side] and d not in self.contracting[side]
+            )
+            for side in (0, 1)
+        )
+        expected = (
+            [self.sides[0][d] for d in n.lhs_batch]
+            + [self.sides[0][d] for d in self.free[0]]
+            + [self.sides[1][d] for d in self.free[1]]
+        )
+        require(tuple(expected) == self.out, f"gives {expected}, not {list(self.out)}")
+        self.contracted = tuple(self.sides[0][d] for d in n.lhs_contracting)
+
+    def output_position(self, side: int, d: int) -> int:
+        """Which output dimension dimension `d` of a side is."""
+        if d in self.batch[side]:
+            return self.batch[side].index(d)
+        return len(self.batch[0]) + (len(self.free[0]) if side else 0) + self.free[side].index(d)
+
+    def read(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
+        """Output to lhs or rhs. With `sizes`, those of a scale, whose elements each hold for a block of elements."""
+        results: list[Expr] = []
+        for d, size in enumerate(self.sides[side]):
+            in_contracting = d in self.contracting[side]
+            at: Expr = rng(self.contracting[side].index(d)) if in_contracting else dim(self.output_position(side, d))
+            if sizes is not None and sizes[d] != size:
+                require(sizes[d] > 0 and size % sizes[d] == 0, f"has {sizes[d]} scales for {size} elements")
+                at = at // (size // sizes[d])
+            results.append(at)
+        return make_map(self.out, results, ranges=self.contracted)
+
+    def written(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
+        """lhs or rhs (or a scale of it) to output: every index along the other side's free dimensions, and along a scale's block."""
+        own = self.sides[side]
+        dims = own if sizes is None else sizes
+        ranges = [self.sides[1 - side][d] for d in self.free[1 - side]]
+        results: list[Expr | None] = [None] * len(self.out)
+        for i, d in enumerate(self.free[1 - side]):
+            results[self.output_position(1 - side, d)] = rng(i)
+        for d, size in enumerate(own):
+            if d in self.contracting[side]:
+                continue
+            at: Expr = dim(d)
+            if dims[d] != size:
+                require(dims[d] > 0 and size % dims[d] == 0, f"has {dims[d]} scales for {size} elements")
+                block = size // dims[d]
+                at = at * block + rng(len(ranges))
+                ranges.append(block)
+            results[self.output_position(side, d)] = at
+        return make_map(dims, [result for result in results if result is not None], ranges=ranges)
+
+
+@output_to_input("dot", attributes=dot)
+def dot_output_to_input(op: Op, output: int) -> Rows:
+    """Batch and free dimensions from the output, all of the contracted ones."""
+    require_operands(op, 2)
+    both = _Dot(op)
+    return (Access(both.read(0)),), (Access(both.read(1)),)
+
+
+@input_to_output("dot", attributes=dot)
+def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Batch and free dimensions kept, all of the other side's free ones."""
+    require_operands(op, 2)
+    return ((Access(_Dot(op).written(operand)),),)
+
+
+@output_to_input("scaled-dot", attributes=dot)
+def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
+    """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale holds for all."""
+    require_operands(op, 4)
+    both = _Dot(op)
+    return (
+        (Access(both.read(0)),),
+        (Access(both.read(1)),),
+        *(
+            (Access(both.read(side, _scale(op, side))),) if operand_dims(op, 2 + side) else to_scalar(both.out)
+            for side in (0, 1)
+        ),
+    )
+
+
+@input_to_output("scaled-dot", attributes=dot)
+def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """As a dot; a scale takes part wherever an element of its block does."""
+    require_operands(op, 4)
+    both = _Dot(op)
+    if operand < 2:
+        return ((Access(both.written(operand)),),)
+    side = operand - 2
+    if not operand_dims(op, operand):
+        return ((everything((), both.out),),)
+    return ((Access(both.written(side, _scale(op, side))),),)
+
+
+def _scale(op: Op, side: int) -> tuple[int, ...]:
+    sizes = operand_dims(op, 2 + side)
+    require(len(sizes) == len(operand_dims(op, side)), "has a scale of another rank than its operand")
+    return sizes
+
+
+class _Convolution:
+    """Sizes and groups of a convolution, checked against its shapes."""
+
+    def __init__(self, op: Op) -> None:
+        require_operands(op, 2)
+        n = self.n = op.attributes
+        assert isinstance(n, ConvolutionNumbers)
+        self.lhs, self.rhs, self.out = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
+        spatial = len(n.window)
+        for what, dims, batch, feature, places in (
+            ("input", self.lhs, n.input_batch, n.input_feature, n.input_spatial),
+            ("kernel", self.rhs, n.kernel_input, n.kernel_output, n.kernel_spatial),
+            ("output", self.out, n.output_batch, n.output_feature, n.output_spatial),
+        ):
+            require(
+                len(dims) == spatial + 2 and len(places) == spatial,
+                f"has a window of rank {spatial} and an {what} of {list(dims)}",
+            )
+            require_dims(f"{what} dimensions", (batch, feature, *places), len(dims))
+        self.input_features, self.output_features = self.rhs[n.kernel_input], self.rhs[n.kernel_output]
+        require(n.feature_groups > 0 and n.batch_groups > 0, "has no groups")
+        require(
+            self.lhs[n.input_feature] == self.input_features * n.feature_groups,
+            "has input features that do not fit its kernel and groups",
+        )
+        require(self.output_features == self.out[n.output_feature], "has output features that do not fit its kernel")
+        require(
+            self.output_features % n.feature_groups == self.output_features % n.batch_groups == 0,
+            "has groups that do not divide its features",
+        )
+        require(
+            self.lhs[n.input_batch] == self.out[n.output_batch] * n.batch_groups,
+            "has a batch that does not fit its groups",
+        )
+        for w, i, k, o in zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True):
+            require(w.size == self.rhs[k], f"has a window of {w.size} and a kernel of {self.rhs[k]}")
+            check_window(w, self.lhs[i], self.out[o])
+        self.group_features = max(1, self.output_features // n.feature_groups)
+        self.group_batch_features = max(1, self.output_features // n.batch_groups)
+
+
+@output_to_input("convolution", attributes=convolution)
+def convolution_output_to_input(op: Op, output: int) -> Rows:
+    """The window around the element, all input features of its group; of the kernel, all that makes its output feature."""
+    c = _Convolution(op)
+    n = c.n
+    feature, batch = dim(n.output_feature), dim(n.output_batch)
+    lhs: dict[int, Expr] = {}
+    rhs: dict[int, Expr] = {}
+    constraints: list[tuple[Expr, Interval]] = []
+    for s, (w, i, k, o) in enumerate(zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)):
+        lhs[i], inside = window_input(w, c.lhs[i], dim(o), rng(s))
+        rhs[k] = rng(s)
+        constraints += inside
+    channel: Expr = rng(len(n.window))
+    lhs[n.input_feature] = (
+        (feature // c.group_features) * c.input_features + channel if n.feature_groups > 1 else channel
+    )
+    rhs[n.kernel_input], rhs[n.kernel_output] = channel, feature
+    lhs[n.input_batch] = (
+        (feature // c.group_batch_features) * c.out[n.output_batch] + batch if n.batch_groups > 1 else batch
+    )
+    ranges = [*(w.size for w in n.window), c.input_features]
+    return (
+        (_simplified(make_map(c.out, _ordered(lhs), ranges=ranges, constraints=constraints)),),
+        (_simplified(make_map(c.out, _ordered(rhs), ranges=ranges)),),
+    )
+
+
+@input_to_output("convolution", attributes=convolution)
+def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """An input element takes part where a window reaches it; an element of the kernel at every place that meets an input element."""
+    c = _Convolution(op)
+    n = c.n
+    out: dict[int, Expr] = {}
+    ranges: list[int | Interval] = []
+    constraints: list[tuple[Expr, Interval]] = []
+    if operand == 0:
+        for s, (w, i, o) in enumerate(zip(n.window, n.input_spatial, n.output_spatial, strict=True)):
+            out[o], inside = window_output(w, c.out[o], dim(i), rng(s))
+            ranges.append(w.size)
+            constraints += inside
+        # The output features that see this one: those of its feature group and of its batch group.
+        feature: Expr = rng(len(ranges))
+        if n.feature_groups > 1:
+            ranges.append(c.group_features)
+            feature = (dim(n.input_feature) // c.input_features) * c.group_features + feature
+        elif n.batch_groups > 1:
+            ranges.append(c.group_batch_features)
+            feature = (dim(n.input_batch) // c.out[n.output_batch]) * c.group_batch_features + feature
+        else:
+            ranges.append(c.output_features)
+        if n.feature_groups > 1 and n.batch_groups > 1:
+            group = dim(n.input_batch) // c.out[n.output_batch]
+            constraints.append((feature // c.group_batch_features - group, Interval(0, 0)))
+        out[n.output_feature] = feature
+        out[n.output_batch] = dim(n.input_batch) % c.out[n.output_batch] if n.batch_groups > 1 else dim(n.input_batch)
+        dims = c.lhs
+    else:
+        for s, (w, i, k, o) in enumerate(
+            zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)
+        ):
+            place = -dim(k) + (w.size - 1) if w.reversal else dim(k)
+            _, inside = window_input(w, c.lhs[i], rng(s), place)
+            out[o] = rng(s)
+            ranges.append(c.out[o])
+            constraints += inside
+        out[n.output_feature] = dim(n.kernel_output)
+        out[n.output_batch] = rng(len(ranges))
+        ranges.append(c.out[n.output_batch])
+        dims = c.rhs
+    return ((_simplified(make_map(dims, _ordered(out), ranges=ranges, constraints=constraints)),),)
+
+
+def _ordered(results: dict[int, Expr]) -> list[Expr]:
+    return [results[d] for d in range(len(results))]
+
+
+def _simplified(found: IndexingMap) -> Access:
+    return Access(found.simplify().remove_unused_symbols().map)

@@ -1,0 +1,263 @@
+"""Operations that pass arrays on: tuples, barriers, tokens, the two halves of asynchronous operations; and those that call computations.
+
+A map between tokens is `() -> ()`: it says what must come before, not what is read.
+"""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import opcode, tuple_index
+from xlashape.indexing.build import (
+    NOTHING,
+    dims_of,
+    every_element,
+    everything,
+    identity,
+    nothing_but,
+    operand_dims,
+    output_dims,
+    require,
+    to_scalar,
+)
+from xlashape.indexing.registry import Access, Op, Rows, calls, input_to_output, output_to_input, unknown
+from xlashape.shape import Shape
+
+calls("fusion", "the maps of the fused computation's root, through every path")
+calls("call", "the maps of the computation's root")
+calls("async-start", "operands are passed on; results as the wrapped computation computes them")
+calls("conditional", "every branch's maps, and the selector")
+calls("while", "what the body passes through unchanged; else every element")
+
+unknown("ragged-all-to-all", "which elements go where depends on arrays of offsets and sizes")
+unknown("ragged-dot", "which group an element belongs to depends on an array of sizes")
+unknown("scan", "which elements a step reads depends on the computation and on the step")
+
+
+def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
+    """The same index of a leaf of an operand."""
+    dims = output_dims(op, output)
+    require(operand < len(op.operands) and leaf < len(op.operands[operand]), "passes on what is not there")
+    require(
+        operand_dims(op, operand, leaf) == dims, f"passes {list(operand_dims(op, operand, leaf))} on as {list(dims)}"
+    )
+    return (identity(dims)[0]._replace(leaf=leaf),)
+
+
+def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
+    require(output < len(op.outputs) and leaf < len(op.operands[operand]), "passes on what is not there")
+    dims = operand_dims(op, operand, leaf)
+    require(output_dims(op, output) == dims, f"passes {list(dims)} on as {list(output_dims(op, output))}")
+    return identity(dims)
+
+
+def _count(shape: Shape) -> int:
+    return sum(1 for _ in shape.leaves())
+
+
+# -- tuples -----------------------------------------------------------------------------------------------------------------------
+
+
+@output_to_input("tuple")
+def tuple_output_to_input(op: Op, output: int) -> Rows:
+    """The operand that stands there."""
+    first = 0
+    for operand, own in enumerate(op.operands):
+        if output < first + len(own):
+            return nothing_but(len(op.operands), {operand: _passed(op, operand, output - first, output)})
+        first += len(own)
+    require(False, "has more elements than operands")
+    return ()
+
+
+@input_to_output("tuple")
+def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The place where the operand stands."""
+    at = sum(len(own) for own in op.operands[:operand]) + leaf
+    return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+
+
+def _element(op: Op) -> int:
+    """The first leaf of the element taken out."""
+    require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of what is no tuple")
+    elements = op.operand_shapes[0].tuple_shapes
+    require(0 <= op.attributes < len(elements), f"takes element {op.attributes} of {len(elements)}")
+    return sum(_count(shape) for shape in elements[: op.attributes])
+
+
+@output_to_input("get-tuple-element", attributes=tuple_index)
+def get_tuple_element_output_to_input(op: Op, output: int) -> Rows:
+    """The leaves of that element."""
+    return (_passed(op, 0, _element(op) + output, output),)
+
+
+@input_to_output("get-tuple-element", attributes=tuple_index)
+def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The leaves of that element; no other goes anywhere."""
+    at = leaf - _element(op)
+    if not 0 <= at < len(op.outputs):
+        return (NOTHING,) * len(op.outputs)
+    return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+
+
+# -- passed on as they are --------------------------------------------------------------------------------------------------------
+
+
+@output_to_input("opt-barrier", "domain", "async-update", "all-reduce-done")
+def pass_output_to_input(op: Op, output: int) -> Rows:
+    """The same leaf."""
+    return (_passed(op, 0, output, output), *((NOTHING,) * (len(op.operands) - 1)))
+
+
+@input_to_output("opt-barrier", "domain", "async-update", "all-reduce-done")
+def pass_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same leaf."""
+    return nothing_but(len(op.outputs), {leaf: _passed_to(op, operand, leaf, leaf)})
+
+
+@output_to_input("add-dependency")
+def add_dependency_output_to_input(op: Op, output: int) -> Rows:
+    """The first operand; the second only has to be there."""
+    return _passed(op, 0, output, output), NOTHING
+
+
+@input_to_output("add-dependency")
+def add_dependency_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The first operand; the second only has to be there."""
+    return (
+        (NOTHING,) * len(op.outputs) if operand else nothing_but(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
+    )
+
+
+@output_to_input("set-dimension-size")
+def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
+    """The same index, and the size."""
+    dims = output_dims(op, output)
+    require(len(op.operands) == 2, "takes an array and a size")
+    return _passed(op, 0, 0, 0), to_scalar(dims)
+
+
+@input_to_output("set-dimension-size")
+def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same index; the size takes part everywhere."""
+    return ((everything((), output_dims(op, 0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
+
+
+# -- asynchronous pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _results_before(op: Op) -> int:
+    """How many leaves of a -done's operand come before the results: those of the operands that the start has passed on."""
+    require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "finishes what was not started")
+    if op.attributes in ("async-done", "all-gather-done"):
+        return _count(op.operand_shapes[0].tuple_shapes[0]) if op.operand_shapes[0].tuple_shapes else 0
+    return {"copy-done": 0, "collective-permute-done": 1, "recv-done": 0}[op.attributes]
+
+
+@output_to_input(
+    "async-done", "all-gather-done", "copy-done", "collective-permute-done", "recv-done", attributes=opcode
+)
+def done_output_to_input(op: Op, output: int) -> Rows:
+    """The result that the start's tuple holds."""
+    before = _results_before(op)
+    if op.outputs[output].is_token:
+        at = [leaf for leaf, shape in enumerate(op.operands[0]) if shape.is_token]
+        return nothing_but(len(op.operands), {0: _passed(op, 0, at[-1], output) if at else NOTHING})
+    return nothing_but(len(op.operands), {0: _passed(op, 0, before + output, output)})
+
+
+@input_to_output(
+    "async-done", "all-gather-done", "copy-done", "collective-permute-done", "recv-done", attributes=opcode
+)
+def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The result that the start's tuple holds."""
+    at = leaf - _results_before(op)
+    if op.operands[operand][leaf].is_token:
+        tokens = [output for output, shape in enumerate(op.outputs) if shape.is_token]
+        at = tokens[-1] if tokens else -1
+    if not 0 <= at < len(op.outputs) or op.outputs[at].is_token != op.operands[operand][leaf].is_token:
+        return (NOTHING,) * len(op.outputs)
+    return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+
+
+@output_to_input("copy-start")
+def copy_start_output_to_input(op: Op, output: int) -> Rows:
+    """(copy, operand, context)."""
+    require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
+    return (_passed(op, 0, 0, output),) if output < 2 else (NOTHING,)
+
+
+@input_to_output("copy-start")
+def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """(copy, operand, context)."""
+    require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
+    both = _passed_to(op, operand, leaf, 0)
+    return nothing_but(len(op.outputs), {0: both, 1: both})
+
+
+# -- tokens and data from or to elsewhere -----------------------------------------------------------------------------------------
+
+
+def _after(op: Op, output: int, first: int = 0) -> Rows:
+    """A token comes after the tokens among the operands, from number `first` on; data comes from elsewhere."""
+    if not op.outputs[output].is_token:
+        return (NOTHING,) * len(op.operands)
+    return tuple(
+        tuple(to_scalar(())[0]._replace(leaf=leaf) for leaf, shape in enumerate(operand) if shape.is_token)
+        if number >= first
+        else NOTHING
+        for number, operand in enumerate(op.operands)
+    )
+
+
+def _before(op: Op, operand: int, leaf: int) -> Rows:
+    if not op.operands[operand][leaf].is_token:
+        return (NOTHING,) * len(op.outputs)
+    return tuple(to_scalar(()) if shape.is_token else NOTHING for shape in op.outputs)
+
+
+@output_to_input("after-all", "infeed", "outfeed", "recv", "send-done")
+def token_output_to_input(op: Op, output: int) -> Rows:
+    """Tokens after tokens. What is fed in or received comes from outside of the module, what is fed out goes there."""
+    return _after(op, output)
+
+
+@input_to_output("after-all", "infeed", "outfeed", "recv", "send-done")
+def token_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Tokens before tokens."""
+    return _before(op, operand, leaf)
+
+
+@output_to_input("send")
+def send_output_to_input(op: Op, output: int) -> Rows:
+    """(data, context, token): the data is passed on."""
+    require(len(op.operands) == 2, "takes data and a token")
+    if output < len(op.operands[0]):
+        return _passed(op, 0, output, output), NOTHING
+    return _after(op, output, 1)
+
+
+@input_to_output("send")
+def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """(data, context, token): the data is passed on."""
+    require(len(op.operands) == 2, "takes data and a token")
+    if operand == 0:
+        return nothing_but(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
+    return tuple(
+        to_scalar(()) if shape.is_token and at >= len(op.operands[0]) else NOTHING
+        for at, shape in enumerate(op.outputs)
+    )
+
+
+# -- opaque -----------------------------------------------------------------------------------------------------------------------
+
+
+@output_to_input("custom-call")
+def custom_call_output_to_input(op: Op, output: int) -> Rows:
+    """Nothing narrower than every element is true."""
+    return every_element(op, output)
+
+
+@input_to_output("custom-call")
+def custom_call_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Nothing narrower than every element is true."""
+    own = operand_dims(op, operand, leaf)
+    return tuple((everything(own, dims_of(shape), every=True),) for shape in op.outputs)

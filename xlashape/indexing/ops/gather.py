@@ -1,0 +1,200 @@
+"""Reads and writes at places that an array of index vectors names: gather and scatter, in general form.
+
+A gather's slice, like a scatter's update, is a *window*: it starts at an index vector and has all dimensions of the operand but those that are
+collapsed or shared with the indices (batching). The other dimensions of output (updates), the *batch* ones, say which index vector it is.
+A gather clamps its start so that the slice stays inside; a scatter leaves out an update that does not.
+"""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import IndexNumbers, gather, scatter
+from xlashape.indexing.build import (
+    dims_of,
+    everything,
+    identity,
+    make_map,
+    operand_dims,
+    output_dims,
+    require,
+    require_dims,
+)
+from xlashape.indexing.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
+from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
+
+
+class _Indexed:
+    """Which dimension is which, for a gather or a scatter; `windowed` are the sizes of the output or the updates."""
+
+    def __init__(
+        self, n: IndexNumbers, operand: tuple[int, ...], indices: tuple[int, ...], windowed: tuple[int, ...]
+    ) -> None:
+        self.n, self.operand, self.indices, self.windowed = n, operand, indices, windowed
+        rank = len(operand)
+        require(
+            0 <= n.index_vector_dim <= len(indices),
+            f"has index vectors along dimension {n.index_vector_dim} of {list(indices)}",
+        )
+        require_dims("window dimensions", n.window_dims, len(windowed))
+        require_dims("collapsed and batching dimensions", (*n.collapsed, *n.operand_batching), rank)
+        require_dims("the index map", n.index_map, rank)
+        require(len(n.operand_batching) == len(n.index_batching), "pairs unlike many batching dimensions")
+        # Dimensions of the indices that are no index vector, in order, and where their index stands in the output.
+        self.index_dims = tuple(d for d in range(len(indices)) if d != n.index_vector_dim)
+        self.batch_dims = tuple(d for d in range(len(windowed)) if d not in n.window_dims)
+        require(
+            all(d in self.index_dims for d in n.index_batching),
+            f"shares dimensions {list(n.index_batching)} of indices {list(indices)}",
+        )
+        require(
+            tuple(indices[d] for d in self.index_dims) == tuple(windowed[d] for d in self.batch_dims),
+            f"has indices {list(indices)} that do not fit {list(windowed)}",
+        )
+        vector = indices[n.index_vector_dim] if n.index_vector_dim < len(indices) else 1
+        require(vector == len(n.index_map), f"has index vectors of {vector} elements for {len(n.index_map)} dimensions")
+        # The window along each dimension of the operand: its size and its dimension in the output (None: size 1 and no dimension).
+        kept = [d for d in range(rank) if d not in n.collapsed and d not in n.operand_batching]
+        require(len(kept) == len(n.window_dims), f"has {len(n.window_dims)} window dimensions for {len(kept)}")
+        self.window_of: dict[int, int] = dict(zip(kept, n.window_dims, strict=True))
+        sizes = tuple(windowed[self.window_of[d]] if d in self.window_of else 1 for d in range(rank))
+        if n.sizes:
+            require(n.sizes == sizes, f"has slices of {list(n.sizes)} that do not fit {list(windowed)}")
+        require(
+            all(a <= b for a, b in zip(sizes, operand, strict=True)) or 0 in windowed,
+            f"has windows of {list(sizes)} in {list(operand)}",
+        )
+        self.sizes = sizes
+        self.runtime_of = {d: k for k, d in enumerate(d for d in range(rank) if d in n.index_map)}
+        self.room = tuple(Interval(0, operand[d] - sizes[d]) for d in self.runtime_of)
+
+    def batch_index(self, d: int) -> int:
+        """Which of the batch dimensions (in order) goes along dimension `d` of the indices."""
+        return self.index_dims.index(d)
+
+    def start(self, batch: list[Expr], d: int) -> list[Expr]:
+        """The element of the indices that holds the start along dimension `d` of the operand."""
+        at: list[Expr] = []
+        for i in range(len(self.indices)):
+            at.append(const(self.n.index_map.index(d)) if i == self.n.index_vector_dim else batch[self.batch_index(i)])
+        return at
+
+    def runtime(
+        self, operand: int, dims: tuple[int, ...], ranges: tuple[int, ...], batch: list[Expr], *, clamped: bool
+    ) -> tuple[Runtime, ...]:
+        """The producers of the starts, seen from a map with these dimensions and ranges."""
+        return tuple(
+            Runtime(operand, make_map(dims, self.start(batch, d), ranges=ranges), clamped) for d in self.runtime_of
+        )
+
+    def in_operand(self, batch: list[Expr], window: dict[int, Expr]) -> list[Expr]:
+        """The operand's index, from the batch index and the index in the window."""
+        results: list[Expr] = []
+        for d in range(len(self.operand)):
+            if d in self.n.operand_batching:
+                results.append(batch[self.batch_index(self.n.index_batching[self.n.operand_batching.index(d)])])
+                continue
+            inside = window.get(d)
+            if d in self.runtime_of:
+                start = rt(self.runtime_of[d])
+                results.append(start if inside is None else inside + start)
+            else:
+                results.append(const(0) if inside is None else inside)
+        return results
+
+    def forward(self, operand_number: int, *, clamped: bool) -> Access:
+        """Output (updates) to operand."""
+        batch: list[Expr] = [dim(d) for d in self.batch_dims]
+        window: dict[int, Expr] = {d: dim(w) for d, w in self.window_of.items()}
+        found = make_map(self.windowed, self.in_operand(batch, window), runtime=self.room)
+        return Access(found, 0, self.runtime(operand_number, self.windowed, (), batch, clamped=clamped))
+
+    def backward(self, operand_number: int, *, clamped: bool) -> Access:
+        """Operand to output (updates): every index vector may start a window over the element."""
+        ranges = tuple(self.windowed[d] for d in self.batch_dims)
+        batch: list[Expr] = [rng(i) for i in range(len(ranges))]
+        constraints: list[tuple[Expr, Interval]] = []
+        for d, i in zip(self.n.operand_batching, self.n.index_batching, strict=True):
+            constraints.append((rng(self.batch_index(i)) - dim(d), Interval(0, 0)))
+        results: list[Expr] = [const(0)] * len(self.windowed)
+        for at, d in enumerate(self.batch_dims):
+            results[d] = batch[at]
+        for d in range(len(self.operand)):
+            if d in self.n.operand_batching:
+                continue
+            inside: Expr = dim(d) - rt(self.runtime_of[d]) if d in self.runtime_of else dim(d)
+            constraints.append((inside, Interval(0, self.sizes[d] - 1)))
+            if d in self.window_of:
+                results[self.window_of[d]] = inside
+        found = make_map(self.operand, results, ranges=ranges, runtime=self.room, constraints=constraints)
+        return Access(found, 0, self.runtime(operand_number, self.operand, ranges, batch, clamped=clamped))
+
+    def to_indices(self) -> Access:
+        """Output (updates) to indices: the whole index vector."""
+        results: list[Expr] = []
+        for i in range(len(self.indices)):
+            results.append(rng(0) if i == self.n.index_vector_dim else dim(self.batch_dims[self.batch_index(i)]))
+        ranges = () if self.n.index_vector_dim == len(self.indices) else (self.indices[self.n.index_vector_dim],)
+        return Access(make_map(self.windowed, results, ranges=ranges))
+
+    def from_indices(self) -> Access:
+        """Indices to output (updates): the whole window."""
+        results: list[Expr] = [const(0)] * len(self.windowed)
+        for at, d in enumerate(self.batch_dims):
+            results[d] = dim(self.index_dims[at])
+        for s, d in enumerate(self.n.window_dims):
+            results[d] = rng(s)
+        return Access(make_map(self.indices, results, ranges=[self.windowed[d] for d in self.n.window_dims]))
+
+
+def _gather(op: Op) -> _Indexed:
+    require(len(op.operands) == 2 and all(len(operand) == 1 for operand in op.operands), "takes an operand and indices")
+    return _Indexed(op.attributes, operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0))
+
+
+@output_to_input("gather", attributes=gather)
+def gather_output_to_input(op: Op, output: int) -> Rows:
+    """Start plus index in the slice; the whole index vector."""
+    found = _gather(op)
+    return (found.forward(1, clamped=True),), (found.to_indices(),)
+
+
+@input_to_output("gather", attributes=gather)
+def gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Every slice that holds the element; an index takes part in its whole slice."""
+    found = _gather(op)
+    return ((found.from_indices() if operand else found.backward(1, clamped=True),),)
+
+
+def _scatter(op: Op) -> tuple[int, _Indexed]:
+    count = len(op.operands) // 2
+    require(
+        count >= 1 and len(op.operands) == 2 * count + 1 and len(op.outputs) == count,
+        "takes operands, indices and as many updates",
+    )
+    require(all(len(operand) == 1 for operand in op.operands), "has a tuple among its operands")
+    operand, updates = operand_dims(op, 0), operand_dims(op, count + 1)
+    require(all(operand_dims(op, i) == operand for i in range(count)), "has operands of different sizes")
+    require(
+        all(operand_dims(op, i) == updates for i in range(count + 1, 2 * count + 1)), "has updates of different sizes"
+    )
+    require(all(dims_of(shape) == operand for shape in op.outputs), "changes the shape")
+    return count, _Indexed(op.attributes, operand, operand_dims(op, count), updates)
+
+
+@output_to_input("scatter", attributes=scatter)
+def scatter_output_to_input(op: Op, output: int) -> Rows:
+    """The operands at the same index; of all updates, those that are written there; any index may name the place."""
+    count, found = _scatter(op)
+    dims = output_dims(op, output)
+    written = (found.backward(count, clamped=False),)
+    return (identity(dims),) * count + ((everything(dims, found.indices),),) + (written,) * count
+
+
+@input_to_output("scatter", attributes=scatter)
+def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """An operand's element stays where it is; an update goes where its index vector says; an index may name any place."""
+    count, found = _scatter(op)
+    if operand < count:
+        return (identity(found.operand),) * count
+    if operand == count:
+        return ((everything(found.indices, found.operand),),) * count
+    return ((found.forward(count, clamped=False),),) * count

@@ -1,0 +1,160 @@
+"""Solvers and transforms over whole matrices or lines: fft, cholesky, triangular-solve.
+
+The maps follow from the definition of the result, not from how a backend computes it.
+"""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import cholesky, fft_rank, triangular_solve
+from xlashape.indexing.build import make_map, operand_dims, output_dims, require, require_operands
+from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+
+@output_to_input("fft", attributes=fft_rank)
+def fft_output_to_input(op: Op, output: int) -> Rows:
+    """All elements along the transformed dimensions, which are the last ones."""
+    source, out = operand_dims(op, 0), output_dims(op, 0)
+    return ((Access(_whole_lines(op, out, source)),),)
+
+
+@input_to_output("fft", attributes=fft_rank)
+def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """All elements along the transformed dimensions."""
+    source, out = operand_dims(op, 0), output_dims(op, 0)
+    return ((Access(_whole_lines(op, source, out)),),)
+
+
+def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
+    require_operands(op, 1)
+    batch = len(dims) - op.attributes
+    require(
+        len(dims) == len(target) and batch >= 0 and dims[:batch] == target[:batch],
+        f"transforms {list(dims)} to {list(target)}",
+    )
+    results: list[Expr] = [dim(d) for d in range(batch)]
+    results += [rng(i) for i in range(op.attributes)]
+    return make_map(dims, results, ranges=target[batch:])
+
+
+def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
+    dims = operand_dims(op, 0)
+    require(len(dims) >= 2 and dims[-1] == dims[-2], f"takes square matrices, not {list(dims)}")
+    return dims, dims[-1], [dim(d) for d in range(len(dims) - 2)]
+
+
+def _at_least(a: Expr, b: Expr, n: int) -> tuple[Expr, Interval]:
+    """a >= b, for numbers below n."""
+    return a - b, Interval(0, n - 1)
+
+
+def _triangle(batch: list[Expr], row: Expr, column: Expr, *, lower: bool) -> list[Expr]:
+    """An element of the lower triangle, or its mirror image in the upper one."""
+    return [*batch, row, column] if lower else [*batch, column, row]
+
+
+@output_to_input("cholesky", attributes=cholesky)
+def cholesky_output_to_input(op: Op, output: int) -> Rows:
+    """Element (i, j) of the lower factor comes from the leading columns up to j: of row i, and of the triangle above row j.
+
+    The other triangle of the result is the backend's affair; the same elements are named there.
+    """
+    dims, n, batch, i, j = _cholesky(op)
+    s, t = rng(0), rng(1)
+    row = make_map(dims, _triangle(batch, i, s, lower=op.attributes), ranges=[n], constraints=[_at_least(j, s, n)])
+    corner = make_map(
+        dims,
+        _triangle(batch, s, t, lower=op.attributes),
+        ranges=[n, n],
+        constraints=[_at_least(j, s, n), _at_least(s, t, n)],
+    )
+    return ((Access(row), Access(corner)),)
+
+
+@input_to_output("cholesky", attributes=cholesky)
+def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Element (k, l) of the triangle takes part in row k from column l on, and in all columns from k on."""
+    dims, n, batch, k, l_ = _cholesky(op)
+    s, t = rng(0), rng(1)
+    row = make_map(dims, _triangle(batch, k, s, lower=op.attributes), ranges=[n], constraints=[_at_least(s, l_, n)])
+    columns = make_map(
+        dims,
+        _triangle(batch, t, s, lower=op.attributes),
+        ranges=[n, n],
+        constraints=[_at_least(s, k, n), _at_least(k, l_, n)],
+    )
+    return ((Access(row), Access(columns)),)
+
+
+def _cholesky(op: Op) -> tuple[tuple[int, ...], int, list[Expr], Expr, Expr]:
+    require_operands(op, 1)
+    dims, n, batch = _square(op)
+    require(dims == output_dims(op, 0), "changes the shape")
+    row, column = dim(len(dims) - 2), dim(len(dims) - 1)
+    return (dims, n, batch, row, column) if op.attributes else (dims, n, batch, column, row)
+
+
+class _Solve:
+    """op(a) x = b (left) or x op(a) = b. Along the solved dimension i, x[i] needs b[k] and a's elements for the k that come before i or are i."""
+
+    def __init__(self, op: Op) -> None:
+        require_operands(op, 2)
+        self.left, lower, self.unit, self.transposed = op.attributes
+        self.matrix, self.n, self.batch = _square(op)
+        self.dims = output_dims(op, 0)
+        rank = len(self.dims)
+        require(
+            self.dims == operand_dims(op, 1) and rank == len(self.matrix) and self.dims[:-2] == self.matrix[:-2],
+            "has matrices that do not fit",
+        )
+        self.axis = rank - 2 if self.left else rank - 1
+        self.other = rank - 1 if self.left else rank - 2
+        require(self.dims[self.axis] == self.n, f"solves {self.n} unknowns for {self.dims[self.axis]} values")
+        # Whether unknowns are found from the first on: with a lower op(a) on the left, or an upper one on the right.
+        self.forward = (lower != self.transposed) == self.left
+
+    def before(self, k: Expr, i: Expr) -> tuple[Expr, Interval]:
+        """k is i, or found before it."""
+        return _at_least(i, k, self.n) if self.forward else _at_least(k, i, self.n)
+
+    def element(self, i: Expr, k: Expr) -> list[Expr]:
+        """The element of a that multiplies unknown k in equation i."""
+        swapped = self.left == self.transposed
+        return [*self.batch, k, i] if swapped else [*self.batch, i, k]
+
+    def place(self, i: Expr, other: Expr) -> list[Expr]:
+        """An index of x or b."""
+        return [*self.batch, i, other] if self.left else [*self.batch, other, i]
+
+
+@output_to_input("triangular-solve", attributes=triangular_solve)
+def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
+    """An unknown comes from the equations up to its own, and from the part of the triangle that they use."""
+    solve = _Solve(op)
+    n, i, other = solve.n, dim(solve.axis), dim(solve.other)
+    s, t = rng(0), rng(1)
+    order = [solve.before(s, i), solve.before(t, s)]
+    if solve.unit:
+        order[1] = (order[1][0], Interval(1, n - 1))
+    a = make_map(solve.dims, solve.element(s, t), ranges=[n, n], constraints=order)
+    b = make_map(solve.dims, solve.place(s, other), ranges=[n], constraints=[solve.before(s, i)])
+    return (Access(a),), (Access(b),)
+
+
+@input_to_output("triangular-solve", attributes=triangular_solve)
+def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """A value takes part in its own unknown and those found later; an element of a in those from its equation on."""
+    solve = _Solve(op)
+    n, s = solve.n, rng(0)
+    if operand == 1:
+        i, other = dim(solve.axis), dim(solve.other)
+        return ((Access(make_map(solve.dims, solve.place(s, other), ranges=[n], constraints=[solve.before(i, s)])),),)
+    rank = len(solve.matrix)
+    first, second = dim(rank - 2), dim(rank - 1)
+    i, k = (second, first) if solve.left == solve.transposed else (first, second)
+    used = solve.before(k, i)
+    if solve.unit:
+        used = (used[0], Interval(1, n - 1))
+    others = solve.dims[solve.other]
+    found = make_map(solve.matrix, solve.place(s, rng(1)), ranges=[n, others], constraints=[used, solve.before(i, s)])
+    return ((Access(found),),)

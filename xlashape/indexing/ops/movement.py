@@ -1,0 +1,182 @@
+"""Operations that move elements without reading anything else: broadcast, transpose, reverse, concatenate, pad."""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import dimensions, padding
+from xlashape.indexing.build import (
+    dims_of,
+    everything,
+    make_map,
+    operand_dims,
+    output_dims,
+    require,
+    require_dims,
+    require_operands,
+    to_scalar,
+)
+from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.math import ceil_div
+from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+
+@output_to_input("broadcast", attributes=dimensions)
+def broadcast_output_to_input(op: Op, output: int) -> Rows:
+    """The operand's dimensions, taken out of the output's."""
+    dims = _broadcast(op)
+    return ((Access(make_map(output_dims(op, output), [dim(d) for d in dims])),),)
+
+
+@input_to_output("broadcast", attributes=dimensions)
+def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Every index along the new dimensions."""
+    dims, out = _broadcast(op), output_dims(op, 0)
+    results: list[Expr] = []
+    ranges: list[int] = []
+    for d, size in enumerate(out):
+        if d in dims:
+            results.append(dim(dims.index(d)))
+        else:
+            results.append(rng(len(ranges)))
+            ranges.append(size)
+    return ((Access(make_map(operand_dims(op, operand, leaf), results, ranges=ranges)),),)
+
+
+def _broadcast(op: Op) -> tuple[int, ...]:
+    require_operands(op, 1)
+    dims, out, source = op.attributes, output_dims(op, 0), operand_dims(op, 0)
+    require_dims("dimensions", dims, len(out))
+    require(tuple(out[d] for d in dims) == source, f"cannot broadcast {list(source)} to {list(out)} along {list(dims)}")
+    return dims
+
+
+@output_to_input("transpose", attributes=dimensions)
+def transpose_output_to_input(op: Op, output: int) -> Rows:
+    """Output dimension i is the operand's dimension permutation[i]."""
+    permutation = _transpose(op)
+    return ((Access(_permuted(output_dims(op, output), permutation)),),)
+
+
+@input_to_output("transpose", attributes=dimensions)
+def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The permutation the other way round."""
+    permutation = _transpose(op)
+    return ((Access(make_map(operand_dims(op, operand, leaf), [dim(d) for d in permutation])),),)
+
+
+def _transpose(op: Op) -> tuple[int, ...]:
+    require_operands(op, 1)
+    permutation, out, source = op.attributes, output_dims(op, 0), operand_dims(op, 0)
+    require_dims("dimensions", permutation, len(source))
+    require(
+        tuple(source[d] for d in permutation) == out,
+        f"cannot transpose {list(source)} to {list(out)} by {list(permutation)}",
+    )
+    return permutation
+
+
+def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMap:
+    at = {d: i for i, d in enumerate(permutation)}
+    return make_map(dims, [dim(at[i]) for i in range(len(dims))])
+
+
+@output_to_input("reverse", attributes=dimensions)
+def reverse_output_to_input(op: Op, output: int) -> Rows:
+    """Counted from the other end along the reversed dimensions."""
+    return ((Access(_reversed(op, output_dims(op, output))),),)
+
+
+@input_to_output("reverse", attributes=dimensions)
+def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same map."""
+    return ((Access(_reversed(op, operand_dims(op, operand, leaf))),),)
+
+
+def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
+    require_operands(op, 1)
+    require(operand_dims(op, 0) == output_dims(op, 0), "changes the shape")
+    require_dims("dimensions", op.attributes, len(dims))
+    return make_map(dims, [-dim(i) + (size - 1) if i in op.attributes else dim(i) for i, size in enumerate(dims)])
+
+
+@output_to_input("concatenate", attributes=dimensions)
+def concatenate_output_to_input(op: Op, output: int) -> Rows:
+    """Each operand on its own part of the dimension."""
+    axis, starts = _concatenate(op)
+    out = output_dims(op, output)
+    rows: list[tuple[Access, ...]] = []
+    for operand, start in enumerate(starts):
+        size = operand_dims(op, operand)[axis]
+        bounds = [Interval(start, start + size - 1) if d == axis else Interval(0, n - 1) for d, n in enumerate(out)]
+        rows.append((Access(make_map(bounds, [dim(d) - start if d == axis else dim(d) for d in range(len(out))])),))
+    return tuple(rows)
+
+
+@input_to_output("concatenate", attributes=dimensions)
+def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Moved by the sizes of the operands before."""
+    axis, starts = _concatenate(op)
+    dims = operand_dims(op, operand, leaf)
+    return ((Access(make_map(dims, [dim(d) + starts[operand] if d == axis else dim(d) for d in range(len(dims))])),),)
+
+
+def _concatenate(op: Op) -> tuple[int, list[int]]:
+    require_operands(op, len(op.operands))
+    out = output_dims(op, 0)
+    require(len(op.attributes) == 1, "concatenates along one dimension")
+    require_dims("dimensions", op.attributes, len(out))
+    axis, starts, at = op.attributes[0], [], 0
+    for (shape,) in op.operands:
+        dims = dims_of(shape)
+        require(
+            len(dims) == len(out) and all(a == b for d, (a, b) in enumerate(zip(dims, out, strict=True)) if d != axis),
+            f"cannot put {list(dims)} into {list(out)} along {axis}",
+        )
+        starts.append(at)
+        at += dims[axis]
+    require(at == out[axis], f"joins {at} elements along dimension {axis} of {out[axis]}")
+    return axis, starts
+
+
+@output_to_input("pad", attributes=padding)
+def pad_output_to_input(op: Op, output: int) -> Rows:
+    """The operand where the output holds its elements; the padding value, as far as the operation says, anywhere."""
+    config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
+    bounds: list[Interval] = []
+    results: list[Expr] = []
+    constraints: list[tuple[Expr, Interval]] = []
+    for d, (low, _, interior) in enumerate(config):
+        inner = source[d] + max(0, source[d] - 1) * interior
+        bounds.append(Interval(max(0, low), min(out[d], low + inner) - 1))
+        results.append((dim(d) - low) // (interior + 1) if interior else dim(d) - low)
+        if interior:
+            constraints.append(((dim(d) - low) % (interior + 1), Interval(0, 0)))
+    return (Access(make_map(bounds, results, constraints=constraints)),), to_scalar(out)
+
+
+@input_to_output("pad", attributes=padding)
+def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The operand's elements that negative padding leaves; the padding value anywhere."""
+    config, out = _pad(op, 0), output_dims(op, 0)
+    if operand == 1:
+        return ((everything((), out),),)
+    source = operand_dims(op, operand, leaf)
+    bounds: list[Interval] = []
+    results: list[Expr] = []
+    for d, (low, _, interior) in enumerate(config):
+        step = interior + 1
+        bounds.append(Interval(max(0, ceil_div(-low, step)), min(source[d] - 1, (out[d] - 1 - low) // step)))
+        results.append(dim(d) * step + low)
+    return ((Access(make_map(bounds, results)),),)
+
+
+def _pad(op: Op, output: int) -> tuple[tuple[int, int, int], ...]:
+    require_operands(op, 2)
+    out, source, config = output_dims(op, output), operand_dims(op, 0), op.attributes
+    require(
+        len(out) == len(source) == len(config) and not operand_dims(op, 1), "pads another rank than that of the result"
+    )
+    for n, size, (low, high, interior) in zip(source, out, config, strict=True):
+        require(interior >= 0, "has negative interior padding")
+        inner = n + max(0, n - 1) * interior
+        require(size == max(0, low + inner + high), f"pads {n} elements by {low}_{high}_{interior} to {size}")
+    return config

@@ -1,0 +1,320 @@
+"""Operations that fold many elements into one, or take their order from many: reduce, reduce-window, select-and-scatter, sort, topk, batch-norm-*."""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import WindowDim, batch_norm, dimensions, topk, window
+from xlashape.indexing.build import (
+    NOTHING,
+    dims_of,
+    everything,
+    identity,
+    make_map,
+    operand_dims,
+    output_dims,
+    require,
+    require_dims,
+    require_operands,
+    to_scalar,
+)
+from xlashape.indexing.ops.windows import check_window, window_input, window_output
+from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+
+@output_to_input("reduce", attributes=dimensions)
+def reduce_output_to_input(op: Op, output: int) -> Rows:
+    """Of every input all elements along the reduced dimensions; of every initial value its one element."""
+    count, source, kept = _reduce(op)
+    out = output_dims(op, output)
+    results: list[Expr] = []
+    ranges: list[int] = []
+    for d, size in enumerate(source):
+        if d in kept:
+            results.append(dim(kept.index(d)))
+        else:
+            results.append(rng(len(ranges)))
+            ranges.append(size)
+    read = (Access(make_map(out, results, ranges=ranges)),)
+    return (read,) * count + (to_scalar(out),) * count
+
+
+@input_to_output("reduce", attributes=dimensions)
+def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The dimensions that are kept, in every output; an initial value takes part everywhere."""
+    count, source, kept = _reduce(op)
+    out = output_dims(op, 0)
+    if operand >= count:
+        return ((everything((), out),),) * count
+    return ((Access(make_map(source, [dim(d) for d in kept])),),) * count
+
+
+def _reduce(op: Op) -> tuple[int, tuple[int, ...], list[int]]:
+    count = _inputs_and_initial_values(op)
+    source = operand_dims(op, 0)
+    require_dims("dimensions", op.attributes, len(source))
+    kept = [d for d in range(len(source)) if d not in op.attributes]
+    expected = tuple(source[d] for d in kept)
+    require(all(dims_of(shape) == expected for shape in op.outputs), f"reduces to {list(expected)}, not to its result")
+    return count, source, kept
+
+
+def _inputs_and_initial_values(op: Op) -> int:
+    """How many arrays are reduced together."""
+    count = len(op.operands) // 2
+    require(
+        count >= 1 and len(op.operands) == 2 * count == 2 * len(op.outputs),
+        "takes as many initial values as inputs, and returns as many",
+    )
+    require_operands(op, 2 * count)
+    require(all(operand_dims(op, i) == operand_dims(op, 0) for i in range(count)), "has inputs of different sizes")
+    require(all(not operand_dims(op, i) for i in range(count, 2 * count)), "has an initial value that is no scalar")
+    return count
+
+
+@output_to_input("reduce-window", attributes=window)
+def reduce_window_output_to_input(op: Op, output: int) -> Rows:
+    """The elements below the window; cumulative operations are windows as long as the array."""
+    count, source, windows = _reduce_window(op)
+    out = output_dims(op, output)
+    results: list[Expr] = []
+    constraints: list[tuple[Expr, Interval]] = []
+    for d, w in enumerate(windows):
+        index, inside = window_input(w, source[d], dim(d), rng(d))
+        results.append(index)
+        constraints += inside
+    read = (_simplified(make_map(out, results, ranges=[w.size for w in windows], constraints=constraints)),)
+    return (read,) * count + (to_scalar(out),) * count
+
+
+@input_to_output("reduce-window", attributes=window)
+def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The outputs whose window reaches the element; an initial value takes part everywhere."""
+    count, source, windows = _reduce_window(op)
+    out = output_dims(op, 0)
+    if operand >= count:
+        return ((everything((), out),),) * count
+    results: list[Expr] = []
+    constraints: list[tuple[Expr, Interval]] = []
+    for d, w in enumerate(windows):
+        index, inside = window_output(w, out[d], dim(d), rng(d))
+        results.append(index)
+        constraints += inside
+    return (
+        (_simplified(make_map(source, results, ranges=[w.size for w in windows], constraints=constraints)),),
+    ) * count
+
+
+def _reduce_window(op: Op) -> tuple[int, tuple[int, ...], tuple[WindowDim, ...]]:
+    count = _inputs_and_initial_values(op)
+    source, out, windows = operand_dims(op, 0), output_dims(op, 0), op.attributes
+    require(len(source) == len(out) == len(windows), f"has a window of rank {len(windows)} over {list(source)}")
+    require(all(dims_of(shape) == out for shape in op.outputs), "has outputs of different sizes")
+    for w, n, size in zip(windows, source, out, strict=True):
+        check_window(w, n, size)
+    return count, source, windows
+
+
+def _simplified(found: IndexingMap) -> Access:
+    return Access(found.simplify().remove_unused_symbols().map)
+
+
+@output_to_input("select-and-scatter", attributes=window)
+def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
+    """An element may be the one selected in any window over it: it takes that window's source, and all elements below it are compared."""
+    source_dims, dims, windows = _select_and_scatter(op)
+    at: list[Expr] = []
+    compared: list[Expr] = []
+    constraints: list[tuple[Expr, Interval]] = []
+    below: list[tuple[Expr, Interval]] = []
+    rank = len(dims)
+    for d, w in enumerate(windows):
+        index, inside = window_output(w, source_dims[d], dim(d), rng(d))
+        at.append(index)
+        constraints += inside
+        other, inside = window_input(w, dims[d], index, rng(rank + d))
+        compared.append(other)
+        below += inside
+    sizes = [w.size for w in windows]
+    return (
+        (_simplified(make_map(dims, compared, ranges=sizes * 2, constraints=constraints + below)),),
+        (_simplified(make_map(dims, at, ranges=sizes, constraints=constraints)),),
+        to_scalar(dims),
+    )
+
+
+@input_to_output("select-and-scatter", attributes=window)
+def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """A source element may go to any element below its window; an element is compared with all that share a window with it."""
+    source_dims, dims, windows = _select_and_scatter(op)
+    if operand == 2:
+        return ((everything((), dims),),)
+    rank, sizes = len(dims), [w.size for w in windows]
+    results: list[Expr] = []
+    constraints: list[tuple[Expr, Interval]] = []
+    for d, w in enumerate(windows):
+        at: Expr = dim(d)
+        if operand == 0:
+            at, inside = window_output(w, source_dims[d], dim(d), rng(rank + d))
+            constraints += inside
+        index, inside = window_input(w, dims[d], at, rng(d))
+        results.append(index)
+        constraints += inside
+    ranges = sizes if operand else sizes * 2
+    return (
+        (_simplified(make_map(source_dims if operand else dims, results, ranges=ranges, constraints=constraints)),),
+    )
+
+
+def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[WindowDim, ...]]:
+    require_operands(op, 3)
+    dims, source, windows = operand_dims(op, 0), operand_dims(op, 1), op.attributes
+    require(
+        dims == output_dims(op, 0) and len(dims) == len(source) == len(windows),
+        "has a window or source that does not fit",
+    )
+    require(not operand_dims(op, 2), "has an initial value that is no scalar")
+    for w, n, size in zip(windows, dims, source, strict=True):
+        check_window(w, n, size)
+    return source, dims, windows
+
+
+@output_to_input("sort", attributes=dimensions)
+def sort_output_to_input(op: Op, output: int) -> Rows:
+    """The whole sorted dimension of every operand: which element comes to a place depends on all of them."""
+    axis, dims = _sort(op)
+    out = output_dims(op, output)
+    results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
+    return ((Access(make_map(out, results, ranges=dims[axis : axis + 1])),),) * len(op.operands)
+
+
+@input_to_output("sort", attributes=dimensions)
+def sort_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The whole sorted dimension of every output."""
+    axis, dims = _sort(op)
+    results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
+    return ((Access(make_map(dims, results, ranges=dims[axis : axis + 1])),),) * len(op.outputs)
+
+
+def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
+    require_operands(op, len(op.operands))
+    require(bool(op.operands) and len(op.outputs) == len(op.operands), "returns as many arrays as it takes")
+    dims = operand_dims(op, 0)
+    require(all(operand_dims(op, i) == dims for i in range(len(op.operands))), "sorts arrays of different sizes")
+    require(all(dims_of(shape) == dims for shape in op.outputs), "changes the shape")
+    require(len(op.attributes) == 1, "sorts along one dimension")
+    require_dims("dimensions", op.attributes, len(dims))
+    return op.attributes[0], dims
+
+
+@output_to_input("topk", attributes=topk)
+def topk_output_to_input(op: Op, output: int) -> Rows:
+    """The whole last dimension."""
+    source = _topk(op)
+    read = make_map(output_dims(op, output), [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=source[-1:])
+    return ((Access(read),),)
+
+
+@input_to_output("topk", attributes=topk)
+def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The whole last dimension of values and indices."""
+    source = _topk(op)
+    out = output_dims(op, 0)
+    written = make_map(source, [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=out[-1:])
+    return ((Access(written),),) * len(op.outputs)
+
+
+def _topk(op: Op) -> tuple[int, ...]:
+    require_operands(op, 1)
+    source = operand_dims(op, 0)
+    require(len(source) >= 1, "takes the largest of a scalar")
+    expected = (*source[:-1], op.attributes)
+    require(all(dims_of(shape) == expected for shape in op.outputs), f"gives {list(expected)}, not its result")
+    return source
+
+
+@output_to_input("batch-norm-training", attributes=batch_norm)
+def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
+    """Mean and variance of a feature come from all its elements, and so does every normalised element."""
+    feature, dims = _batch_norm(op, 3, 3)
+    if output == 0:
+        return (_all_of_feature(dims, dims, feature),), _feature(dims, feature), _feature(dims, feature)
+    return (_all_of_feature((dims[feature],), dims, feature),), NOTHING, NOTHING
+
+
+@input_to_output("batch-norm-training", attributes=batch_norm)
+def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """An element takes part in all of its feature; scale and offset in the normalised elements alone."""
+    feature, dims = _batch_norm(op, 3, 3)
+    if operand == 0:
+        return (_all_of_feature(dims, dims, feature),), _feature(dims, feature), _feature(dims, feature)
+    return (_all_of_feature((dims[feature],), dims, feature),), NOTHING, NOTHING
+
+
+@output_to_input("batch-norm-inference", attributes=batch_norm)
+def batch_norm_inference_output_to_input(op: Op, output: int) -> Rows:
+    """The same index, and the four numbers of its feature."""
+    feature, dims = _batch_norm(op, 5, 1)
+    return (identity(dims),) + (_feature(dims, feature),) * 4
+
+
+@input_to_output("batch-norm-inference", attributes=batch_norm)
+def batch_norm_inference_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same index; a feature's number in all of the feature."""
+    feature, dims = _batch_norm(op, 5, 1)
+    return (identity(dims),) if operand == 0 else ((_all_of_feature((dims[feature],), dims, feature),),)
+
+
+@output_to_input("batch-norm-grad", attributes=batch_norm)
+def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
+    """Operands are (operand, scale, mean, variance, grad_output), outputs the gradients of (operand, scale, offset)."""
+    feature, dims = _batch_norm(op, 5, 3)
+    if output == 0:
+        whole, number = (_all_of_feature(dims, dims, feature),), _feature(dims, feature)
+        return whole, number, number, number, whole
+    own = (dims[feature],)
+    whole, number = (_all_of_feature(own, dims, feature),), identity(own)
+    if output == 1:
+        return whole, NOTHING, number, number, whole
+    return NOTHING, NOTHING, NOTHING, NOTHING, whole
+
+
+@input_to_output("batch-norm-grad", attributes=batch_norm)
+def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The inverse."""
+    feature, dims = _batch_norm(op, 5, 3)
+    own = (dims[feature],)
+    if operand in (0, 4):
+        number = _feature(dims, feature)
+        return (_all_of_feature(dims, dims, feature),), number, number if operand == 4 else NOTHING
+    return (_all_of_feature(own, dims, feature),), NOTHING if operand == 1 else identity(own), NOTHING
+
+
+def _batch_norm(op: Op, operands: int, outputs: int) -> tuple[int, tuple[int, ...]]:
+    require_operands(op, operands)
+    dims, feature = operand_dims(op, 0), op.attributes
+    require(0 <= feature < len(dims), f"has feature dimension {feature} of rank {len(dims)}")
+    own = (dims[feature],)
+    require(len(op.outputs) == outputs and output_dims(op, 0) == dims, "changes the shape")
+    require(all(dims_of(shape) == own for shape in op.outputs[1:]), "has a result that is not one number a feature")
+    numbers = range(1, 4 if outputs == 3 and operands == 5 else operands)
+    require(all(operand_dims(op, i) == own for i in numbers), "has an operand that is not one number a feature")
+    require(outputs == 1 or operands == 3 or operand_dims(op, 4) == dims, "has a gradient of another shape")
+    return feature, dims
+
+
+def _feature(dims: tuple[int, ...], feature: int) -> tuple[Access, ...]:
+    return (Access(make_map(dims, [dim(feature)])),)
+
+
+def _all_of_feature(dims: tuple[int, ...], target: tuple[int, ...], feature: int) -> Access:
+    """All elements of the feature that an element (or number) of `dims` belongs to."""
+    own: Expr = dim(0) if dims is not target else dim(feature)
+    results: list[Expr] = []
+    ranges: list[int] = []
+    for d, size in enumerate(target):
+        if d == feature:
+            results.append(own)
+        else:
+            results.append(rng(len(ranges)))
+            ranges.append(size)
+    return Access(make_map(dims, results, ranges=ranges))

@@ -1,0 +1,202 @@
+"""Operations that number the same elements anew: reshape, dynamic-reshape, bitcast.
+
+A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions whose products meet form groups that are
+independent of one another: [4,8,12] → [32,3,4] is [4,8] → [32] beside [12] → [3,4].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlashape.indexing.build import (
+    everything,
+    identity,
+    make_map,
+    operand_dims,
+    output_dims,
+    require,
+    require_operands,
+    to_scalar,
+)
+from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.math import product
+from xlashape.shape import Layout, Shape
+from xlashape.shape.tile_formula import logical_index, physical_position
+from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng
+from xlashape.symbolic.expr import as_expr
+
+
+@output_to_input("reshape")
+def reshape_output_to_input(op: Op, output: int) -> Rows:
+    """The element of the same row-major position."""
+    _check(op)
+    return ((Access(_reshape(output_dims(op, output), operand_dims(op, 0))),),)
+
+
+@input_to_output("reshape")
+def reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same the other way round."""
+    _check(op)
+    return ((Access(_reshape(operand_dims(op, operand, leaf), output_dims(op, 0))),),)
+
+
+def _check(op: Op) -> None:
+    require_operands(op, 1)
+    a, b = operand_dims(op, 0), output_dims(op, 0)
+    require(product(a) == product(b), f"cannot reshape {list(a)} to {list(b)}: {product(a)} and {product(b)} elements")
+
+
+@output_to_input("dynamic-reshape")
+def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
+    """A reshape whose sizes are operands. Unknown where a size is dynamic: where an element goes depends on the sizes then."""
+    dims = output_dims(op, output)
+    require(len(op.operands) >= 1 and all(len(operand) == 1 for operand in op.operands), "takes arrays")
+    sizes = [
+        to_scalar(dims) if not operand_dims(op, i) else (everything(dims, operand_dims(op, i)),)
+        for i in range(1, len(op.operands))
+    ]
+    return (_dynamic_reshape(op, dims, operand_dims(op, 0)), *sizes)
+
+
+@input_to_output("dynamic-reshape")
+def dynamic_reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same the other way round; a size takes part everywhere."""
+    dims = operand_dims(op, operand, leaf)
+    if operand:
+        return ((everything(dims, output_dims(op, 0)),),)
+    return (_dynamic_reshape(op, dims, output_dims(op, 0)),)
+
+
+def _dynamic_reshape(op: Op, source: tuple[int, ...], target: tuple[int, ...]) -> tuple[Access, ...]:
+    if (
+        any(op.outputs[0].dynamic_dimensions)
+        or any(op.operands[0][0].dynamic_dimensions)
+        or product(source) != product(target)
+    ):
+        return (Access(IndexingMap.undefined()),)
+    return (Access(_reshape(source, target)),)
+
+
+@output_to_input("bitcast")
+def bitcast_output_to_input(op: Op, output: int) -> Rows:
+    """The element at the same place in memory."""
+    require_operands(op, 1)
+    return ((_bitcast(op.outputs[output], op.operands[0][0]),),)
+
+
+@input_to_output("bitcast")
+def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """The same the other way round."""
+    require_operands(op, 1)
+    return ((_bitcast(op.operands[operand][leaf], op.outputs[0]),),)
+
+
+def _bitcast(source: Shape, target: Shape) -> Access:
+    """From an index of `source` to the index in `target` of the element that holds the same bytes."""
+    a, b = source.dimensions, target.dimensions
+    require(source.is_array and target.is_array, "is of arrays")
+    from_bits, to_bits = _width(source), _width(target)
+    if product(a) * from_bits != product(b) * to_bits:
+        if _is_tiled(source) or _is_tiled(target):
+            return Access(IndexingMap.undefined())
+        require(False, f"cannot turn {source} into {target}: they differ in size")
+    if 0 in a:
+        return Access(make_map(a, [const(0)] * len(b)))
+    if _is_tiled(source) or _is_tiled(target):
+        return _tiled_bitcast(source, target, from_bits, to_bits)
+    from_order, to_order = _major_to_minor(source), _major_to_minor(target)
+    ordered: list[Expr] = [dim(d) for d in from_order]
+    sizes, targets = [a[d] for d in from_order], [b[d] for d in to_order]
+    ranges: tuple[int, ...] = ()
+    if from_bits % to_bits == 0:
+        # Each element of the source is several of the target's.
+        if from_bits > to_bits:
+            ranges = (from_bits // to_bits,)
+            ordered.append(rng(0))
+            sizes.append(ranges[0])
+    elif to_bits % from_bits == 0:
+        targets.append(to_bits // from_bits)
+    else:
+        return Access(IndexingMap.undefined())
+    found = _regroup(ordered, sizes, targets)
+    results: list[Expr] = [const(0)] * len(b)
+    for d, expr in zip(to_order, found, strict=False):
+        results[d] = expr
+    return Access(make_map(a, results, ranges=ranges).simplify())
+
+
+def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -> Access:
+    if from_bits != to_bits:
+        return Access(IndexingMap.undefined())
+    position = physical_position(source, [dim(d) for d in range(source.rank)])
+    results, conditions = logical_index(target, position)
+    # Where a condition fails, the bytes of the element are padding of the other array.
+    constraints = [(as_expr(value), Interval(0, size - 1)) for value, size in conditions]
+    return Access(
+        make_map(source.dimensions, [as_expr(result) for result in results], constraints=constraints).simplify()
+    )
+
+
+def _width(shape: Shape) -> int:
+    size = shape.layout.element_size_in_bits if shape.layout is not None else 0
+    return size or shape.element_type.bit_width
+
+
+def _is_tiled(shape: Shape) -> bool:
+    layout = shape.layout
+    return layout is not None and bool(layout.tiles or layout.tail_padding_alignment_in_elements > 1)
+
+
+def _major_to_minor(shape: Shape) -> list[int]:
+    layout = shape.layout or Layout.default(shape.rank)
+    return list(reversed(layout.minor_to_major))
+
+
+def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
+    if source == target:
+        return identity(source)[0].map
+    index: list[Expr] = [dim(i) for i in range(len(source))]
+    return make_map(source, _regroup(index, source, target)).simplify()
+
+
+def _regroup(index: list[Expr], sizes: Sequence[int], targets: Sequence[int]) -> list[Expr]:
+    """The index among `targets` of the element that has the row-major `index` among `sizes`."""
+    if 0 in targets:
+        return [const(0)] * len(targets)
+    results: list[Expr] = []
+    a = b = 0
+    while a < len(sizes) or b < len(targets):
+        # The shortest group: both products meet.
+        first, last, left, right = a, b, 1, 1
+        if a < len(sizes):
+            left, a = sizes[a], a + 1
+        if b < len(targets):
+            right, b = targets[b], b + 1
+        while left != right:
+            if left < right:
+                left, a = left * sizes[a], a + 1
+            else:
+                right, b = right * targets[b], b + 1
+        results += _one_group(index[first:a], sizes[first:a], targets[last:b])
+    return results
+
+
+def _one_group(index: Sequence[Expr], sizes: Sequence[int], targets: Sequence[int]) -> list[Expr]:
+    if len(sizes) == len(targets) == 1:
+        return list(index)
+    linear: Expr = const(0)
+    stride = product(sizes)
+    for expr, size in zip(index, sizes, strict=True):
+        stride //= size
+        linear = linear + expr * stride
+    results: list[Expr] = []
+    stride = total = product(targets)
+    for size in targets:
+        stride //= size
+        if size == 1:
+            results.append(const(0))
+            continue
+        place = linear if stride == 1 else linear // stride
+        # The most major size needs no mod: the position lies below the product.
+        results.append(place if stride * size == total else place % size)
+    return results

@@ -1,0 +1,47 @@
+"""The arithmetic of one dimension of a window, as reduce-window, convolution and select-and-scatter share it.
+
+Output o and place w in the window meet the padded, dilated input at o · stride + w · window_dilation. Its position p counts from
+-padding_low; an input element stands at every base_dilation-th position from 0.
+"""
+
+from __future__ import annotations
+
+from xlashape.indexing.attributes import WindowDim
+from xlashape.indexing.build import require
+from xlashape.symbolic import Expr, Interval
+
+__all__ = ["check_window", "window_input", "window_output"]
+
+Conditions = list[tuple[Expr, Interval]]
+
+
+def check_window(w: WindowDim, size: int, out: int) -> None:
+    """The window can be, and gives as many elements as the output has."""
+    require(
+        w.size >= 0 and w.stride > 0 and w.window_dilation > 0 and w.base_dilation > 0, "has a window that cannot be"
+    )
+    base = (size - 1) * w.base_dilation + 1 if size > 0 else 0
+    padded = base + w.low + w.high
+    reach = (w.size - 1) * w.window_dilation + 1 if w.size > 0 else 0
+    expected = 0 if padded < reach or padded <= 0 else (padded - reach) // w.stride + 1
+    require(expected == out, f"has a window that gives {expected} elements, not {out}")
+
+
+def window_input(w: WindowDim, size: int, out: Expr, place: Expr) -> tuple[Expr, Conditions]:
+    """The input index at `place` of the window of output `out`, and where there is one."""
+    position = out * w.stride + place * w.window_dilation - w.low
+    inside: Conditions = [(position, Interval(0, (size - 1) * w.base_dilation))]
+    if w.base_dilation == 1:
+        return position, inside
+    inside.append((position % w.base_dilation, Interval(0, 0)))
+    return position // w.base_dilation, inside
+
+
+def window_output(w: WindowDim, out: int, index: Expr, place: Expr) -> tuple[Expr, Conditions]:
+    """The output whose window has input `index` at `place`, and where there is one. With a reversed window places count from its end."""
+    position = index * w.base_dilation + w.low - place * w.window_dilation
+    inside: Conditions = [(position, Interval(0, (out - 1) * w.stride))]
+    if w.stride == 1:
+        return position, inside
+    inside.append((position % w.stride, Interval(0, 0)))
+    return position // w.stride, inside

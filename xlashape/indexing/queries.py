@@ -1,0 +1,135 @@
+"""What users ask: the maps of an instruction, of a way through its computation, of a whole module.
+
+    maps = output_to_input(root)                     # one OperandIndexingSet an operand
+    maps[0].map, maps[0].runtime                     # where it holds one map
+    [one.map for one in maps[0]]                     # any number of them
+
+Arrays inside a tuple are counted depth first, so output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is the s32[]. A budget in
+force (`xlashape.limits.budget`) bounds every analysis; the error names the instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.indexing.analysis import Answer, leaf_count
+from xlashape.indexing.computations import Analysis
+from xlashape.indexing.operand_indexing import OperandIndexingSet
+
+__all__ = [
+    "InstructionIndexing",
+    "input_to_output",
+    "module_indexing",
+    "output_to_ancestor",
+    "output_to_ancestors",
+    "output_to_input",
+]
+
+
+def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
+    """From an element of an output to the elements of each operand that it is computed from.
+
+    One set an operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified form. Maps through a fusion are
+    simplified already. An operand that is not read has an empty set. What cannot be told is UNDEFINED, never something wrong.
+
+    `output` is the leaf of the result, 0 unless that is a tuple. InvalidArgumentError for an output that is not there, InvalidModuleError for an
+    instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
+    """
+    with _named(instruction):
+        return Analysis().output_to_input(instruction, output)
+
+
+def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0) -> tuple[OperandIndexingSet, ...]:
+    """From an element of an operand to the elements of each output that it takes part in.
+
+    One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for `output_to_input`.
+    """
+    with _named(instruction):
+        return Analysis().input_to_output(instruction, operand, leaf)
+
+
+def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[HloInstruction, OperandIndexingSet]:
+    """From an element of an output to the elements of every instruction before it in its computation, through every path; simplified.
+
+    The members' `leaf` says which array of the ancestor is meant. The instruction itself is there with the identity.
+    """
+    with _named(instruction):
+        reached = Analysis().to_ancestors(instruction, output, None)
+    return {
+        one: OperandIndexingSet(member for leaf in leaves.values() for member in leaf)
+        for one, leaves in reached.items()
+    }
+
+
+def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, output: int = 0) -> OperandIndexingSet:
+    """From an element of an output to the elements of one instruction before it in its computation, through every path; simplified.
+
+    Empty where no way leads there. InvalidArgumentError for instructions of different computations.
+    """
+    if ancestor.computation is not instruction.computation:
+        raise InvalidArgumentError(
+            f"{ancestor.name} and {instruction.name} stand in different computations", field="ancestor"
+        )
+    among = {ancestor}
+    pending = [ancestor]
+    while pending:
+        for user in pending.pop().users:
+            if user not in among:
+                among.add(user)
+                pending.append(user)
+    if instruction not in among:
+        return OperandIndexingSet()
+    with _named(instruction):
+        reached = Analysis().to_ancestors(instruction, output, among)
+    return OperandIndexingSet(member for leaf in reached.get(ancestor, {}).values() for member in leaf)
+
+
+class InstructionIndexing(NamedTuple):
+    """The maps of one output of an instruction."""
+
+    instruction: HloInstruction
+    output: int
+    operands: Answer
+    """One set an operand."""
+
+
+def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
+    """The maps of every output of every instruction with operands, computation by computation; lazily.
+
+    What was found out for one instruction serves the next: equal operations on equal shapes are analysed once, and so is every computation.
+    """
+    analysis = Analysis()
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if not instruction.operands:
+                continue
+            shape = instruction.shape
+            for output in range(leaf_count(shape)) if shape.is_tuple else (0,):
+                with _named(instruction):
+                    answer = analysis.output_to_input(instruction, output)
+                yield InstructionIndexing(instruction, output, answer)
+
+
+@contextmanager
+def _named(instruction: HloInstruction) -> Generator[None, None, None]:
+    """Errors about limits name the instruction."""
+    try:
+        yield
+    except LimitExceededError as error:
+        if instruction.name in error.message:
+            raise
+        raise LimitExceededError(
+            f"instruction {instruction.name!r}: {error.message}",
+            limit=error.limit,
+            maximum=error.maximum,
+            value=error.value,
+            field=error.field,
+        ) from error
+    except DeadlineExceededError as error:
+        if instruction.name in error.message:
+            raise
+        raise DeadlineExceededError(f"instruction {instruction.name!r}: {error.message}", field=error.field) from error
