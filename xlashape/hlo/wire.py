@@ -74,11 +74,13 @@ def holds_hlo_proto(data: bytes) -> bool:
     (False, True)
     """
     view = memoryview(data)
+    found = False
     try:
-        fields = list(_bounded(outermost_fields(view)))
+        for number, _, start, end in _bounded(outermost_fields(view)):
+            found = found or (number == 1 and _holds_computations(view[start:end]))
     except ValueError:
         return False
-    return any(number == 1 and _holds_computations(view[start:end]) for number, _, start, end in fields)
+    return found
 
 
 def _bounded(fields: Iterator[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:

@@ -1,0 +1,67 @@
+"""From what gRPC raises to the library's own exceptions: the very one the server raised, wherever the server said which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError as WireError
+from google.rpc import error_details_pb2, status_pb2
+
+from xlashape import errors
+from xlashape.errors import XlashapeError
+
+__all__ = ["exception_of"]
+
+_DOMAIN = "xlashape"
+_DETAILS = "grpc-status-details-bin"
+
+
+def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
+    """The exception to raise in the place of `error`."""
+    code, message = _code(error), _message(error)
+    info = _error_info(error)
+    if info is not None:
+        details = dict(info.metadata)
+        return errors.from_details(info.reason.lower(), details.pop("message", message), details)
+    # Not from our handlers: from gRPC itself, on either side, or from something between.
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.DeadlineExceededError(f"{address} did not answer in time")
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        limit = (
+            "concurrent_calls" if "oncurrent" in message else "message_bytes" if "larger than max" in message else ""
+        )
+        return errors.LimitExceededError(f"{address}: {message}", limit=limit)
+    kinds: dict[grpc.StatusCode, type[XlashapeError]] = {
+        grpc.StatusCode.UNAVAILABLE: errors.UnavailableError,
+        grpc.StatusCode.CANCELLED: errors.UnavailableError,
+        grpc.StatusCode.UNIMPLEMENTED: errors.UnsupportedError,
+        grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgumentError,
+        grpc.StatusCode.NOT_FOUND: errors.NotFoundError,
+    }
+    return kinds.get(code, XlashapeError)(f"{address}: {message or code.name}")
+
+
+def _code(error: grpc.RpcError) -> grpc.StatusCode:
+    return error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+
+
+def _message(error: grpc.RpcError) -> str:
+    return (error.details() if isinstance(error, grpc.Call) else None) or ""
+
+
+def _error_info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
+    if not isinstance(error, grpc.Call):
+        return None
+    metadata: Any = error.trailing_metadata() or ()
+    data: bytes | None = next((value for key, value in metadata if key == _DETAILS), None)
+    if data is None:
+        return None
+    info = error_details_pb2.ErrorInfo()
+    try:
+        for detail in status_pb2.Status.FromString(data).details:
+            if detail.type_url.endswith("/google.rpc.ErrorInfo") and detail.Unpack(info) and info.domain == _DOMAIN:
+                return info
+    except WireError:
+        pass
+    return None

@@ -1,0 +1,128 @@
+"""What callers pass in, as the messages that requests are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from google.protobuf.message import Message
+from numpy.typing import ArrayLike, NDArray
+
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError
+from xlashape.hlo import HloModule, wire
+from xlashape.proto import coerce, v1, xla
+from xlashape.shape import Shape
+from xlashape.symbolic import IndexingMap
+from xlashape_client.results import Module
+
+__all__ = [
+    "AnyMap",
+    "AnyModule",
+    "AnyShape",
+    "content_of",
+    "integers",
+    "is_text",
+    "map_input",
+    "one_row",
+    "payload",
+    "shape_input",
+]
+
+AnyShape: TypeAlias = Shape | str | bytes | Message
+"""A Shape, its text, a serialized ShapeProto, or a ShapeProto of any protobuf pool."""
+
+AnyMap: TypeAlias = IndexingMap | str
+"""An IndexingMap or its text."""
+
+AnyModule: TypeAlias = HloModule | Module | bytes | str | PathLike[str] | Message
+"""An HloModule; a module of the server, or its name `modules/…`; a path; the content of such a file; an HloModuleProto or HloProto."""
+
+
+def shape_input(shape: AnyShape) -> v1.ShapeInput:
+    """The message for a shape."""
+    if isinstance(shape, str):
+        return v1.ShapeInput(text=shape)
+    if isinstance(shape, bytes):
+        return v1.ShapeInput(serialized=shape)
+    if isinstance(shape, Shape):
+        # Text says it all but for what this version does not know of, and is the quicker one to make and to read.
+        if not shape.unknown_fields and _is_plain(shape):
+            return v1.ShapeInput(text=str(shape))
+        return v1.ShapeInput(proto=shape.to_proto())
+    if isinstance(shape, Message):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return v1.ShapeInput(proto=coerce(xla.ShapeProto, shape))
+    raise InvalidArgumentError(f"expected a shape, its text, its bytes or its message, found {type(shape).__name__}")
+
+
+def _is_plain(shape: Shape) -> bool:
+    # Of an array without a layout the text says the default one, which the server takes for it in any case.
+    return shape.is_array and (shape.layout is None or not shape.layout.unknown_fields)
+
+
+def map_input(value: AnyMap) -> v1.MapInput:
+    """The message for a map."""
+    if isinstance(value, str):
+        return v1.MapInput(text=value)
+    if isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return v1.MapInput(map=value.to_proto())
+    raise InvalidArgumentError(f"expected an IndexingMap or its text, found {type(value).__name__}")
+
+
+def content_of(module: AnyModule) -> bytes | str:
+    """The content of a module as bytes, or the name of one that the server has. NotFoundError if there is no such file."""
+    if isinstance(module, HloModule):
+        return (module.hlo_proto or module.proto).SerializeToString()
+    if isinstance(module, Module):
+        return module.name
+    if isinstance(module, bytes):
+        return module
+    if isinstance(module, str) and module.startswith("modules/"):
+        return module
+    if isinstance(module, (str, PathLike)):
+        return _read(Path(module))
+    if isinstance(module, Message):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return module.SerializeToString()
+    raise InvalidArgumentError(f"expected a module, its name, its bytes or a path, found {type(module).__name__}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {str(path)!r}", kind="file", name=str(path)) from None
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def is_text(content: bytes) -> bool:
+    """Whether a module's content is HLO text."""
+    return wire.holds_text(content)
+
+
+def one_row(numbers: Iterable[int], what: str) -> list[int]:
+    """The numbers of one index. InvalidIndexError for anything but integers that fit int64."""
+    return [int(n) for n in integers([list(numbers)], what, 2)[0]]
+
+
+def integers(values: ArrayLike, what: str, dimensions: int) -> NDArray[np.int64]:
+    """The numbers as an array of little-endian int64 with so many dimensions. InvalidIndexError for anything else."""
+    try:
+        table = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        table = None
+    if table is None or table.ndim != dimensions or (table.dtype.kind not in "iu" and table.size):
+        found = "rows of different lengths" if table is None else f"{table.dtype.name}{list(table.shape)}"
+        raise InvalidIndexError(
+            f"{what}: expected integers in {dimensions} dimension{'s'[: dimensions - 1]}, found {found}", field=what
+        )
+    if table.dtype == np.uint64 and table.size and int(table.max()) >= 1 << 63:
+        raise InvalidIndexError(f"{what}: {int(table.max())} does not fit int64", field=what)
+    return np.ascontiguousarray(table, "<i8")
+
+
+def payload(numbers: NDArray[Any]) -> memoryview:
+    """The bytes of an array."""
+    return numbers.data.cast("B") if numbers.size else memoryview(b"")

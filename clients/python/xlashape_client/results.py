@@ -1,0 +1,290 @@
+"""What the service answers, as values of the library and plain tuples of them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from xlashape.proto import v1
+from xlashape.shape import Shape
+from xlashape.symbolic import IndexingMap
+
+__all__ = [
+    "Access",
+    "ByteTotals",
+    "Instruction",
+    "InstructionMaps",
+    "InstructionSize",
+    "Module",
+    "ReplicaIndexing",
+    "RuntimeVariable",
+    "ShapeDescription",
+    "ShapeSize",
+    "SimplifiedMap",
+    "TensorMaps",
+]
+
+
+class ShapeSize(NamedTuple):
+    """The sizes of a shape, those of a tuple summed over its array leaves.
+
+    `byte_size` is XLA's ShapeUtil::ByteSizeOf: tiles left aside, of a tuple its table of pointers alone. `physical_*` count padding.
+    """
+
+    byte_size: int
+    element_count: int
+    logical_bytes: int
+    physical_elements: int
+    physical_bytes: int
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes of the buffers that hold no element."""
+        return self.physical_bytes - self.logical_bytes
+
+    @classmethod
+    def of(cls, size: v1.ShapeSize) -> ShapeSize:
+        """From the message."""
+        return cls(size.byte_size, size.element_count, size.logical_bytes, size.physical_elements, size.physical_bytes)
+
+
+class ShapeDescription(NamedTuple):
+    """What is known of a shape. `size` is None where a dynamic dimension has no bound."""
+
+    shape: Shape
+    text: str
+    size: ShapeSize | None
+    true_rank: int
+    leaf_count: int
+    is_static: bool
+    is_major_to_minor: bool
+    is_tiled: bool
+    element_bits: int
+    memory_space: int
+
+    @classmethod
+    def of(cls, one: v1.ShapeDescription) -> ShapeDescription:
+        """From the message."""
+        layout = one.layout
+        return cls(
+            shape=Shape.from_proto(one.proto),
+            text=one.text,
+            size=ShapeSize.of(one.size) if one.HasField("size") else None,
+            true_rank=one.true_rank,
+            leaf_count=one.leaf_count,
+            is_static=one.is_static,
+            is_major_to_minor=layout.is_major_to_minor,
+            is_tiled=layout.is_tiled,
+            element_bits=layout.element_bits,
+            memory_space=layout.memory_space,
+        )
+
+
+class Module(NamedTuple):
+    """A module that the server keeps. `name` is what requests call it by; `format` is "hlo_module_proto", "hlo_proto" or "text"."""
+
+    name: str
+    size_bytes: int
+    format: str
+    module_name: str
+    entry_computation: str
+    computation_count: int
+    instruction_count: int
+    create_time: datetime
+    expire_time: datetime
+
+    @classmethod
+    def of(cls, one: v1.Module) -> Module:
+        """From the message. Times are in UTC."""
+        return cls(
+            one.name,
+            one.size_bytes,
+            v1.ModuleFormat.Name(one.format).removeprefix("MODULE_FORMAT_").lower()
+            if one.format in v1.ModuleFormat.values()
+            else "",
+            one.module_name,
+            one.entry_computation,
+            one.computation_count,
+            one.instruction_count,
+            one.create_time.ToDatetime(timezone.utc),
+            one.expire_time.ToDatetime(timezone.utc),
+        )
+
+
+class Instruction(NamedTuple):
+    """An instruction, without the attributes of its opcode. `parameter_number` is None unless it is a parameter."""
+
+    name: str
+    id: int
+    opcode: str
+    shape: Shape
+    computation: str
+    is_root: bool
+    operands: tuple[str, ...]
+    called_computations: tuple[str, ...]
+    parameter_number: int | None
+    op_name: str
+
+    @classmethod
+    def of(cls, one: v1.Instruction) -> Instruction:
+        """From the message."""
+        return cls(
+            one.name,
+            one.id,
+            one.opcode,
+            Shape.parse(one.shape),
+            one.computation,
+            one.is_root,
+            tuple(one.operands),
+            tuple(one.called_computations),
+            one.parameter_number if one.HasField("parameter_number") else None,
+            one.op_name,
+        )
+
+
+class InstructionSize(NamedTuple):
+    """The bytes of an instruction's result; None each where a dynamic dimension has no bound."""
+
+    instruction: str
+    id: int
+    opcode: str
+    computation: str
+    shape: Shape
+    logical_bytes: int | None
+    physical_bytes: int | None
+    padding_bytes: int | None
+
+    @classmethod
+    def of(cls, one: v1.InstructionSize) -> InstructionSize:
+        """From the message."""
+        known = one.HasField("physical_bytes")
+        return cls(
+            one.instruction,
+            one.id,
+            one.opcode,
+            one.computation,
+            Shape.parse(one.shape),
+            one.logical_bytes if known else None,
+            one.physical_bytes if known else None,
+            one.padding_bytes if known else None,
+        )
+
+
+class ByteTotals(NamedTuple):
+    """Sums over the instructions whose result is an array."""
+
+    instruction_count: int
+    logical_bytes: int
+    physical_bytes: int
+    padding_bytes: int
+
+    @classmethod
+    def of(cls, one: v1.ByteTotals) -> ByteTotals:
+        """From the message."""
+        return cls(one.instruction_count, one.logical_bytes, one.physical_bytes, one.padding_bytes)
+
+
+class RuntimeVariable(NamedTuple):
+    """Where the value of a runtime variable comes from: an element of `leaf` of the named instruction, at `map` of the access's variables.
+
+    `is_position`: the value is no element but the position of the executing replica in its group of that instruction.
+    """
+
+    instruction: str
+    map: IndexingMap
+    leaf: int
+    is_position: bool
+
+
+class ReplicaIndexing(NamedTuple):
+    """Which replicas hold the elements: a position in the executing one's group of `groups` (none: all replicas), or with `pairs` its partner."""
+
+    map: IndexingMap
+    groups: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...] | None
+
+
+class Access(NamedTuple):
+    """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` the map in the style asked for."""
+
+    map: IndexingMap
+    text: str
+    runtime: tuple[RuntimeVariable, ...]
+    replica: ReplicaIndexing | None
+    leaf: int
+    knowledge: str
+
+    @classmethod
+    def of(cls, one: v1.Access) -> Access:
+        """From the message."""
+        runtime = tuple(
+            RuntimeVariable(each.instruction, IndexingMap.from_proto(each.map.map), each.leaf, each.is_position)
+            for each in one.runtime
+        )
+        return cls(
+            IndexingMap.from_proto(one.map.map),
+            one.map.text,
+            runtime,
+            _replica(one.replica) if one.HasField("replica") else None,
+            one.leaf,
+            _knowledge(one.knowledge),
+        )
+
+
+class TensorMaps(NamedTuple):
+    """How an output and an operand are mapped to each other: the union of `accesses`."""
+
+    output: int
+    operand: int
+    operand_name: str
+    operand_leaf: int
+    knowledge: str
+    accesses: tuple[Access, ...]
+
+    @property
+    def maps(self) -> tuple[IndexingMap, ...]:
+        """The maps of the accesses."""
+        return tuple(access.map for access in self.accesses)
+
+    @classmethod
+    def of(cls, one: v1.TensorMaps) -> TensorMaps:
+        """From the message."""
+        accesses = tuple(Access.of(each) for each in one.accesses)
+        return cls(one.output, one.operand, one.operand_name, one.operand_leaf, _knowledge(one.knowledge), accesses)
+
+
+class InstructionMaps(NamedTuple):
+    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output"."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    direction: str
+    maps: tuple[TensorMaps, ...]
+
+    @classmethod
+    def of(cls, one: v1.IndexingMapsResponse) -> InstructionMaps:
+        """From the message."""
+        direction = "input_to_output" if one.direction == v1.DIRECTION_INPUT_TO_OUTPUT else "output_to_input"
+        return cls(
+            one.instruction, one.computation, one.opcode, direction, tuple(TensorMaps.of(each) for each in one.maps)
+        )
+
+
+class SimplifiedMap(NamedTuple):
+    """A simplified map, and the numbers of the range and runtime variables that were removed from it."""
+
+    map: IndexingMap
+    removed_ranges: tuple[int, ...]
+    removed_runtime: tuple[int, ...]
+
+
+def _replica(one: v1.ReplicaIndexing) -> ReplicaIndexing:
+    pairs = tuple((pair.source, pair.target) for pair in one.pairs.pairs) if one.HasField("pairs") else None
+    return ReplicaIndexing(
+        IndexingMap.from_proto(one.map.map), tuple(tuple(group.replicas) for group in one.groups), pairs
+    )
+
+
+def _knowledge(number: int) -> str:
+    return {v1.KNOWLEDGE_EXACT: "exact", v1.KNOWLEDGE_EVERY_ELEMENT: "every element"}.get(number, "unknown")

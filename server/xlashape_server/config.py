@@ -1,0 +1,166 @@
+"""Everything that can be set about a server, with defaults that are safe on a shared machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from xlashape.errors import InvalidArgumentError
+
+__all__ = ["Config"]
+
+MIB = 1 << 20
+
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a server is started with. InvalidArgumentError names the setting that cannot be.
+
+    >>> Config(address="127.0.0.1:0", workers=2).with_port(50051).address
+    '127.0.0.1:50051'
+    """
+
+    address: str = "127.0.0.1:50051"
+    """HOST:PORT, [IPv6]:PORT; port 0 picks a free one. Nobody is authenticated: think before it is more than loopback."""
+    workers: int = 0
+    """Processes. 0: one for each core this process may run on (one alone where the system does not share a port among processes)."""
+    pin: bool = True
+    """Whether each worker stays on a core of its own, where the system can do that."""
+    threads: int = 16
+    """Calls that one worker answers at a time; more wait."""
+    log_level: str = "info"
+    """debug (a line for each call), info, warning or error."""
+
+    tls_certificate: str = ""
+    """File of the certificate chain in PEM. With `tls_key`: the server speaks TLS only."""
+    tls_key: str = ""
+    """File of the private key in PEM."""
+    tls_client_ca: str = ""
+    """File of the certificates in PEM that clients' certificates are checked against. Empty: clients need none."""
+
+    max_concurrent_calls: int = 512
+    """Calls in one worker, waiting ones included; beyond them calls are refused."""
+    max_request_bytes: int = 64 * MIB
+    """Bytes of one request message."""
+    max_batch: int = 100_000
+    """Shapes, maps or chains in one request."""
+    max_indices: int = 16_000_000
+    """Indices, positions or points in one request."""
+    max_module_bytes: int = 256 * MIB
+    """Bytes of one module, uploaded or inline."""
+    max_module_instructions: int = 250_000
+    """Instructions of one module."""
+    max_module_memory: int = 1024 * MIB
+    """Bytes that the messages of one module may take once they are decoded, estimated before."""
+    max_page_size: int = 10_000
+    """Instructions in one page, and how many a page has if the request does not say."""
+    max_call_seconds: float = 120.0
+    """Seconds that one call may take, whatever its own deadline."""
+
+    store_directory: str = ""
+    """Where modules are kept, over restarts too. Empty: a directory of its own that goes with the server."""
+    store_bytes: int = 2048 * MIB
+    """Bytes of all modules together; the ones longest unused make room for new ones."""
+    store_age_seconds: float = 24 * 3600.0
+    """Seconds after which a module that nobody asked about is forgotten."""
+    module_cache_bytes: int = 64 * MIB
+    """Bytes of the modules, as uploaded, that one worker keeps decoded."""
+
+    grace_seconds: float = 30.0
+    """Seconds that calls in flight have to finish when the server stops."""
+    drain_seconds: float = 0.0
+    """Seconds between saying NOT_SERVING and taking no more calls, for balancers that poll."""
+
+    def __post_init__(self) -> None:
+        self.host_and_port()
+        if self.log_level not in _LOG_LEVELS:
+            raise InvalidArgumentError(
+                f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
+            )
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not least <= value < float("inf"):
+                raise InvalidArgumentError(f"{name}: expected a number from {least} on, found {value}", field=name)
+        if self.max_request_bytes > _MOST_MESSAGE_BYTES:
+            raise InvalidArgumentError(
+                f"max_request_bytes: a gRPC message has at most {_MOST_MESSAGE_BYTES} bytes", field="max_request_bytes"
+            )
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise InvalidArgumentError(
+                "TLS needs both, a certificate and a key",
+                field="tls_key" if self.tls_certificate else "tls_certificate",
+            )
+        if self.tls_client_ca and not self.tls_certificate:
+            raise InvalidArgumentError("tls_client_ca: clients have certificates under TLS only", field="tls_client_ca")
+
+    def host_and_port(self) -> tuple[str, int]:
+        """The two halves of the address, the brackets of an IPv6 host left out."""
+        host, colon, port = self.address.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        if (
+            not colon
+            or not host
+            or not (port.isascii() and port.isdigit())
+            or int(port[:6]) > 65535
+            or (":" in host and not bracketed)
+        ):
+            raise InvalidArgumentError(f"address: expected HOST:PORT, found {self.address!r}", field="address")
+        return (host[1:-1] if bracketed else host), int(port)
+
+    def with_port(self, port: int) -> Config:
+        """The same, at another port."""
+        return dataclasses.replace(self, address=f"{self.address.rpartition(':')[0]}:{port}")
+
+    def worker_count(self) -> int:
+        """How many processes to start."""
+        if self.workers:
+            return self.workers
+        return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+    def check_files(self) -> None:
+        """Raises InvalidArgumentError for the first file that cannot be read."""
+        for name in ("tls_certificate", "tls_key", "tls_client_ca"):
+            path = getattr(self, name)
+            if path and not os.access(path, os.R_OK):
+                raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)
+        if self.store_directory and Path(self.store_directory).exists() and not Path(self.store_directory).is_dir():
+            raise InvalidArgumentError(
+                f"store_directory: {self.store_directory!r} is not a directory", field="store_directory"
+            )
+
+    def to_json(self) -> str:
+        """One line; the inverse of `from_json`."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        """The inverse of `to_json`."""
+        return cls(**json.loads(text))
+
+
+_MOST_MESSAGE_BYTES = (1 << 31) - 1 - MIB
+
+_LEAST: dict[str, float] = {
+    "workers": 0,
+    "threads": 1,
+    "max_concurrent_calls": 1,
+    "max_request_bytes": 1024,
+    "max_batch": 1,
+    "max_indices": 1,
+    "max_module_bytes": 1,
+    "max_module_instructions": 1,
+    "max_module_memory": 1,
+    "max_page_size": 1,
+    "max_call_seconds": 0.001,
+    "store_bytes": 1,
+    "store_age_seconds": 0.001,
+    "module_cache_bytes": 0,
+    "grace_seconds": 0,
+    "drain_seconds": 0,
+}

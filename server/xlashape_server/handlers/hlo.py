@@ -1,0 +1,257 @@
+"""HloService: modules kept for later questions, listed, and measured."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.hlo import HloInstruction, HloModule, Opcode
+from xlashape.limits import budget, spend
+from xlashape.math import checked_int64
+from xlashape.proto import v1
+from xlashape_server.config import Config
+from xlashape_server.handlers.inputs import choice, decoded
+from xlashape_server.handlers.shapes import size_of
+from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
+from xlashape_server.store import Stored
+
+__all__ = ["HloHandlers", "page", "selected"]
+
+T = TypeVar("T")
+
+_TOKEN = struct.Struct("<Q12s")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_OPCODES = {opcode.value for opcode in Opcode}
+
+_FORMATS = {
+    HLO_MODULE_PROTO: v1.MODULE_FORMAT_HLO_MODULE_PROTO,
+    HLO_PROTO: v1.MODULE_FORMAT_HLO_PROTO,
+    TEXT: v1.MODULE_FORMAT_TEXT,
+}
+
+
+class HloHandlers:
+    """Requests as bytes in, responses as bytes out. Deadlines are times of time.monotonic(). Errors are those of the library, `field` set."""
+
+    def __init__(self, config: Config, modules: Modules) -> None:
+        self._modules = modules
+        self._max_page_size = config.max_page_size
+        # Leaves room for the rest of a message that clients take with gRPC's own default of 4 MiB.
+        self._max_content = min(config.max_request_bytes, 2 << 20)
+
+    def upload_module(self, requests: Iterator[bytes], deadline: float) -> bytes:
+        """UploadModule."""
+        sha256, size = "", 0
+        with self._modules.store.upload() as upload, budget(deadline=deadline, subject="an upload"):
+            for number, data in enumerate(requests):
+                request = decoded(v1.UploadModuleRequest, data)
+                if number == 0:
+                    sha256, size = request.sha256, request.size_bytes
+                    _check_announced(sha256, size)
+                    self._modules.check_size(size, "size_bytes")
+                elif request.sha256 or request.size_bytes:
+                    raise InvalidArgumentError(
+                        "what is coming is said in the first message only",
+                        field="sha256" if request.sha256 else "size_bytes",
+                    )
+                spend(256)
+                self._modules.check_size(upload.size_bytes + len(request.data), "data")
+                if size and upload.size_bytes + len(request.data) > size:
+                    raise InvalidArgumentError(f"more than the {size} bytes that were announced", field="data")
+                upload.write(request.data)
+            if size and upload.size_bytes != size:
+                raise InvalidArgumentError(f"{upload.size_bytes} bytes came, {size} were announced", field="size_bytes")
+            if sha256 and upload.sha256 != sha256.lower():
+                raise InvalidArgumentError(
+                    f"the content has the SHA-256 {upload.sha256}, {sha256} was announced", field="sha256"
+                )
+            stored, already_present = upload.store(self._facts(upload.content(), upload.sha256))
+        return v1.UploadModuleResponse(
+            module=self._described(stored), already_present=already_present
+        ).SerializeToString()
+
+    def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
+        """What the store remembers about a module; the content is decoded for it, so what cannot be decoded is not stored."""
+        if not content:
+            raise InvalidArgumentError("the module is empty", field="data")
+        kind = format_of(content)
+        module = self._modules.decode(content, "data", sha256, is_text=kind == TEXT)
+        return {
+            "format": kind,
+            "module_name": module.name,
+            "entry_computation": module.entry.name,
+            "computation_count": len(module.computations),
+            "instruction_count": sum(len(one.proto.instructions) for one in module.computations),
+        }
+
+    def get_module(self, data: bytes) -> bytes:
+        """GetModule."""
+        request = decoded(v1.GetModuleRequest, data)
+        for field in ("content_offset", "content_limit"):
+            if getattr(request, field) < 0:
+                raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
+        stored = self._modules.store.find(request.name, field="name")
+        response = v1.GetModuleResponse(module=self._described(stored))
+        if request.include_content:
+            limit = min(request.content_limit or self._max_content, self._max_content)
+            response.content = self._modules.store.read(
+                request.name, offset=request.content_offset, limit=limit, field="name"
+            )
+        return response.SerializeToString()
+
+    def delete_module(self, data: bytes) -> bytes:
+        """DeleteModule."""
+        request = decoded(v1.DeleteModuleRequest, data)
+        self._modules.store.delete(request.name, field="name")
+        return v1.DeleteModuleResponse().SerializeToString()
+
+    def list_instructions(self, data: bytes, deadline: float) -> bytes:
+        """ListInstructions."""
+        request = decoded(v1.ListInstructionsRequest, data)
+        with budget(deadline=deadline, subject="a module"):
+            module = self._modules.read(request.module, "module")
+            found = list(selected(module, request.computation, request.opcode))
+            items, next_token = page(request, found, self._max_page_size)
+            response = v1.ListInstructionsResponse(next_page_token=next_token, total_size=len(found))
+            for one in items:
+                spend(16)
+                response.instructions.append(_instruction(one))
+        return response.SerializeToString()
+
+    def byte_sizes(self, data: bytes, deadline: float) -> bytes:
+        """ByteSizes."""
+        request = decoded(v1.ByteSizesRequest, data)
+        order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
+        with budget(deadline=deadline, subject="a module"):
+            module = self._modules.read(request.module, "module")
+            found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
+            for one in selected(module, request.computation, request.opcode):
+                spend(16)
+                found.append((one, _measured(one)))
+            if order != "module":
+                found.sort(key=lambda pair: _bytes_of(pair[1], order), reverse=True)
+            items, next_token = page(request, found, self._max_page_size)
+            response = v1.ByteSizesResponse(next_page_token=next_token, total_size=len(found), totals=_totals(found))
+            for one, size in items:
+                row = response.instructions.add(
+                    instruction=one.name,
+                    id=one.id,
+                    opcode=one.proto.opcode,
+                    computation=one.computation.name,
+                    shape=str(one.shape),
+                )
+                if size is not None:
+                    row.logical_bytes = size.logical_bytes
+                    row.physical_bytes = size.physical_bytes
+                    row.padding_bytes = _bytes_of(size, "padding_bytes")
+        return response.SerializeToString()
+
+    def _described(self, stored: Stored) -> v1.Module:
+        facts = stored.facts
+        module = v1.Module(
+            name=stored.name,
+            size_bytes=stored.size_bytes,
+            format=_FORMATS.get(str(facts.get("format")), 0),
+            module_name=str(facts.get("module_name", "")),
+            entry_computation=str(facts.get("entry_computation", "")),
+            computation_count=int(facts.get("computation_count", 0)),
+            instruction_count=int(facts.get("instruction_count", 0)),
+        )
+        module.create_time.FromMilliseconds(int(stored.created * 1e3))
+        module.expire_time.FromMilliseconds(int((stored.used + self._modules.store.max_age) * 1e3))
+        return module
+
+
+def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
+    """The instructions of a computation, or of all if its name is empty; of one opcode, or of all likewise."""
+    if computation:
+        try:
+            found = list(module.computation(computation).instructions)
+        except NotFoundError as error:
+            raise NotFoundError(error.message, kind="computation", name=computation, field="computation") from None
+    else:
+        found = list(module.instructions())
+    if not opcode:
+        return found
+    some = [one for one in found if one.proto.opcode == opcode]
+    if not some and opcode not in _OPCODES:
+        raise InvalidArgumentError(f"there is no opcode {opcode[:80]!r}", field="opcode")
+    return some
+
+
+def page(
+    request: v1.ListInstructionsRequest | v1.ByteSizesRequest, found: Sequence[T], maximum: int
+) -> tuple[Sequence[T], str]:
+    """The items of the page that is asked for, and the token of the next one. Takes page size and token out of the request.
+
+    A token is good for the same question alone: it holds the next page's first item, and a digest of the request without the page.
+    """
+    size, token = request.page_size, request.page_token
+    if size < 0:
+        raise InvalidArgumentError(f"expected 0 or more, found {size}", field="page_size")
+    size = min(size or maximum, maximum)
+    request.ClearField("page_size")
+    request.ClearField("page_token")
+    start, digest = 0, b""
+    if token or len(found) > size:
+        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()[:12]
+    if token:
+        try:
+            start, of = _TOKEN.unpack(base64.urlsafe_b64decode(token))
+        except (struct.error, ValueError):
+            start, of = 0, b""
+        if of != digest or not 0 <= start <= len(found):
+            raise InvalidArgumentError("not a token that this question was answered with", field="page_token")
+    end = start + size
+    next_token = base64.urlsafe_b64encode(_TOKEN.pack(end, digest)).decode() if end < len(found) else ""
+    return found[start:end], next_token
+
+
+def _instruction(one: HloInstruction) -> v1.Instruction:
+    proto = one.proto
+    made = v1.Instruction(
+        name=one.name,
+        id=one.id,
+        opcode=proto.opcode,
+        shape=str(one.shape),
+        computation=one.computation.name,
+        is_root=one.is_root,
+        operands=[operand.name for operand in one.operands],
+        called_computations=[called.name for called in one.called_computations],
+        op_name=proto.metadata.op_name,
+    )
+    if proto.opcode == "parameter":
+        made.parameter_number = one.parameter_number
+    return made
+
+
+def _measured(one: HloInstruction) -> v1.ShapeSize | None:
+    """The sizes of the result; None where a dynamic dimension has no bound."""
+    return None if one.shape.is_unbounded_dynamic else size_of(one.shape, 8)
+
+
+def _bytes_of(size: v1.ShapeSize | None, order: str) -> int:
+    if size is None:
+        return -1
+    return size.physical_bytes if order == "physical_bytes" else size.physical_bytes - size.logical_bytes
+
+
+def _totals(found: Sequence[tuple[HloInstruction, v1.ShapeSize | None]]) -> v1.ByteTotals:
+    arrays = [size for one, size in found if size is not None and one.shape.is_array]
+    logical = checked_int64(sum(size.logical_bytes for size in arrays), "the number of bytes of all instructions")
+    physical = checked_int64(sum(size.physical_bytes for size in arrays), "the number of bytes of all instructions")
+    return v1.ByteTotals(
+        instruction_count=len(arrays), logical_bytes=logical, physical_bytes=physical, padding_bytes=physical - logical
+    )
+
+
+def _check_announced(sha256: str, size: int) -> None:
+    if size < 0:
+        raise InvalidArgumentError(f"expected 0 or more, found {size}", field="size_bytes")
+    if sha256 and not _SHA256.fullmatch(sha256):
+        raise InvalidArgumentError(f"expected 64 digits of hexadecimal, found {sha256[:80]!r}", field="sha256")

@@ -1,0 +1,254 @@
+"""IndexingService: which elements an instruction reads for each element it writes, and the algebra of such maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.indexing import Knowledge, OperandIndexingSet
+from xlashape.indexing.analysis import leaf_count
+from xlashape.indexing.computations import Analysis
+from xlashape.limits import Budget, budget, spend
+from xlashape.proto import v1
+from xlashape.proto.packed import join, split
+from xlashape.symbolic import IndexingMap
+from xlashape_server.config import Config
+from xlashape_server.handlers.hlo import selected
+from xlashape_server.handlers.inputs import (
+    batch,
+    choice,
+    decoded,
+    item_count,
+    located,
+    map_of,
+    map_output,
+    payload,
+    response_size,
+    style_of,
+)
+from xlashape_server.modules import Modules
+
+__all__ = ["IndexingHandlers"]
+
+_KNOWLEDGE = {
+    Knowledge.EXACT: v1.KNOWLEDGE_EXACT,
+    Knowledge.EVERY_ELEMENT: v1.KNOWLEDGE_EVERY_ELEMENT,
+    Knowledge.UNKNOWN: v1.KNOWLEDGE_UNKNOWN,
+}
+_INDEX = {"output", "operand"}  # what the library calls the request's `index`
+_ROWS = 1 << 14  # points between two looks at the clock
+
+
+class IndexingHandlers:
+    """Requests as bytes in, responses as bytes out. Deadlines are times of time.monotonic(). Errors are those of the library, `field` set."""
+
+    def __init__(self, config: Config, modules: Modules) -> None:
+        self._modules = modules
+        self._max_batch = config.max_batch
+        self._max_indices = config.max_indices
+        self._max_answer = 2 * config.max_request_bytes
+
+    def indexing_maps(self, data: bytes, deadline: float) -> Iterator[bytes]:
+        """IndexingMaps."""
+        request = decoded(v1.IndexingMapsRequest, data)
+        style = style_of(request.style)
+        direction = choice(request.direction, ("out", "out", "in"), "direction")
+        index = request.index if request.HasField("index") else None
+        with budget(deadline=deadline, subject="a module"):
+            module = self._modules.read(request.module, "module")
+            if request.instruction:
+                chosen = [_instruction(module, request.computation, request.instruction)]
+            else:
+                chosen = selected(module, request.computation)
+        # What was found out for one instruction serves the next.
+        analysis = Analysis()
+        for one in chosen:
+            if (
+                not request.instruction
+                and index is not None
+                and index >= (leaf_count(one.shape) if direction == "out" else len(one.operands))
+            ):
+                continue
+            with budget(deadline=deadline, subject=one.name):
+                try:
+                    response = _maps_of(analysis, one, direction, index, style, raw=request.raw)
+                except XlashapeError as error:
+                    error.field = (
+                        "index"
+                        if index is not None and isinstance(error, InvalidArgumentError) and error.field in _INDEX
+                        else "instruction"
+                    )
+                    raise
+            yield response.SerializeToString()
+
+    def simplify_map(self, data: bytes, deadline: float) -> bytes:
+        """SimplifyMap."""
+        request = decoded(v1.SimplifyMapRequest, data)
+        style = style_of(request.style)
+        batch(len(request.maps), self._max_batch, "maps")
+        response = v1.SimplifyMapResponse()
+        answer = _Answer(self._max_answer)
+        with budget(deadline=deadline, subject="a map"):
+            for i, value in enumerate(request.maps):
+                field = f"maps[{i}]"
+                given = map_of(value, field)
+                try:
+                    result = given.simplify()
+                    made = v1.SimplifiedMap()
+                    if request.remove_unused_variables:
+                        result, kept_ranges, kept_runtime = result.remove_unused_symbols()
+                        made.removed_ranges.extend(n for n, kept in enumerate(kept_ranges) if not kept)
+                        made.removed_runtime.extend(n for n, kept in enumerate(kept_runtime) if not kept)
+                    made.map.CopyFrom(map_output(result, style))
+                except XlashapeError as error:
+                    error.field = field
+                    raise
+                answer.add(made.ByteSize(), field)
+                response.maps.append(made)
+        return response.SerializeToString()
+
+    def compose_maps(self, data: bytes, deadline: float) -> bytes:
+        """ComposeMaps."""
+        request = decoded(v1.ComposeMapsRequest, data)
+        style = style_of(request.style)
+        batch(len(request.chains), self._max_batch, "chains")
+        response = v1.ComposeMapsResponse()
+        answer = _Answer(self._max_answer)
+        with budget(deadline=deadline, subject="a composition"):
+            for i, chain in enumerate(request.chains):
+                field = f"chains[{i}]"
+                if len(chain.maps) < 2:
+                    raise InvalidArgumentError(
+                        f"expected two maps or more, found {len(chain.maps)}", field=f"{field}.maps"
+                    )
+                maps = [map_of(value, f"{field}.maps[{k}]") for k, value in enumerate(chain.maps)]
+                made = map_output(self._composed(maps, raw=request.raw, field=field), style)
+                answer.add(made.ByteSize(), field)
+                response.maps.append(made)
+        return response.SerializeToString()
+
+    @staticmethod
+    def _composed(maps: list[IndexingMap], *, raw: bool, field: str) -> IndexingMap:
+        result = maps[0]
+        for k, after in enumerate(maps[1:], 1):
+            try:
+                result = result.compose_unsimplified(after) if raw else result.compose(after)
+            except XlashapeError as error:
+                error.field = f"{field}.maps[{k}]"
+                raise
+        return result
+
+    def evaluate_map(self, data: bytes, deadline: float) -> bytes:
+        """EvaluateMap."""
+        request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
+        with budget(deadline=deadline, subject="a map") as current:
+            given = map_of(request.map, "map")
+            numbers = np.frombuffer(bulk, "<i8")
+            variables = len(given.variables)
+            stated = request.count if request.HasField("count") else None
+            count = item_count(len(numbers), variables, stated, self._max_indices, "points")
+            response_size(count * (8 * len(given.results) + 1), self._max_answer, "points")
+            try:
+                results, inside = _evaluated(given, numbers.reshape(count, variables), current)
+            except XlashapeError as error:
+                error.field = "points" if isinstance(error, InvalidIndexError) else "map"
+                raise
+        return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
+
+
+def _instruction(module: HloModule, computation: str, name: str) -> HloInstruction:
+    if computation:
+        bare = name.removeprefix("%")
+        found = next((one for one in selected(module, computation) if one.name == bare), None)
+        if found is None:
+            message = f"computation {computation!r} has no instruction {name!r}"
+            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
+        return found
+    try:
+        return module.instruction(name)
+    except NotFoundError as error:
+        raise NotFoundError(error.message, kind="instruction", name=name, field="instruction") from None
+    except InvalidArgumentError as error:
+        raise located(error, "instruction") from None
+
+
+def _maps_of(
+    analysis: Analysis, one: HloInstruction, direction: str, index: int | None, style: str, *, raw: bool
+) -> v1.IndexingMapsResponse:
+    """Everything that is known of one instruction, in one direction."""
+    response = v1.IndexingMapsResponse(instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode)
+    operands = one.operands
+    if direction == "out":
+        response.direction = v1.DIRECTION_OUTPUT_TO_INPUT
+        if not operands:
+            return response
+        for output in range(leaf_count(one.shape)) if index is None else (index,):
+            for operand, found in enumerate(analysis.output_to_input(one, output)):
+                made = response.maps.add(output=output, operand=operand, operand_name=operands[operand].name)
+                _fill(made, found if raw else found.simplify(), style)
+        return response
+    response.direction = v1.DIRECTION_INPUT_TO_OUTPUT
+    if index is not None and not 0 <= index < len(operands):
+        raise InvalidArgumentError(f"{one.name} has no operand {index}: it has {len(operands)}", field="operand")
+    for operand in range(len(operands)) if index is None else (index,):
+        for leaf in range(leaf_count(operands[operand].shape)):
+            for output, found in enumerate(analysis.input_to_output(one, operand, leaf)):
+                made = response.maps.add(
+                    output=output, operand=operand, operand_name=operands[operand].name, operand_leaf=leaf
+                )
+                _fill(made, found if raw else found.simplify(), style)
+    return response
+
+
+def _fill(made: v1.TensorMaps, found: OperandIndexingSet, style: str) -> None:
+    made.knowledge = _KNOWLEDGE[found.knowledge]
+    for access in found:
+        spend(16)
+        one = made.accesses.add(
+            map=map_output(access.map, style), leaf=access.leaf, knowledge=_KNOWLEDGE[access.knowledge]
+        )
+        for producer in access.runtime:
+            one.runtime.add(
+                instruction=producer.instruction.name,
+                map=map_output(producer.map, style),
+                leaf=producer.leaf,
+                is_position=producer.is_position,
+            )
+        replica = access.replica
+        if replica is not None:
+            one.replica.map.CopyFrom(map_output(replica.map, style))
+            for group in replica.groups:
+                one.replica.groups.add(replicas=group)
+            if replica.pairs is not None:
+                one.replica.pairs.SetInParent()
+                for source, target in replica.pairs:
+                    one.replica.pairs.pairs.add(source=source, target=target)
+
+
+def _evaluated(
+    given: IndexingMap, points: np.ndarray[tuple[int, int], np.dtype[np.int64]], current: Budget
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    """The results as little-endian int64s, and which points lie in the domain; a part at a time, so that a deadline is seen."""
+    results = np.zeros((len(points), len(given.results)), "<i8")
+    inside = np.zeros(len(points), np.bool_)
+    for start in range(0, len(points), _ROWS):
+        current.spend(256)
+        part = slice(start, start + _ROWS)
+        results[part], inside[part] = given.evaluate_batch(points[part])
+    return results, inside
+
+
+class _Answer:
+    """Counts the bytes of a response while it grows."""
+
+    def __init__(self, maximum: int) -> None:
+        self._size = 0
+        self._maximum = maximum
+
+    def add(self, size: int, field: str) -> None:
+        self._size += size
+        spend(16)
+        response_size(self._size, self._maximum, field)

@@ -1,0 +1,160 @@
+"""What requests are made of, as values of the library; every mistake named by the path of its field, such as `shapes[3].text`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from google.protobuf.message import Message
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
+from xlashape.proto import coerce, v1
+from xlashape.shape import Shape
+from xlashape.symbolic import IndexingMap
+
+__all__ = [
+    "batch",
+    "choice",
+    "decoded",
+    "item_count",
+    "located",
+    "map_of",
+    "map_output",
+    "payload",
+    "response_size",
+    "shape_of",
+    "style_of",
+]
+
+M = TypeVar("M", bound=Message)
+
+
+def decoded(message_class: type[M], data: bytes) -> M:
+    """The request itself. DecodeError if the bytes are not one."""
+    return coerce(message_class, data)
+
+
+def located(error: XlashapeError, field: str) -> XlashapeError:
+    """The error, its field now a path from the request: what the library said of a part stands behind `field`."""
+    error.field = f"{field}.{error.field}" if error.field else field
+    return error
+
+
+def shape_of(value: v1.ShapeInput, field: str) -> Shape:
+    """The shape of an input; one that says no layout has the default one."""
+    form = value.WhichOneof("form")
+    try:
+        if form == "text":
+            return Shape.parse(value.text)
+        if form == "serialized":
+            return _with_layout(Shape.from_proto(value.serialized))
+        if form == "proto":
+            return _with_layout(Shape.from_proto(value.proto))
+    except XlashapeError as error:
+        raise located(error, f"{field}.{form}") from None
+    raise InvalidArgumentError("a shape is missing: expected proto, serialized or text", field=field)
+
+
+def _with_layout(shape: Shape) -> Shape:
+    # A proto's array may come without a layout, the default one being meant; text fills it in by itself.
+    if shape.is_array:
+        return shape if shape.layout is not None else shape.with_default_layout()
+    if shape.tuple_shapes:
+        filled = tuple([_with_layout(part) for part in shape.tuple_shapes])
+        return (
+            shape
+            if all(a is b for a, b in zip(filled, shape.tuple_shapes, strict=True))
+            else shape.replace(tuple_shapes=filled)
+        )
+    return shape
+
+
+def map_of(value: v1.MapInput, field: str) -> IndexingMap:
+    """The map of an input."""
+    form = value.WhichOneof("form")
+    try:
+        if form == "text":
+            return IndexingMap.parse(value.text)
+        if form == "map":
+            return IndexingMap.from_proto(value.map)
+    except XlashapeError as error:
+        raise located(error, f"{field}.{form}") from None
+    raise InvalidArgumentError("a map is missing: expected map or text", field=field)
+
+
+def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
+    """A map in both forms."""
+    return v1.MapOutput(map=value.to_proto(), text=value.to_text(style))
+
+
+def style_of(number: int) -> str:
+    """The library's name of a TextStyle."""
+    return choice(number, ("xla", "xla", "affine"), "style")
+
+
+def choice(number: int, meanings: Sequence[str], field: str) -> str:
+    """What an enum's number means. InvalidArgumentError for one that this version does not know."""
+    if not 0 <= number < len(meanings):
+        raise InvalidArgumentError(f"expected a number from 0 to {len(meanings) - 1}, found {number}", field=field)
+    return meanings[number]
+
+
+def batch(count: int, maximum: int, field: str) -> None:
+    """LimitExceededError if a batch has more parts than the server takes."""
+    if count > maximum:
+        raise LimitExceededError(
+            f"{count} {field} in one request, of {maximum} allowed",
+            limit="batch",
+            maximum=maximum,
+            value=count,
+            field=field,
+        )
+
+
+def item_count(numbers: int, each: int, stated: int | None, maximum: int, field: str) -> int:
+    """How many items of `each` numbers there are in `numbers`, which the request may have stated.
+
+    Items of no numbers are counted by what was stated, one if nothing was. InvalidArgumentError where the numbers do not
+    come out, LimitExceededError "indices" beyond `maximum`.
+    """
+    if stated is not None and stated < 0:
+        raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
+    if each:
+        found, rest = divmod(numbers, each)
+        if rest:
+            raise InvalidArgumentError(f"expected a multiple of {each} numbers, found {numbers}", field=field)
+        if stated is not None and stated != found:
+            raise InvalidArgumentError(f"{stated} stated, but there are {found} in {field}", field="count")
+    else:
+        if numbers:
+            raise InvalidArgumentError(f"expected no numbers, found {numbers}", field=field)
+        found = 1 if stated is None else stated
+    if found > maximum:
+        raise LimitExceededError(
+            f"{found} {field} in one request, of {maximum} allowed",
+            limit="indices",
+            maximum=maximum,
+            value=found,
+            field=field,
+        )
+    return found
+
+
+def response_size(size: int, maximum: int, field: str) -> None:
+    """LimitExceededError "response_bytes" if an answer would be larger than the server sends; `field` is what makes it so."""
+    if size > maximum:
+        raise LimitExceededError(
+            f"the answer would have {size} bytes, of {maximum} allowed",
+            limit="response_bytes",
+            maximum=maximum,
+            value=size,
+            field=field,
+        )
+
+
+def payload(numbers: np.ndarray[Any, np.dtype[Any]]) -> memoryview:
+    """The numbers as the bytes of a packed field: little-endian int64s, or bytes of 0 and 1."""
+    if not numbers.size:
+        return memoryview(b"")
+    return np.ascontiguousarray(numbers, "<i8" if numbers.dtype != np.bool_ else None).data.cast("B")

@@ -1,0 +1,213 @@
+"""ShapeService: what a layout makes of a shape, how many bytes it takes, and where in memory an element lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.limits import INT64_MAX, budget, spend
+from xlashape.math import checked_int64
+from xlashape.proto import v1
+from xlashape.proto.packed import join, split
+from xlashape.shape import Layout, Shape, shape_util, tiling
+from xlashape.shape.text import layout_text
+from xlashape_server.config import Config
+from xlashape_server.handlers.inputs import batch, choice, decoded, item_count, payload, response_size, shape_of
+
+__all__ = ["ShapeHandlers"]
+
+_SMALL_BYTES = 2048  # a request below it is answered without NumPy
+_FEW = 16  # indices
+_POINTER_SIZE = 8
+
+
+class ShapeHandlers:
+    """Requests as bytes in, responses as bytes out. Errors are those of the library, `field` set."""
+
+    def __init__(self, config: Config) -> None:
+        self._max_batch = config.max_batch
+        self._max_indices = config.max_indices
+        self._max_answer = 2 * config.max_request_bytes
+
+    def describe_shape(self, data: bytes, deadline: float) -> bytes:
+        """DescribeShape."""
+        with budget(deadline=deadline, subject="a batch of shapes"):
+            return self._describe_shape(data)
+
+    def _describe_shape(self, data: bytes) -> bytes:
+        request = decoded(v1.DescribeShapeRequest, data)
+        batch(len(request.shapes), self._max_batch, "shapes")
+        pointer_size = _pointer_size(request.pointer_size)
+        response = v1.DescribeShapeResponse()
+        for i, value in enumerate(request.shapes):
+            spend(64)
+            shape = shape_of(value, f"shapes[{i}]")
+            try:
+                response.descriptions.append(describe(shape, pointer_size))
+            except XlashapeError as error:
+                error.field = f"shapes[{i}]"
+                raise
+        return response.SerializeToString()
+
+    def byte_size(self, data: bytes) -> bytes:
+        """ByteSize."""
+        request = decoded(v1.ByteSizeRequest, data)
+        shapes = request.shapes
+        pointer_size = _pointer_size(request.pointer_size)
+        if len(shapes) > 1:
+            batch(len(shapes), self._max_batch, "shapes")
+        sizes: list[v1.ShapeSize] = []
+        for i, value in enumerate(shapes):
+            shape = shape_of(value, f"shapes[{i}]")
+            try:
+                sizes.append(size_of(shape, pointer_size))
+            except XlashapeError as error:
+                error.field = f"shapes[{i}]"
+                raise
+        return v1.ByteSizeResponse(sizes=sizes).SerializeToString()
+
+    def linear_index(self, data: bytes) -> bytes:
+        """LinearIndex."""
+        if len(data) <= _SMALL_BYTES:
+            request = decoded(v1.LinearIndexRequest, data)
+            shape = _array(request.shape, request.order)
+            rank, numbers = shape.rank, request.indices
+            count = self._count(request, len(numbers), rank)
+            if count <= _FEW:
+                rows: list[list[int]] = (
+                    [numbers[at : at + rank] for at in range(0, len(numbers), rank)] if rank else [[]] * count
+                )
+                positions: list[int] = []
+                try:
+                    for row in rows:
+                        positions.append(tiling.linear_index(shape, row))  # its length says which row is wrong
+                except XlashapeError as error:
+                    raise _of_row(error, shape, len(positions), rows[len(positions)]) from None
+                return v1.LinearIndexResponse(positions=positions).SerializeToString()
+        request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
+        shape = _array(request.shape, request.order)
+        flat = np.frombuffer(bulk, "<i8")
+        table = flat.reshape(self._count(request, len(flat), shape.rank), shape.rank)
+        try:
+            found = tiling.linear_indices(shape, table)
+        except XlashapeError as error:
+            row = _number_in(error.field)
+            raise _of_row(error, shape, row, table[row].tolist() if row < len(table) else []) from None
+        return join(v1.LinearIndexResponse(), positions=payload(found))
+
+    def _count(self, request: v1.LinearIndexRequest, numbers: int, rank: int) -> int:
+        stated = request.count if request.HasField("count") else None
+        return item_count(numbers, rank, stated, self._max_indices, "indices")
+
+    def multi_index(self, data: bytes) -> bytes:
+        """MultiIndex."""
+        request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
+        shape = _array(request.shape, request.order)
+        positions = np.frombuffer(bulk, "<i8")
+        item_count(len(positions), 1, None, self._max_indices, "positions")
+        response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, "positions")
+        try:
+            indices, is_element = tiling.multi_indices(shape, positions)
+        except XlashapeError as error:
+            if error.field is None or not error.field.startswith(("shape", "positions")):
+                error.field = "positions"
+            raise
+        return join(v1.MultiIndexResponse(), indices=payload(indices), is_element=payload(is_element))
+
+
+def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
+    """Everything that is known of a shape."""
+    made = v1.ShapeDescription(
+        text=str(shape),
+        proto=shape.to_proto(),
+        element_type=int(shape.element_type),
+        is_static=shape.is_static,
+        leaf_count=sum(leaf.is_array or leaf.is_buffer for leaf in shape.leaves()),
+    )
+    if not shape.is_unbounded_dynamic:
+        made.size.CopyFrom(size_of(shape, pointer_size))
+    if shape.is_array:
+        made.dimensions.extend(shape.dimensions)
+        made.dynamic_dimensions.extend(shape.dynamic_dimensions)
+        made.rank = shape.rank
+        made.true_rank = sum(size > 1 or size < 0 for size in shape.dimensions)
+        if shape.layout is not None:
+            made.layout.CopyFrom(_layout(shape, shape.layout))
+    return made
+
+
+def _layout(shape: Shape, layout: Layout) -> v1.LayoutDescription:
+    return v1.LayoutDescription(
+        text=layout_text(layout),
+        minor_to_major=layout.minor_to_major,
+        is_major_to_minor=layout.minor_to_major == Layout.default(shape.rank).minor_to_major,
+        is_tiled=bool(layout.tiles),
+        tiles=shape.to_proto().layout.tiles,
+        element_bits=layout.element_size_in_bits or shape.element_type.bit_width,
+        tail_padding_alignment_in_elements=layout.tail_padding_alignment_in_elements,
+        memory_space=layout.memory_space,
+    )
+
+
+@lru_cache(maxsize=4096)
+def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
+    """The sizes of a shape. Not to be changed: callers share it."""
+    elements = logical = physical_elements = physical = 0
+    for leaf in shape.leaves():
+        array = leaf.buffer_shape if leaf.is_buffer else leaf
+        if array.is_array:
+            elements += shape_util.elements_in(array)
+            logical += shape_util.byte_size_of_elements(array)
+            physical_elements += tiling.physical_elements(array)
+            physical += tiling.physical_bytes(array)
+    if not shape.is_tuple:
+        byte_size = logical
+    else:
+        byte_size = pointer_size * len(shape.tuple_shapes)
+    return v1.ShapeSize(
+        byte_size=checked_int64(byte_size, "the bytes of the tuple's table"),
+        element_count=checked_int64(elements, "the number of elements"),
+        logical_bytes=checked_int64(logical, "the number of bytes"),
+        physical_elements=checked_int64(physical_elements, "the number of elements, padding included,"),
+        physical_bytes=checked_int64(physical, "the number of bytes, padding included,"),
+    )
+
+
+def _pointer_size(stated: int) -> int:
+    if stated < 0 or stated > INT64_MAX >> 32:
+        raise InvalidArgumentError(f"expected the bytes of a pointer, found {stated}", field="pointer_size")
+    return stated or _POINTER_SIZE
+
+
+def _array(value: v1.ShapeInput, order: int) -> Shape:
+    shape = shape_of(value, "shape")
+    if order and choice(order, ("physical", "physical", "logical"), "order") == "logical":
+        return _without_tiles(shape)
+    return shape
+
+
+@lru_cache(maxsize=4096)
+def _without_tiles(shape: Shape) -> Shape:
+    """What XLA's IndexUtil looks at: the sizes and minor_to_major."""
+    return (
+        shape.with_layout(Layout(shape.layout.minor_to_major)) if shape.is_array and shape.layout is not None else shape
+    )
+
+
+def _of_row(error: XlashapeError, shape: Shape, row: int, numbers: Sequence[int]) -> XlashapeError:
+    """The error of one index, its field the number in `indices` that is wrong."""
+    if error.field is None or not error.field.startswith("shape"):
+        wrong = next(
+            (d for d, (n, size) in enumerate(zip(numbers, shape.dimensions, strict=False)) if not 0 <= n < size), 0
+        )
+        error.field = f"indices[{row * shape.rank + wrong}]"
+    return error
+
+
+def _number_in(field: str | None) -> int:
+    """3 of `rows[3]`."""
+    digits = (field or "").partition("[")[2].partition("]")[0]
+    return int(digits) if digits.isdecimal() else 0

@@ -1,0 +1,143 @@
+"""From the bytes of a module to the module: counted before it is decoded, and decoded once while it is remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError, UnsupportedError, XlashapeError
+from xlashape.hlo import HloModule, wire
+from xlashape.proto import v1, xla
+from xlashape_server.config import Config
+from xlashape_server.precount import count
+from xlashape_server.store import Store
+
+__all__ = ["HLO_MODULE_PROTO", "HLO_PROTO", "TEXT", "Modules", "format_of"]
+
+HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
+"""What the content of a module can be."""
+
+_INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
+
+
+class Modules:
+    """The modules of one worker: those of the store, and those that come inline."""
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self.store = store
+        self._max_bytes = config.max_module_bytes
+        self._max_instructions = config.max_module_instructions
+        self._max_memory = config.max_module_memory
+        self._cache_bytes = config.module_cache_bytes
+        self._cached: OrderedDict[str, tuple[int, HloModule]] = OrderedDict()
+        self._cached_bytes = 0
+        self._lock = threading.Lock()
+
+    def read(self, value: v1.ModuleInput, field: str) -> HloModule:
+        """The module of an input."""
+        source = value.WhichOneof("source")
+        if source is None:
+            raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=field)
+        path = f"{field}.{source}"
+        if source == "name":
+            # The store is asked first: what was deleted, or is too old, is gone from every worker at once.
+            stored = self.store.find(value.name, field=path)
+            is_text = stored.facts.get("format") == TEXT
+            known = self._remembered(_key(stored.sha256, is_text))
+            return known or self.decode(self.store.read(value.name, field=path), path, stored.sha256, is_text=is_text)
+        if source == "text":
+            return self.decode(value.text.encode(), path, is_text=True)
+        return self.decode(value.serialized, path, is_text=False)
+
+    def decode(self, data: bytes, field: str, sha256: str | None = None, *, is_text: bool | None = None) -> HloModule:
+        """The module in `data`: text or proto as `is_text` says, found out from the content where it is None."""
+        self.check_size(len(data), field)
+        if is_text is None:
+            is_text = wire.holds_text(data)
+        key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
+        known = self._remembered(key)
+        if known is not None:
+            return known
+        try:
+            if is_text:
+                module = _parse(data)
+                self._check_instructions(sum(len(one.proto.instructions) for one in module.computations))
+            else:
+                self._precount(data)
+                module = HloModule.from_proto(data)
+        except XlashapeError as error:
+            error.field = field
+            raise
+        self._remember(key, len(data), module)
+        return module
+
+    def check_size(self, size: int, field: str) -> None:
+        """LimitExceededError "module_bytes" if a module of `size` bytes is too large."""
+        if size > self._max_bytes:
+            raise LimitExceededError(
+                f"the module has {size} bytes or more, of {self._max_bytes} allowed",
+                limit="module_bytes",
+                maximum=self._max_bytes,
+                value=size,
+                field=field,
+            )
+
+    def _precount(self, data: bytes) -> None:
+        message = xla.HloProto if wire.holds_hlo_proto(data) else xla.HloModuleProto
+        count(
+            data,
+            message.DESCRIPTOR,
+            _INSTRUCTION,
+            max_counted=self._max_instructions,
+            max_memory=self._max_memory,
+            subject="the module",
+            limit="module_instructions",
+        )
+
+    def _check_instructions(self, found: int) -> None:
+        if found > self._max_instructions:
+            raise LimitExceededError(
+                f"the module has {found} instructions, of {self._max_instructions} allowed",
+                limit="module_instructions",
+                maximum=self._max_instructions,
+                value=found,
+            )
+
+    def _remembered(self, key: str) -> HloModule | None:
+        with self._lock:
+            known = self._cached.get(key)
+            if known is None:
+                return None
+            self._cached.move_to_end(key)
+            return known[1]
+
+    def _remember(self, key: str, size: int, module: HloModule) -> None:
+        with self._lock:
+            if key in self._cached or size > self._cache_bytes:
+                return
+            self._cached[key] = size, module
+            self._cached_bytes += size
+            while self._cached_bytes > self._cache_bytes:
+                _, (freed, _) = self._cached.popitem(last=False)
+                self._cached_bytes -= freed
+
+
+def format_of(data: bytes) -> str:
+    """What the content of a module is."""
+    if wire.holds_text(data):
+        return TEXT
+    return HLO_PROTO if wire.holds_hlo_proto(data) else HLO_MODULE_PROTO
+
+
+def _key(sha256: str, is_text: bool) -> str:
+    # The same bytes may have been sent as text once and as a proto another time.
+    return f"{sha256}{'t' if is_text else 'p'}"
+
+
+def _parse(data: bytes) -> HloModule:
+    try:
+        from xlashape.hlo.parse import decode_text
+    except ModuleNotFoundError:
+        raise UnsupportedError("this version does not read HLO text; send the serialized module") from None
+    return HloModule.parse(decode_text(data, None))

@@ -1,0 +1,135 @@
+"""One process of the server. Started by `app` with `python -m xlashape_server.worker`; not meant to be called by hand.
+
+Standard input brings one line of JSON and stays open as long as the parent lives: at its end the worker stops as on SIGTERM.
+Standard output takes one line of JSON: {"event": "ready"} or {"event": "failed", "reason": …}.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from xlashape.proto import services
+from xlashape_server import logs, reflection
+from xlashape_server.config import Config
+from xlashape_server.handlers import HloHandlers, IndexingHandlers, ShapeHandlers
+from xlashape_server.interceptors import Guard
+from xlashape_server.modules import Modules
+from xlashape_server.servicer import HloService, IndexingService, ShapeService
+from xlashape_server.store import Store
+
+__all__ = ["make_server", "run"]
+
+_log = logging.getLogger("xlashape_server.worker")
+
+
+def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
+    """A grpc server with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
+    options: list[tuple[str, Any]] = [
+        ("grpc.so_reuseport", 1),
+        # Beyond our own limit, which names itself; this one is the wall behind it.
+        ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
+        ("grpc.max_send_message_length", -1),
+    ]
+    server = grpc.server(
+        ThreadPoolExecutor(config.threads, thread_name_prefix="call"),
+        options=options,
+        maximum_concurrent_rpcs=config.max_concurrent_calls,
+    )
+    guard = Guard(config)
+    modules = Modules(
+        config, Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
+    )
+    ShapeService(ShapeHandlers(config), guard).add_to(server)
+    HloService(HloHandlers(config, modules), guard).add_to(server)
+    IndexingService(IndexingHandlers(config, modules), guard).add_to(server)
+    # A client that watches would otherwise hold one of the threads for as long as it likes.
+    watched = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1))
+    for name in ("", *(one.full_name for one in services())):
+        watched.set(name, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(watched, server)
+    reflection.enable(server)
+    try:
+        if config.tls_certificate:
+            bound = server.add_secure_port(config.address, _credentials(config))
+        else:
+            bound = server.add_insecure_port(config.address)
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {config.address}: {error}") from error
+    port = config.host_and_port()[1]
+    if not bound or (port and bound != port):
+        raise OSError(f"cannot listen on {config.address}")
+    return server, watched
+
+
+def _credentials(config: Config) -> grpc.ServerCredentials:
+    key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
+    ca = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
+    return grpc.ssl_server_credentials([(key, chain)], root_certificates=ca, require_client_auth=ca is not None)
+
+
+def run() -> int:
+    """The life of a worker."""
+    order = json.loads(sys.stdin.readline() or "null")
+    if order is None:
+        return 0
+    config = Config.from_json(json.dumps(order["config"]))
+    logs.configure(config.log_level, worker=order["worker"], pid=os.getpid())
+    stop = threading.Event()
+
+    def on_signal(*_: object) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    cpu = order.get("cpu")
+    if cpu is not None and sys.platform == "linux":
+        try:
+            os.sched_setaffinity(0, {cpu})
+        except OSError as error:
+            _log.warning("cannot stay on core %d: %s", cpu, error)
+    try:
+        server, watched = make_server(config)
+        server.start()
+    except Exception as error:
+        _log.error("cannot start", exc_info=error)
+        _tell({"event": "failed", "reason": str(error)})
+        return 1
+    threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
+    _tell({"event": "ready"})
+    _log.debug("ready at %s", config.address)
+    stop.wait()
+    watched.enter_graceful_shutdown()
+    if config.drain_seconds:
+        threading.Event().wait(config.drain_seconds)
+    server.stop(config.grace_seconds).wait()
+    _log.debug("stopped")
+    return 0
+
+
+def _tell(event: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def _watch_parent(stop: threading.Event) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    stop.set()
+
+
+if __name__ == "__main__":
+    code = run()
+    logging.shutdown()
+    # A call that did not end within the grace period still has its thread; waiting for it here would be no end.
+    os._exit(code)
