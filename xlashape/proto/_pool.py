@@ -47,7 +47,7 @@ def _split(descriptor_set: bytes) -> Iterator[bytes]:
         at += size
 
 
-def _load() -> tuple[Any, list[FileDescriptor]]:
+def _load() -> tuple[descriptor_pool.DescriptorPool, list[FileDescriptor]]:
     path = Path(__file__).with_name("schema.binpb")
     try:
         content = path.read_bytes()

@@ -125,7 +125,7 @@ def test_well_known_types() -> None:
     assert_type(metrics.custom_metrics, well_known.Any)
 
 
-def test_helpers() -> None:
+def test_functions() -> None:
     assert_type(coerce(xla.ShapeProto, b""), xla.ShapeProto)
     assert_type(message_class("xla.ShapeProto"), type[Message])
     assert_type(services(), tuple[ServiceDescriptor, ...])
