@@ -6,7 +6,10 @@ with Client("127.0.0.1:50051") as client:
     client.byte_size("bf16[20,300]{1,0:T(8,128)(2,1)}").padding_bytes
 """
 
-from xlashape_client.client import Client
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from xlashape_client.results import (
     Access,
     ByteTotals,
@@ -21,6 +24,9 @@ from xlashape_client.results import (
     SimplifiedMap,
     TensorMaps,
 )
+
+if TYPE_CHECKING:
+    from xlashape_client.client import Client
 
 __all__ = [
     "Access",
@@ -37,3 +43,12 @@ __all__ = [
     "SimplifiedMap",
     "TensorMaps",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The client needs grpc; what it answers with does not.
+    if name == "Client":
+        from xlashape_client.client import Client
+
+        return Client
+    raise AttributeError(f"module 'xlashape_client' has no attribute {name!r}")
