@@ -16,6 +16,6 @@ json_format's and text_format's treatment of `google.protobuf.Any` (`descriptor_
 from __future__ import annotations
 
 from xlashape.proto import v1, well_known, xla
-from xlashape.proto._pool import coerce, message_class, pool, service, services
+from xlashape.proto._pool import coerce, is_repeated, message_class, pool, service, services
 
-__all__ = ["coerce", "message_class", "pool", "service", "services", "v1", "well_known", "xla"]
+__all__ = ["coerce", "is_repeated", "message_class", "pool", "service", "services", "v1", "well_known", "xla"]

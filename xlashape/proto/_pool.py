@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.descriptor import Descriptor, FileDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor, ServiceDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import DecodeError as WireError
 from google.protobuf.message import EncodeError, Message
 
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
 
-__all__ = ["coerce", "message_class", "pool", "publish", "service", "services"]
+__all__ = ["coerce", "is_repeated", "message_class", "pool", "publish", "service", "services"]
 
 M = TypeVar("M", bound=Message)
 
@@ -85,6 +85,18 @@ def service(full_name: str) -> ServiceDescriptor:
 def services() -> tuple[ServiceDescriptor, ...]:
     """The descriptors of all services of the schema, in the order of their files."""
     return tuple(service for file in _files for service in file.services_by_name.values())
+
+
+def is_repeated(field: FieldDescriptor) -> bool:
+    """Whether a field is repeated, a map included, in every version of protobuf.
+
+    `FieldDescriptor.is_repeated` came with 6.31, and `FieldDescriptor.label` went with 7.
+    """
+    known: bool | None = getattr(field, "is_repeated", None)
+    if known is None:
+        label: int = getattr(field, "label", 0)
+        known = label == FieldDescriptor.LABEL_REPEATED
+    return known
 
 
 def coerce(message_class: type[M], value: object) -> M:

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from xlashape import proto
 from xlashape.errors import NotFoundError
-from xlashape.proto import message_class, pool, service, services, v1, well_known, xla
+from xlashape.proto import is_repeated, message_class, pool, service, services, v1, well_known, xla
 
 
 def every_descriptor() -> Iterator[Descriptor]:
@@ -74,6 +74,15 @@ class TestNames:
         assert all(service(name).full_name == name for name in names)
         with pytest.raises(NotFoundError, match=r"the schema has no service 'xlashape\.v1\.Nothing'"):
             service("xlashape.v1.Nothing")
+
+    def test_which_fields_are_repeated(self) -> None:
+        fields = [*xla.FrontendAttributes.DESCRIPTOR.fields, *xla.ShapeProto.DESCRIPTOR.fields]
+        assert [f.name for f in fields if is_repeated(f)] == [
+            "map",
+            "dimensions",
+            "is_dynamic_dimension",
+            "tuple_shapes",
+        ]
 
     def test_what_the_package_publishes_is_there(self) -> None:
         assert all(hasattr(proto, name) for name in proto.__all__)
