@@ -196,12 +196,11 @@ def _bound(rows: Rows, operands: tuple[HloInstruction, ...], instruction: HloIns
                 [
                     RuntimeVariable(instruction, access.map, 0, is_position=True)
                     if source is None
-                    else RuntimeVariable(operands[source.operand], source.map)
+                    else RuntimeVariable(operands[source.operand], source.map, is_clamped=source.clamped)
                     for source in access.runtime
                 ]
             )
             found = OperandIndexing(access.map, producers, _replica(access), access.leaf, every=access.every)
-            clamped = [source is None or source.clamped for source in access.runtime]
-            members.append(fold_constants(found, clamped))
+            members.append(fold_constants(found))
         sets.append(OperandIndexingSet(members))
     return tuple(sets)

@@ -122,8 +122,8 @@ def _value(producer: RuntimeVariable) -> tuple[Expr, Interval] | None:
     return None if found is None else (found, Interval(min(values), max(values)))
 
 
-def fold_constants(indexing: OperandIndexing, clamped: Sequence[bool]) -> OperandIndexing:
-    """The same access with the known runtime variables replaced. `clamped` says of each whether its value is clamped or else left out."""
+def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
+    """The same access with the known runtime variables replaced."""
     replaced: dict[Variable, Expr] = {}
     left_out: list[tuple[Expr, Interval]] = []
     old = indexing.map
@@ -137,7 +137,7 @@ def fold_constants(indexing: OperandIndexing, clamped: Sequence[bool]) -> Operan
             continue
         value, bounds = known
         if not var.bounds.contains(bounds):
-            if not clamped[k]:
+            if not producer.is_clamped:
                 left_out.append((value, var.bounds))
             else:
                 if bounds.upper > var.bounds.upper:

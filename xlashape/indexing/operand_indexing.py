@@ -42,28 +42,41 @@ class RuntimeVariable:
     has that map's dimensions; its range (runtime) variables too, all of them, if it depends on any. `is_position`: the value is no element
     but the position of the executing replica in its group of the collective `instruction`.
 
-    Offsets that an operation clamps (dynamic-slice, gather) count clamped: the value lies within the variable's bounds.
+    A value beyond the variable's bounds counts as the nearest bound where the operation clamps it (dynamic-slice, gather; `is_clamped`);
+    else (scatter) the access does not happen. (A variable that can take one value alone is taken to have it.)
     """
 
-    __slots__ = ("instruction", "is_position", "leaf", "map")
+    __slots__ = ("instruction", "is_clamped", "is_position", "leaf", "map")
 
     instruction: HloInstruction
     map: IndexingMap
     leaf: int
     is_position: bool
+    is_clamped: bool
 
-    def __init__(self, instruction: HloInstruction, map: IndexingMap, leaf: int = 0, is_position: bool = False) -> None:  # noqa: A002  # the proto's name
+    def __init__(
+        self,
+        instruction: HloInstruction,
+        map: IndexingMap,  # noqa: A002  # the proto's name
+        leaf: int = 0,
+        *,
+        is_position: bool = False,
+        is_clamped: bool = True,
+    ) -> None:
         self.instruction = instruction
         self.map = map
         self.leaf = leaf
         self.is_position = is_position
+        self.is_clamped = is_clamped
 
     def with_map(self, map: IndexingMap) -> RuntimeVariable:  # noqa: A002
         """The same producer, seen through another map."""
-        return RuntimeVariable(self.instruction, map, self.leaf, self.is_position)
+        return RuntimeVariable(
+            self.instruction, map, self.leaf, is_position=self.is_position, is_clamped=self.is_clamped
+        )
 
     def _key(self) -> tuple[object, ...]:
-        return (id(self.instruction), self.map, self.leaf, self.is_position)
+        return (id(self.instruction), self.map, self.leaf, self.is_position, self.is_clamped)
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, RuntimeVariable) else NotImplemented
