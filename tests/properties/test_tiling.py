@@ -144,3 +144,21 @@ def test_large_sizes_by_round_trip(dimensions: list[int], chosen: list[Tile], da
     rows, is_element = tiling.multi_indices(shape, [position])
     assert rows.tolist() == [list(index)]
     assert is_element.tolist() == [True]
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(shapes(), st.sampled_from(["s8", "u16", "s32", "f64", "c128"]), st.booleans())
+def test_whole_arrays(shape: Shape, element_type: str, reverse: bool) -> None:
+    """`pack` and `unpack` place each element as the image does, whatever the strides of the array."""
+    truth = image(shape)
+    shape = shape.with_element_type(element_type)
+    dtype = shape.element_type.numpy_dtype()
+    numbers = np.arange(math.prod(shape.dimensions)) % 100
+    values = numbers.reshape(shape.dimensions).astype(dtype)
+    given_values = np.asfortranarray(values[::-1])[::-1] if reverse and shape.rank else values
+    expected = np.full(truth.size, 101, dtype)
+    expected[truth != PADDING] = values.ravel()[truth[truth != PADDING]]
+    buffer = tiling.pack(shape, given_values, fill=101)
+    np.testing.assert_array_equal(buffer.view(dtype), expected)
+    np.testing.assert_array_equal(tiling.unpack(shape, buffer), values)
+    np.testing.assert_array_equal(tiling.unpack(shape, buffer, copy=True), values)

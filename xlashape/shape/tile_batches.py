@@ -35,8 +35,8 @@ def linear_indices(shape: Shape, dimensions: tuple[int, ...], program: Program, 
     for start in range(0, len(table), chunk.length):
         stop = min(start + chunk.length, len(table))
         chunk.cut(stop - start)
-        part: NDArray[Any] = table[start:stop]
-        np.copyto(chunk.inputs[:, : stop - start], part.T, casting="unsafe" if is_wide else "same_kind")
+        part = cast("NDArray[Any]", table[start:stop])
+        np.copyto(chunk.inputs[:, : stop - start], np.transpose(part), casting="unsafe" if is_wide else "same_kind")
         if rank and (unsigned[:, : stop - start].max(axis=1) >= sizes).any():
             raise _bad_row(shape, dimensions, part, start)
         chunk.run()
@@ -67,7 +67,7 @@ def multi_indices(
         stop = min(start + chunk.length, len(numbers))
         length = stop - start
         chunk.cut(length)
-        part: NDArray[Any] = numbers[start:stop]
+        part = cast("NDArray[Any]", numbers[start:stop])
         np.copyto(chunk.inputs[0, :length], part, casting="unsafe" if is_wide else "same_kind")
         if int(unsigned[0, :length].max()) >= elements:
             raise _bad_position(shape, elements, part, start)

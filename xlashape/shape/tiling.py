@@ -77,7 +77,7 @@ def linear_index(shape: Shape, index: Iterable[int]) -> int:
     >>> linear_index(Shape.parse("bf16[4,8]{1,0:T(2,4)(2,1)}"), (1, 3))
     7
     """
-    dimensions, program = _forward(shape)
+    dimensions, program = forward_program(shape)
     return program.run(checked_index(shape, dimensions, index))[0]
 
 
@@ -111,7 +111,7 @@ def linear_indices(shape: Shape, rows: ArrayLike) -> NDArray[np.int64]:
     """
     from xlashape.shape import tile_batches  # NumPy loads on first use
 
-    dimensions, program = _forward(shape)
+    dimensions, program = forward_program(shape)
     return tile_batches.linear_indices(shape, dimensions, program, rows)
 
 
@@ -178,7 +178,7 @@ def stored_bits(shape: Shape) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _forward(shape: Shape) -> tuple[tuple[int, ...], Program]:
+def forward_program(shape: Shape) -> tuple[tuple[int, ...], Program]:
     """The sizes, and the program index → position."""
     array = geometry(shape)
     if not array.elements:

@@ -1,0 +1,256 @@
+"""Copies between an array and its tiled buffer that follow the strides of both, without a list of positions.
+
+Where every division of the tiling formula is of one dimension alone, and the divisors of a dimension divide each other, the
+positions are linear in mixed-radix digits of the indices: the array is then a few blocks, each a strided copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from itertools import product as cartesian
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlashape.shape.layout import Layout
+from xlashape.shape.shape import Shape
+from xlashape.shape.tile import Tile
+from xlashape.shape.tile_formula import geometry
+from xlashape.shape.tiling import forward_program
+
+__all__ = ["Plan", "copy_block", "plan", "view_strides"]
+
+_Array = NDArray[Any]
+
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_LITTLE_ENDIAN = sys.byteorder == "little"
+_PIECE = 1 << 15
+"""Elements of a temporary: with what it is made of, it stays in the second-level cache."""
+_TRANSPOSE_BLOCK = 64
+"""Rows and columns of a block that is transposed in one go: 64 cache lines each way."""
+_TRANSPOSE_BYTES = 1 << 17
+"""A matrix of fewer bytes is transposed as a whole."""
+
+
+class Axis(NamedTuple):
+    """One digit: `length` values, each `index_step` further in `dimension` and `stride` elements further in the buffer."""
+
+    dimension: int
+    length: int
+    index_step: int
+    stride: int
+
+
+class Block(NamedTuple):
+    """Elements from index `starts` on, whose positions are `offset` plus the digits' strides."""
+
+    starts: tuple[int, ...]
+    offset: int
+    axes: tuple[Axis, ...]
+
+
+class Plan(NamedTuple):
+    """The blocks of an array whose dimensions are put in the order `transpose` and then merged to the sizes `merged`."""
+
+    transpose: tuple[int, ...]
+    merged: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+
+class _Piece(NamedTuple):
+    """A part of one dimension: from `start`, at `offset`, along `axes`."""
+
+    start: int
+    offset: int
+    axes: tuple[Axis, ...]
+
+
+@lru_cache(maxsize=1024)
+def plan(shape: Shape) -> Plan | None:
+    """The blocks of an array that is not empty, or None if its positions are not linear in digits of single dimensions."""
+    dimensions = geometry(shape).dimensions
+    blocks = _blocks(shape)
+    if blocks is not None:
+        return Plan(tuple(range(len(dimensions))), dimensions, blocks)
+    # Where the first tile combines dimensions, the combined ones may do.
+    array = geometry(shape)
+    first = array.steps[0]
+    if all(len(group) == 1 for group in first.groups):
+        return None
+    assert shape.layout is not None
+    merged = (*first.kept, *first.sizes)
+    layout = Layout(range(len(merged) - 1, -1, -1), [Tile(first.tile), *shape.layout.tiles[1:]])
+    blocks = _blocks(Shape(shape.element_type, merged, layout=layout))
+    return None if blocks is None else Plan(array.major_to_minor, merged, blocks)
+
+
+def view_strides(shape: Shape) -> tuple[int, ...] | None:
+    """The elements from one index to the next of each dimension, or None where they are not always the same."""
+    dimensions, program = forward_program(shape)
+    if program.steps:
+        return None
+    strides = dict(program.outputs[0])
+    return tuple([strides.get(d, 0) for d in range(len(dimensions))])
+
+
+def _blocks(shape: Shape) -> tuple[Block, ...] | None:
+    dimensions, program = forward_program(shape)
+    rank = len(dimensions)
+    # Of each dimension, divisor → coefficient of its floor.
+    floors: list[dict[int, int]] = [{1: 0} for _ in dimensions]
+    for register, coefficient in program.outputs[0]:
+        if register < rank:
+            floors[register][1] = coefficient
+            continue
+        terms, divisor = program.steps[register - rank]
+        if len(terms) != 1 or terms[0][1] != 1 or terms[0][0] >= rank:
+            return None
+        floors[terms[0][0]][divisor] = coefficient
+    pieces: list[list[_Piece]] = []
+    for d, size in enumerate(dimensions):
+        divisors = sorted(floors[d])
+        if any(b % a for a, b in pairwise(divisors)):
+            return None
+        strides: list[int] = []
+        for q in divisors:
+            strides.append(sum(c * (q // p) for p, c in floors[d].items() if p <= q))
+        pieces.append(_pieces_of(d, size, divisors, strides))
+    return tuple(
+        [
+            Block(
+                tuple([piece.start for piece in chosen]),
+                sum([piece.offset for piece in chosen]),
+                tuple([axis for piece in chosen for axis in piece.axes]),
+            )
+            for chosen in cartesian(*pieces)
+        ]
+    )
+
+
+def _pieces_of(dimension: int, size: int, divisors: Sequence[int], strides: Sequence[int]) -> list[_Piece]:
+    """The whole tiles of a dimension, then those of the next smaller divisor in what is left, and so on."""
+    pieces: list[_Piece] = []
+    start = offset = 0
+    for level in range(len(divisors) - 1, -1, -1):
+        whole = (size - start) // divisors[level]
+        if not whole:
+            continue
+        axes = [Axis(dimension, whole, divisors[level], strides[level])]
+        for k in range(level - 1, -1, -1):
+            axes.append(Axis(dimension, divisors[k + 1] // divisors[k], divisors[k], strides[k]))
+        pieces.append(_Piece(start, offset, tuple([axis for axis in axes if axis.length > 1])))
+        start += whole * divisors[level]
+        offset += whole * strides[level]
+    return pieces
+
+
+def copy_block(array: _Array, buffer: _Array, block: Block, *, into_buffer: bool) -> None:
+    """Copies the elements of a block: array → flat buffer, or back. Both have the same plain dtype of 1 to 16 bytes."""
+    size = array.itemsize
+    axes = _merged(
+        [(axis.length, axis.stride * size, axis.index_step * array.strides[axis.dimension]) for axis in block.axes]
+    )
+    counts = [count for count, _, _ in axes]
+    corner = array[(*[slice(start, None) for start in block.starts], ...)]
+    ours = np.lib.stride_tricks.as_strided(corner, counts, [stride for _, _, stride in axes])
+    # The constructor checks that nothing lies outside the buffer.
+    theirs: _Array = np.ndarray(counts, buffer.dtype, buffer, block.offset * size, [stride for _, stride, _ in axes])
+    if not into_buffer:
+        theirs.flags.writeable = False
+    _copy(ours, theirs, into_buffer)
+
+
+def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """(count, stride in the buffer, stride in the array), most major in the buffer first, neighbours joined where they can be."""
+    joined: list[tuple[int, int, int]] = []
+    for count, theirs, ours in sorted(axes, key=lambda axis: -axis[1]):
+        if joined and joined[-1][1] == count * theirs and joined[-1][2] == count * ours:
+            joined[-1] = (joined[-1][0] * count, theirs, ours)
+        else:
+            joined.append((count, theirs, ours))
+    return joined
+
+
+def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    """One strided copy, in an order that NumPy is good at."""
+    size, shape = ours.itemsize, ours.shape
+    if not shape or (ours.strides[-1] == size and theirs.strides[-1] == size and shape[-1] * size >= 64):
+        _assign(ours, theirs, into_buffer)
+        return
+    inner = shape[-1]
+    if theirs.strides[-1] == size and inner * size in _WORDS and len(shape) > 1:
+        word = inner * size
+        if (
+            _LITTLE_ENDIAN
+            and not any(stride % word for stride in theirs.strides[:-1])
+            and theirs.ctypes.data % word == 0
+        ):
+            _copy_words(ours, theirs, into_buffer)
+            return
+    if inner <= 8 and len(shape) > 1:
+        for piece in _split(_PIECE, ours, theirs):
+            for i in range(inner):
+                _assign(piece[0][..., i], piece[1][..., i], into_buffer)
+        return
+    nearest = min(range(len(shape)), key=lambda axis: (abs(ours.strides[axis]), axis))
+    if nearest != len(shape) - 1 and inner * shape[nearest] * size > _TRANSPOSE_BYTES:
+        _transpose(ours, theirs, nearest, into_buffer)
+        return
+    _assign(ours, theirs, into_buffer)
+
+
+def _assign(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    if into_buffer:
+        np.copyto(theirs, ours)
+    else:
+        np.copyto(ours, theirs)
+
+
+def _copy_words(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    """Elements that alternate in the buffer, 2, 4 or 8 from as many rows, are its low, …, high parts of wider words."""
+    parts, bits = ours.shape[-1], 8 * ours.itemsize
+    wide = _WORDS[parts * ours.itemsize]
+    words: _Array = theirs.view(wide)[..., 0]
+    scratch = np.empty(min(_PIECE, words.size), wide)
+    for word, elements in _split(_PIECE, words, ours):
+        temporary = scratch[: word.size].reshape(word.shape)
+        if into_buffer:
+            np.copyto(word, elements[..., 0])
+            for i in range(1, parts):
+                np.copyto(temporary, elements[..., i])
+                np.left_shift(temporary, i * bits, out=temporary)
+                np.bitwise_or(word, temporary, out=word)
+        else:
+            np.copyto(elements[..., 0], word, casting="unsafe")
+            for i in range(1, parts):
+                np.right_shift(word, i * bits, out=temporary)
+                np.copyto(elements[..., i], temporary, casting="unsafe")
+
+
+def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) -> None:
+    """Rows of one side are columns of the other: in square blocks, so that no cache line is loaded twice."""
+    a, b = np.moveaxis(ours, nearest, -2), np.moveaxis(theirs, nearest, -2)
+    rows, columns = a.shape[-2:]
+    for i in range(0, rows, _TRANSPOSE_BLOCK):
+        for j in range(0, columns, _TRANSPOSE_BLOCK):
+            part = (..., slice(i, i + _TRANSPOSE_BLOCK), slice(j, j + _TRANSPOSE_BLOCK))
+            _assign(a[part], b[part], into_buffer)
+
+
+def _split(limit: int, first: _Array, second: _Array) -> Iterator[tuple[_Array, _Array]]:
+    """Both arrays cut along their first axes, which they share, into parts where `first` has at most `limit` elements or one row."""
+    if first.size <= limit or first.ndim == 0:
+        yield first, second
+        return
+    count = first.shape[0]
+    step = limit // (first.size // count)
+    if step == 0 and first.ndim > 1:
+        for i in range(count):
+            yield from _split(limit, first[i], second[i])
+        return
+    for i in range(0, count, max(1, step)):
+        yield first[i : i + max(1, step)], second[i : i + max(1, step)]
