@@ -15,7 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.symbolic.expr import Add, Binary, CeilDiv, Constant, Expr, FloorDiv, Max, Min, Mod, Mul, Variable, VariableKind, postorder
+from xlashape.symbolic.expr import (
+    Add,
+    Binary,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Variable,
+    VariableKind,
+    postorder,
+)
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
 
@@ -47,7 +61,11 @@ class Program:
     __slots__ = ("_bounds", "_checks", "_constants", "_fits", "_inputs", "_outputs", "_registers", "_tape")
 
     def __init__(
-        self, bounds: Sequence[Interval], counts: tuple[int, int, int], results: Sequence[Expr], constraints: Sequence[tuple[Expr, Interval]]
+        self,
+        bounds: Sequence[Interval],
+        counts: tuple[int, int, int],
+        results: Sequence[Expr],
+        constraints: Sequence[tuple[Expr, Interval]],
     ) -> None:
         offset = {VariableKind.DIM: 0, VariableKind.RANGE: counts[0], VariableKind.RUNTIME: counts[0] + counts[1]}
         # Constraints come first: a point outside the domain ends there.
@@ -56,7 +74,9 @@ class Program:
         self._bounds = tuple(bounds)
         self._inputs = [(i, offset[node.kind] + node.index) for node, i in slot.items() if isinstance(node, Variable)]
         self._constants = [(i, node.value) for node, i in slot.items() if isinstance(node, Constant)]
-        self._tape = [(node.__class__, i, slot[node.lhs], slot[node.rhs]) for node, i in slot.items() if isinstance(node, Binary)]
+        self._tape = [
+            (node.__class__, i, slot[node.lhs], slot[node.rhs]) for node, i in slot.items() if isinstance(node, Binary)
+        ]
         self._checks = [(slot[expr], interval) for expr, interval in constraints]
         self._outputs = [slot[expr] for expr in results]
         self._registers = len(order)
@@ -175,7 +195,14 @@ def _block_steps(program: Program) -> tuple[list[Any], list[Any]]:
         last_use[i] = len(tape)
     for i, _ in program._checks:  # pyright: ignore[reportPrivateUsage]
         last_use[i] = len(tape)
-    functions: dict[type[Binary], Any] = {Add: np.add, Mul: np.multiply, Mod: np.mod, FloorDiv: np.floor_divide, Max: np.maximum, Min: np.minimum}
+    functions: dict[type[Binary], Any] = {
+        Add: np.add,
+        Mul: np.multiply,
+        Mod: np.mod,
+        FloorDiv: np.floor_divide,
+        Max: np.maximum,
+        Min: np.minimum,
+    }
     steps: list[Any] = []
     free: list[int] = []
     holds: dict[int, int] = {}
@@ -247,7 +274,9 @@ def _as_points(points: Any, variables: int) -> NDArray[np.int64]:
     if table.dtype.kind not in "iu":
         raise InvalidArgumentError(f"points are integers, not {table.dtype}")
     if table.ndim != 2 or table.shape[1] != variables:
-        raise InvalidIndexError(f"points have the shape [n, {variables}], one column a variable, not {list(table.shape)}")
+        raise InvalidIndexError(
+            f"points have the shape [n, {variables}], one column a variable, not {list(table.shape)}"
+        )
     if table.dtype == np.uint64 and table.size and int(table.max()) > INT64_MAX:
         raise InvalidArgumentError("a coordinate of a point does not fit int64")
     return table.astype(np.int64, copy=False)

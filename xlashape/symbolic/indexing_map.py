@@ -18,6 +18,7 @@ from xlashape.symbolic.evaluate import Program
 from xlashape.symbolic.expr import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.order import order_key
+from xlashape.symbolic.simplify_map import simplify_parts
 from xlashape.symbolic.substitute import substitute, variables_of
 from xlashape.symbolic.text import MapParts, Producer, Var, default_name
 
@@ -44,7 +45,18 @@ class IndexingMap:
     ((10,), None)
     """
 
-    __slots__ = ("__weakref__", "_cache", "_hash", "constraints", "dims", "is_known_empty", "is_undefined", "ranges", "results", "runtime")
+    __slots__ = (
+        "__weakref__",
+        "_cache",
+        "_hash",
+        "constraints",
+        "dims",
+        "is_known_empty",
+        "is_undefined",
+        "ranges",
+        "results",
+        "runtime",
+    )
 
     dims: tuple[Var, ...]
     ranges: tuple[Var, ...]
@@ -74,7 +86,9 @@ class IndexingMap:
         counts = [len(group) for group in groups]
         for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
             if variable.index >= counts[variable.kind]:
-                raise InvalidMapError(f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind")
+                raise InvalidMapError(
+                    f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind"
+                )
         _check_names(groups)
         _fill(self, groups[0], groups[1], groups[2], expressions, pairs)
 
@@ -95,9 +109,13 @@ class IndexingMap:
         return made
 
     @classmethod
-    def from_sizes(cls, dim_sizes: Iterable[int], range_sizes: Iterable[int] = (), results: Iterable[Operand] = ()) -> IndexingMap:
+    def from_sizes(
+        cls, dim_sizes: Iterable[int], range_sizes: Iterable[int] = (), results: Iterable[Operand] = ()
+    ) -> IndexingMap:
         """Variables d0, d1, … in [0, size - 1] and s0, s1, … likewise. A size of 0 gives a map known to be empty."""
-        return cls([Var(Interval.of_size(n)) for n in dim_sizes], [Var(Interval.of_size(n)) for n in range_sizes], (), results)
+        return cls(
+            [Var(Interval.of_size(n)) for n in dim_sizes], [Var(Interval.of_size(n)) for n in range_sizes], (), results
+        )
 
     @classmethod
     def identity(cls, sizes: Iterable[int]) -> IndexingMap:
@@ -118,7 +136,7 @@ class IndexingMap:
 
     @classmethod
     def undefined(cls) -> IndexingMap:
-        """"Not known". Prints as UNDEFINED."""
+        """ "Not known". Prints as UNDEFINED."""
         made = cls()
         _set_undefined(made, True)
         return made
@@ -149,7 +167,15 @@ class IndexingMap:
         raise AttributeError(f"indexing maps are frozen: cannot delete {name}")
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.is_known_empty, self.is_undefined, self.dims, self.ranges, self.runtime, self.results, self.constraints)
+        return (
+            self.is_known_empty,
+            self.is_undefined,
+            self.dims,
+            self.ranges,
+            self.runtime,
+            self.results,
+            self.constraints,
+        )
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -296,7 +322,9 @@ class IndexingMap:
         if self.is_undefined or second.is_undefined:
             return IndexingMap.undefined()
         if len(self.results) != len(second.dims):
-            raise InvalidMapError(f"the first map has {len(self.results)} results, the second {len(second.dims)} dimensions")
+            raise InvalidMapError(
+                f"the first map has {len(self.results)} results, the second {len(second.dims)} dimensions"
+            )
         if self.is_known_empty or second.is_known_empty:
             return IndexingMap.empty()
         moved: dict[Variable, Expr] = {}
@@ -311,14 +339,45 @@ class IndexingMap:
         replaced = {Variable(VariableKind.DIM, i): producer for i, producer in enumerate(producers)}
         theirs = substitute((*second.results, *(expr for expr, _ in second.constraints)), replaced)
         constraints: list[Constraint] = [(expr, var.bounds) for expr, var in zip(producers, second.dims, strict=True)]
-        constraints += [(expr, interval) for expr, (_, interval) in zip(theirs[len(second.results) :], second.constraints, strict=True)]
-        constraints += [(expr, interval) for expr, (_, interval) in zip(own[len(self.results) :], self.constraints, strict=True)]
+        constraints += [
+            (expr, interval)
+            for expr, (_, interval) in zip(theirs[len(second.results) :], second.constraints, strict=True)
+        ]
+        constraints += [
+            (expr, interval) for expr, (_, interval) in zip(own[len(self.results) :], self.constraints, strict=True)
+        ]
         groups = _distinct_names(self.dims, second.ranges + self.ranges, second.runtime + self.runtime)
         return IndexingMap._make(*groups, theirs[: len(second.results)], constraints)
 
     def simplify(self) -> IndexingMap:
-        """The same function in XLA's simplified form."""
-        return self
+        """The same function in XLA's simplified form: same variables, same domain, same results at every point of it.
+
+        >>> IndexingMap.parse("(d0, d1) -> (d0 + d1 / 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]").simplify()
+        (d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 14]
+        """
+        if self.is_undefined or self.is_known_empty:
+            return self
+        found = self._cache.get("simplified")
+        if found is None:
+            found = self._simplified()
+            self._cache["simplified"] = found
+        return found
+
+    def _simplified(self) -> IndexingMap:
+        bounds: dict[Variable, tuple[int, int]] = {}
+        for kind, group in zip(VariableKind, (self.dims, self.ranges, self.runtime), strict=True):
+            for i, var in enumerate(group):
+                bounds[Variable(kind, i)] = var.bounds
+        parts = simplify_parts(bounds, self.results, list(self.constraints))
+        if parts is None:
+            made = IndexingMap._make(self.dims, self.ranges, self.runtime, (const(0),) * len(self.results), ())
+            _set_known_empty(made, True)
+            return made
+        groups = [
+            tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
+            for kind, group in zip(VariableKind, (self.dims, self.ranges, self.runtime), strict=True)
+        ]
+        return IndexingMap._make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
 
     def remove_unused_symbols(self) -> WithoutUnused:
         """Without the range and runtime variables that nothing mentions. The second and third part of the answer say, for every range and
@@ -334,7 +393,11 @@ class IndexingMap:
             return self
         renumbered: dict[Variable, Expr] = {}
         groups: list[tuple[Var, ...]] = []
-        for kind, group, kept in ((VariableKind.DIM, self.dims, dims), (VariableKind.RANGE, self.ranges, ranges), (VariableKind.RUNTIME, self.runtime, runtime)):
+        for kind, group, kept in (
+            (VariableKind.DIM, self.dims, dims),
+            (VariableKind.RANGE, self.ranges, ranges),
+            (VariableKind.RUNTIME, self.runtime, runtime),
+        ):
             left: list[Var] = []
             for i, (var, keep) in enumerate(zip(group, kept, strict=True)):
                 if keep:
@@ -343,7 +406,9 @@ class IndexingMap:
                     left.append(var)
             groups.append(tuple(left))
         exprs = substitute((*self.results, *(expr for expr, _ in self.constraints)), renumbered)
-        constraints = [(expr, interval) for expr, (_, interval) in zip(exprs[len(self.results) :], self.constraints, strict=True)]
+        constraints = [
+            (expr, interval) for expr, (_, interval) in zip(exprs[len(self.results) :], self.constraints, strict=True)
+        ]
         made = IndexingMap._make(*_distinct_names(*groups), exprs[: len(self.results)], constraints)
         if self.is_known_empty:
             _set_known_empty(made, True)

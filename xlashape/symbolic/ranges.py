@@ -7,7 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlashape.symbolic.expr import Add, Binary, CeilDiv, Constant, Expr, FloorDiv, Max, Min, Mod, Mul, Variable, VariableKind, postorder
+from xlashape.symbolic.expr import (
+    Add,
+    Binary,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Variable,
+    VariableKind,
+    postorder,
+)
 from xlashape.symbolic.interval import Interval
 
 __all__ = ["Ranges"]

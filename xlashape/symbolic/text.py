@@ -166,7 +166,9 @@ def _term_parts(node: Expr, operators: Mapping[type[Expr], str]) -> list[Expr | 
         return ["-", operand] if bare else ["-", *_parenthesised(operand)]
     parts = _left(node.lhs, node.__class__)
     parts.append(operators[node.__class__])
-    parts.extend((node.rhs,) if not isinstance(node.rhs, Binary) or isinstance(node.rhs, Min | Max) else _parenthesised(node.rhs))
+    parts.extend(
+        (node.rhs,) if not isinstance(node.rhs, Binary) or isinstance(node.rhs, Min | Max) else _parenthesised(node.rhs)
+    )
     return parts
 
 
@@ -217,7 +219,9 @@ def map_text(parts: MapParts, style: str = "xla") -> str:
         f"{name} in {_interval_text(var.bounds)}"
         for name, var in zip(dims + ranges + runtime, parts.dims + parts.ranges + parts.runtime, strict=True)
     ]
-    domain += sorted([f"{expression_text(expr, named, style)} in {_interval_text(interval)}" for expr, interval in parts.constraints])
+    domain += sorted(
+        [f"{expression_text(expr, named, style)} in {_interval_text(interval)}" for expr, interval in parts.constraints]
+    )
     return f"{text}, domain: {', '.join(domain)}" if domain else text
 
 
@@ -295,7 +299,9 @@ class _Reader:
     def fail(self, expected: str) -> NoReturn:
         token = self.tokens[self.at]
         found = repr(token[:40]) if token else "the end of the text"
-        raise self.source.error(self.starts[self.at], f"expected {expected}, found {found}", expected=expected, found=found)
+        raise self.source.error(
+            self.starts[self.at], f"expected {expected}, found {found}", expected=expected, found=found
+        )
 
     def accept(self, token: str) -> bool:
         if self.tokens[self.at] == token:
@@ -317,7 +323,9 @@ class _Reader:
     def _number(self, negative: bool = False) -> int:
         digits = self.tokens[self.at]
         if len(digits) > 18 and (len(digits.lstrip("0")) > 19 or int(digits) > (1 << 63) - (not negative)):
-            raise self.source.error(self.starts[self.at], f"{digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64")
+            raise self.source.error(
+                self.starts[self.at], f"{digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64"
+            )
         self.at += 1
         return int(digits)
 
@@ -353,7 +361,10 @@ class _Reader:
                 if self.names[name] not in bounds:
                     raise self.source.error(at, f"the domain gives no interval for {name!r:.60}")
         groups = [
-            tuple(Var(bounds[Variable(kind, i)], "" if name == default_name(kind, i) else name) for i, (name, _) in enumerate(group))
+            tuple(
+                Var(bounds[Variable(kind, i)], "" if name == default_name(kind, i) else name)
+                for i, (name, _) in enumerate(group)
+            )
             for kind, group in zip(VariableKind, declared, strict=True)
         ]
         parts = MapParts("map", groups[0], groups[1], groups[2], results, tuple(constraints), (None,) * len(groups[2]))
@@ -436,7 +447,8 @@ class _Reader:
         if inner.kinds[inner.at] != _END:
             inner.fail("the end of the line")
         variables = tuple(
-            Var(bounds[variable], "" if name == default_name(VariableKind.DIM, variable.index) else name) for name, variable in dims.items()
+            Var(bounds[variable], "" if name == default_name(VariableKind.DIM, variable.index) else name)
+            for name, variable in dims.items()
         )
         return Producer(match.group(1).strip(), MapParts("map", variables, results=results))
 
@@ -457,7 +469,9 @@ class _Reader:
                 producers.append(of_producer.get(old))
         results = substitute(parts.results, renamed)
         constrained = substitute(tuple([expr for expr, _ in parts.constraints]), renamed)
-        constraints = tuple([(expr, interval) for expr, (_, interval) in zip(constrained, parts.constraints, strict=True)])
+        constraints = tuple(
+            [(expr, interval) for expr, (_, interval) in zip(constrained, parts.constraints, strict=True)]
+        )
         return MapParts("map", parts.dims, tuple(groups[0]), tuple(groups[1]), results, constraints, tuple(producers))
 
     def _trailer(self, parts: MapParts, start: int) -> tuple[Producer | None, ...]:

@@ -1,0 +1,134 @@
+"""Simplifying the domain of a map: constraints, and the bounds of the variables that they tighten."""
+
+from __future__ import annotations
+
+from math import lcm
+
+from xlashape.limits import spend
+from xlashape.math import ceil_div
+from xlashape.symbolic.canonicalize import Form, expression_of
+from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mod, Mul, Variable
+from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.rules.floordiv import splits
+from xlashape.symbolic.simplify import Simplifier
+
+__all__ = ["Constraint", "Domain"]
+
+Bounds = tuple[int, int]
+Constraint = tuple[Expr, Interval]
+
+
+class Domain:
+    """The domain of a map while it is simplified.
+
+    `bounds` are the variables' intervals, `constraints` what else holds, `facts` all that was ever known to hold, as written and on the way to
+    the simplified form. `is_empty` once no point is left.
+
+    Constraints are simplified by the bounds of the variables alone, never by each other: two that imply each other may not both go.
+    """
+
+    __slots__ = ("bounds", "constraints", "facts", "is_empty", "simplifier")
+
+    def __init__(self, bounds: dict[Variable, Bounds], constraints: list[Constraint]) -> None:
+        self.bounds = bounds
+        self.constraints = constraints
+        self.facts: list[Constraint] = []
+        self.is_empty = False
+        self.simplifier = Simplifier(bounds)
+
+    def simplify(self) -> None:
+        """Until nothing changes any more. Every round narrows a bound or shortens a constraint."""
+        while self.constraints and not self.is_empty:
+            spend(1 + len(self.constraints))
+            before, bounds = self.constraints, self.bounds
+            self._round()
+            if self.bounds is not bounds:
+                self.simplifier = Simplifier(self.bounds)
+            elif self.constraints == before:
+                return
+
+    def _round(self) -> None:
+        merged: dict[Expr, Interval] = {}
+        for expr, interval in self.constraints:
+            expr, interval = self._simplified(expr, interval)
+            if interval.lower > interval.upper:
+                self.is_empty = True
+                return
+            if isinstance(expr, Constant):
+                if expr.value not in interval:
+                    self.is_empty = True
+                    return
+            elif isinstance(expr, Variable):
+                self._narrow(expr, interval.lower, interval.upper)
+            else:
+                low, high = self.simplifier.range_of_form(*self.simplifier.form_of(expr))
+                if interval.lower > low or high > interval.upper:
+                    known = merged.get(expr)
+                    merged[expr] = interval if known is None else known.intersect(interval)
+        self.constraints = self._congruences(merged)
+        self.is_empty = self.is_empty or any(interval.is_empty for _, interval in self.constraints)
+
+    def _narrow(self, variable: Variable, low: int, high: int) -> None:
+        before = self.bounds[variable]
+        low, high = max(low, before[0]), min(high, before[1])
+        if low > high:
+            self.is_empty = True
+        elif (low, high) != before:
+            self.bounds = {**self.bounds, variable: (low, high)}
+
+    def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
+        """The same condition with constants, factors and floor divisions moved into the interval, first as written and then simplified."""
+        low, high = interval
+        while True:
+            self.facts.append((expr, Interval(low, high)))
+            if isinstance(expr, Add) and isinstance(expr.rhs, Constant):
+                low, high, expr = low - expr.rhs.value, high - expr.rhs.value, expr.lhs
+            elif isinstance(expr, Mul) and isinstance(expr.rhs, Constant) and expr.rhs.value != 0:
+                low, high = _divided(low, high, expr.rhs.value)
+                expr = expr.lhs
+            elif isinstance(expr, FloorDiv) and isinstance(expr.rhs, Constant):
+                low, high = low * expr.rhs.value, high * expr.rhs.value + expr.rhs.value - 1
+                expr = expr.lhs
+            else:
+                simpler, low, high = self._reduced(self.simplifier.form_of(expr), low, high)
+                if simpler is expr or low > high:
+                    return simpler, Interval(low, high)
+                expr = simpler
+
+    def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
+        """x * g + y in [a g, b g + g - 1] with y always within [0, g) is x in [a, b]."""
+        terms, constant = form
+        low, high = low - constant, high - constant
+        if len(terms) > 1:
+            for atoms, common in splits(self.simplifier, terms, 0, 0):
+                if common > 1 and low % common == 0 and (high + 1) % common == 0:
+                    return (
+                        expression_of({atom: terms[atom] // common for atom in atoms}, 0),
+                        low // common,
+                        high // common,
+                    )
+        return expression_of(terms, 0), low, high
+
+    def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
+        """x mod m = c and x mod n = c are one, modulo the least common multiple. A variable is narrowed to the first and last value that fits."""
+        result: list[Constraint] = []
+        moduli: dict[tuple[Expr, int], int] = {}
+        for expr, interval in constraints.items():
+            if isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.lower == interval.upper:
+                key = (expr.lhs, interval.lower)
+                moduli[key] = lcm(moduli.get(key, 1), expr.rhs.value)
+            else:
+                result.append((expr, interval))
+        for (expr, value), modulus in moduli.items():
+            result.append((Mod(expr, modulus), Interval(value, value)))
+            if isinstance(expr, Variable):
+                low, high = self.bounds[expr]
+                self._narrow(expr, low + (value - low) % modulus, high - (high - value) % modulus)
+        return result
+
+
+def _divided(low: int, high: int, factor: int) -> Bounds:
+    """The x for which x * factor lies between low and high."""
+    if factor < 0:
+        low, high, factor = -high, -low, -factor
+    return ceil_div(low, factor), high // factor

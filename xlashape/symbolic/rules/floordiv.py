@@ -1,0 +1,144 @@
+"""Rules for floor division (terms + constant) / divisor, the divisor a constant above 1. Ceiling division is written with it.
+
+A rule takes the context, the dividend's terms and constant, simplified, and the divisor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import gcd
+
+from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
+from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod
+from xlashape.symbolic.rules.rule import Context, law
+from xlashape.symbolic.rules.sum import plus
+
+__all__ = ["RULES", "splits"]
+
+
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 30 + d1 + 25) / 10", "d0 * 3 + (d1 + 5) / 10 + 2"),
+    ("d0 in [-9, 9]", "(27 - d0 * 3) / 3", "-d0 + 9"),
+)
+def multiples(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """(x * (d k) + c d + y) / d = x * k + c + y / d, with the constant left in y from 0 to d - 1."""
+    whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
+    carried, left = divmod(constant, divisor)
+    if not whole and carried == 0:
+        return None
+    rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in whole} if whole else terms
+    if not rest:
+        return whole, carried
+    return plus(whole, carried, context.floor_div(rest, left, divisor))
+
+
+@law(("d0 in [4, 7]", "d0 / 4", "1"), ("d0 in [-4, -1]", "d0 / 4", "-1"))
+def one_value(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """x / d = q if x lies within [q d, q d + d - 1]."""
+    low, high = context.range_of_form(terms, constant)
+    quotient = low // divisor
+    return ({}, quotient) if quotient == high // divisor else None
+
+
+@law(
+    ("d0 in [-99, 99]", "(d0 / 3) / 4", "d0 / 12"),
+    ("d0 in [0, 99], d1 in [-3, 3]", "(d0 / 3 - d1 + 2) / 4", "(d1 * -3 + d0 + 6) / 12"),
+)
+def nested(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """(x / c + y) / d = (x + y c) / (c d), if just one such division stands in the sum by itself."""
+    found: FloorDiv | None = None
+    for atom, coefficient in terms.items():
+        if coefficient == 1 and atom.__class__ is FloorDiv:
+            if found is not None:
+                return None
+            assert isinstance(atom, FloorDiv)
+            found = atom
+    if found is None:
+        return None
+    assert isinstance(found.rhs, Constant)
+    inner = found.rhs.value
+    scaled = {atom: coefficient * inner for atom, coefficient in terms.items() if atom is not found}
+    dividend = plus(scaled, constant * inner, context.form_of(found.lhs))
+    return context.floor_div(*dividend, divisor * inner)
+
+
+@law(("d0 in [-50, 50]", "(d0 mod 12) / 4", "(d0 / 4) mod 3"))
+def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """(x mod (d k)) / d = (x / d) mod k."""
+    atom = single_atom(terms, constant)
+    if atom.__class__ is not Mod:
+        return None
+    assert isinstance(atom, Mod) and isinstance(atom.rhs, Constant)
+    modulus = atom.rhs.value
+    if modulus % divisor:
+        return None
+    return context.modulo(*context.floor_div(*context.form_of(atom.lhs), divisor), modulus // divisor)
+
+
+def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[list[Expr], int]]:
+    """The ways to split terms into x * g + y, x the terms with the larger coefficients and y, constant included, always within [0, g).
+
+    g is the common divisor of x and `start`; with `start` 0 that of x alone, a single coefficient counting with its sign. Answers the atoms of x, and g.
+    """
+    ordered = sorted(terms.items(), key=_by_size)
+    low = high = constant
+    below: list[tuple[int, int]] = []
+    for atom, coefficient in reversed(ordered):
+        below.append((low, high))
+        least, greatest = context.range_of(atom)
+        if coefficient >= 0:
+            low, high = low + least * coefficient, high + greatest * coefficient
+        else:
+            low, high = low + greatest * coefficient, high + least * coefficient
+    divisor = start
+    chosen: list[Expr] = []
+    for atom, coefficient in ordered:
+        low, high = below.pop()
+        divisor = gcd(divisor, coefficient) if divisor else coefficient
+        chosen.append(atom)
+        if divisor == 1:
+            return
+        if low >= 0 and high < divisor:
+            yield chosen, divisor
+
+
+def _by_size(term: tuple[Expr, int]) -> int:
+    return -abs(term[1])
+
+
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 30 + d1) / 20", "(d0 * 3) / 2"),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 3) / 6", "(d0 * 2 + d1 * 2 + 3) / 6"),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 1) / 6", "(d0 + d1) / 3"),
+)
+def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g."""
+    for atoms, common in splits(context, terms, constant, divisor):
+        return context.floor_div({atom: terms[atom] // common for atom in atoms}, 0, divisor // common)
+    return None
+
+
+@law(("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 2) / 6", "(d0 + d1 + 1) / 3"))
+def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """(x * g) / (d g) = x / d, constants included."""
+    common = gcd(divisor, constant, *terms.values())
+    if common == 1:
+        return None
+    return context.floor_div(
+        {atom: coefficient // common for atom, coefficient in terms.items()}, constant // common, divisor // common
+    )
+
+
+RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
+    one_value,
+    multiples,
+    nested,
+    small_rest,
+    common_factor,
+    of_mod,
+)
+
+
+def new_floor_div(terms: Terms, constant: int, divisor: int) -> Expr:
+    """The division itself, where no rule applies."""
+    return FloorDiv(expression_of(terms, constant), divisor)

@@ -1,0 +1,106 @@
+"""Rules for (terms + constant) mod modulus, the modulus a constant above 1.
+
+A rule takes the context, the terms and constant, simplified, and the modulus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+
+from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
+from xlashape.symbolic.expr import Constant, Expr, Mod
+from xlashape.symbolic.rules.floordiv import splits
+from xlashape.symbolic.rules.rule import Context, law
+from xlashape.symbolic.rules.sum import plus
+
+__all__ = ["RULES"]
+
+
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 8 + d1 - 3) mod 4", "(d1 + 1) mod 4"),
+    ("d0 in [-9, 9]", "(d0 * 4) mod 2", "0"),
+)
+def multiples(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+    """(x * (m k) + y) mod m = y mod m, and constants count modulo m."""
+    rest = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
+    if len(rest) == len(terms) and 0 <= constant < modulus:
+        return None
+    if not rest:
+        return {}, constant % modulus
+    return context.modulo(rest, constant % modulus, modulus)
+
+
+@law(
+    ("d0 in [0, 3]", "d0 mod 4", "d0"), ("d0 in [4, 6]", "d0 mod 4", "d0 - 4"), ("d0 in [-3, -1]", "d0 mod 4", "d0 + 4")
+)
+def one_period(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+    """x mod m = x - q m if x lies within [q m, q m + m - 1]."""
+    low, high = context.range_of_form(terms, constant)
+    quotient = low // modulus
+    return (terms, constant - quotient * modulus) if quotient == high // modulus else None
+
+
+@law(("d0 in [-50, 50]", "(d0 mod 12) mod 4", "d0 mod 4"))
+def of_mod(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+    """(x mod (m k)) mod m = x mod m."""
+    atom = single_atom(terms, constant)
+    if atom.__class__ is not Mod:
+        return None
+    assert isinstance(atom, Mod) and isinstance(atom.rhs, Constant)
+    if atom.rhs.value % modulus:
+        return None
+    return context.modulo(*context.form_of(atom.lhs), modulus)
+
+
+@law(
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2"),
+    ("d0 in [-9, 9]", "(d0 * -6) mod 4", "((d0 * -3) mod 2) * 2"),
+)
+def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+    """(x * g) mod (m g) = (x mod m) * g."""
+    if constant:
+        return None
+    common = gcd(modulus, *terms.values())
+    if common == 1:
+        return None
+    inner, rest = context.modulo(
+        {atom: coefficient // common for atom, coefficient in terms.items()}, 0, modulus // common
+    )
+    return {atom: coefficient * common for atom, coefficient in inner.items()}, rest * common
+
+
+@law(
+    (
+        "d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]",
+        "(d0 * 100 + d1 * 10 + d2) mod 30",
+        "((d0 * 10 + d1) mod 3) * 10 + d2",
+    ),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4 + 1) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2 + 1"),
+)
+def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+    """(x * g + y) mod (m g) = (x mod m) * g + y if y stays within [0, g)."""
+    for atoms, common in splits(context, terms, constant, 0):
+        if modulus % common == 0:
+            inner, rest = context.modulo({atom: terms[atom] // common for atom in atoms}, 0, modulus // common)
+            scaled = {atom: coefficient * common for atom, coefficient in inner.items()}
+            return plus(
+                scaled,
+                rest * common,
+                ({atom: coefficient for atom, coefficient in terms.items() if atom not in atoms}, constant),
+            )
+    return None
+
+
+RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
+    multiples,
+    one_period,
+    common_factor,
+    small_rest,
+    of_mod,
+)
+
+
+def new_mod(terms: Terms, constant: int, modulus: int) -> Expr:
+    """The mod itself, where no rule applies."""
+    return Mod(expression_of(terms, constant), modulus)

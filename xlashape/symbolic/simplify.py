@@ -1,0 +1,237 @@
+"""The simplifier: rewrites expressions, bottom-up and into linear forms, under bounds of the variables.
+
+Every expression becomes Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms; floor division and mod try their rules in order
+and, where none applies, become a new atom. Each distinct expression is simplified once; every rule tried counts a step of the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlashape.limits import spend
+from xlashape.math import ceil_div
+from xlashape.symbolic.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.expr import (
+    Add,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Variable,
+    postorder,
+    sum_terms,
+)
+from xlashape.symbolic.ranges import Ranges
+from xlashape.symbolic.rules import floordiv as floordiv_rules
+from xlashape.symbolic.rules import mod as mod_rules
+from xlashape.symbolic.rules import sum as sum_rules
+from xlashape.symbolic.rules.minmax import fold
+from xlashape.symbolic.rules.product import multiply_forms
+
+__all__ = ["Simplifier"]
+
+Bounds = tuple[int, int]
+
+
+class Simplifier:
+    """Simplifies under `bounds`, one non-empty interval a variable. Variables of one value become that constant.
+
+    >>> from xlashape.symbolic.expr import dim
+    >>> s = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
+    >>> s.simplify((dim(0) * 10 + dim(1)) // 10), s.simplify((dim(0) * 10 + dim(1)) % 20)
+    (d0, (d0 mod 2) * 10 + d1)
+    """
+
+    __slots__ = ("_forms", "_known_values", "_ranges", "_sum_ranges")
+
+    def __init__(self, bounds: dict[Variable, Bounds], facts: Sequence[tuple[Form, Bounds]] = ()) -> None:
+        """`facts` are forms known to stay within an interval, whatever the bounds of the variables say: what the constraints of a map promise."""
+        self._ranges = Ranges(bounds)
+        self._forms: dict[Expr, Form] = {}
+        self._known_values: dict[Expr, int] = {}
+        self._sum_ranges: dict[frozenset[tuple[Expr, int]], Bounds] = {}
+        for (terms, constant), (low, high) in facts:
+            self._learn(terms, low - constant, high - constant)
+
+    def _learn(self, terms: Terms, low: int, high: int) -> None:
+        if len(terms) != 1:
+            key = frozenset(terms.items())
+            known = self._sum_ranges.get(key)
+            self._sum_ranges[key] = (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
+            return
+        ((atom, factor),) = terms.items()
+        low, high = (low, high) if factor > 0 else (-high, -low)
+        low, high = ceil_div(low, abs(factor)), high // abs(factor)
+        least, greatest = self._ranges.of(atom)
+        low, high = max(low, least), min(high, greatest)
+        if low <= high and (low, high) != (least, greatest):
+            self._ranges.known[atom] = (low, high)
+            if low == high:
+                self._known_values[atom] = low
+
+    def simplify(self, expr: Expr) -> Expr:
+        """The simplified expression."""
+        terms, constant = self.form_of(expr)
+        if self._known_values:
+            terms, constant = self._with_known_values(terms, constant)
+        if self._sum_ranges:
+            low, high = self.range_of_form(terms, constant)
+            if low == high:
+                return Constant(low)
+        return expression_of(terms, constant)
+
+    def _with_known_values(self, terms: Terms, constant: int) -> Form:
+        for atom, value in self._known_values.items():
+            if atom in terms:
+                constant += terms[atom] * value
+                terms = {other: coefficient for other, coefficient in terms.items() if other is not atom}
+        return terms, constant
+
+    # What rules ask for
+
+    def form_of(self, expr: Expr) -> Form:
+        """The simplified linear form."""
+        found = self._forms.get(expr)
+        if found is None:
+            forms = self._forms
+            for node in postorder(expr):
+                if node not in forms:
+                    forms[node] = self._form(node)
+            found = forms[expr]
+        return found
+
+    def range_of(self, atom: Expr) -> Bounds:
+        """(least, greatest) value of an atom."""
+        return self._ranges.of(atom)
+
+    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
+        """(least, greatest) value of a linear form."""
+        low = high = constant
+        known, of = self._ranges.known, self._ranges.of
+        for atom, coefficient in terms.items():
+            a, b = known.get(atom) or of(atom)
+            if coefficient >= 0:
+                low += a * coefficient
+                high += b * coefficient
+            else:
+                low += b * coefficient
+                high += a * coefficient
+        if self._sum_ranges and len(terms) > 1:
+            fact = self._sum_ranges.get(frozenset(terms.items()))
+            if fact is not None:
+                # An impossible fact says that the map is empty, which is not for a range to find out.
+                a, b = max(low, fact[0] + constant), min(high, fact[1] + constant)
+                if a <= b:
+                    return a, b
+        return low, high
+
+    def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """(terms + constant) / divisor."""
+        if divisor == 1:
+            return terms, constant
+        if not terms:
+            return {}, constant // divisor
+        for rule in floordiv_rules.RULES:
+            spend(1)
+            result = rule(self, terms, constant, divisor)
+            if result is not None:
+                return result
+        atom = floordiv_rules.new_floor_div(terms, constant, divisor)
+        form = self._forms[atom] = ({atom: 1}, 0)
+        return form
+
+    def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
+        """(terms + constant) mod modulus."""
+        if modulus == 1:
+            return {}, 0
+        if not terms:
+            return {}, constant % modulus
+        for rule in mod_rules.RULES:
+            spend(1)
+            result = rule(self, terms, constant, modulus)
+            if result is not None:
+                return result
+        atom = mod_rules.new_mod(terms, constant, modulus)
+        form = self._forms[atom] = ({atom: 1}, 0)
+        return form
+
+    # One node whose operands are done
+
+    def _form(self, node: Expr) -> Form:
+        cls = node.__class__
+        forms = self._forms
+        if cls is Constant:
+            return {}, node.value  # type: ignore[attr-defined]
+        if cls is Variable:
+            low, high = self._ranges.of(node)
+            return ({}, low) if low == high else ({node: 1}, 0)
+        lhs, rhs = forms[node.lhs], forms[node.rhs]  # type: ignore[attr-defined]
+        if cls is Add:
+            return self._sum(*sum_rules.plus(*lhs, rhs))
+        if cls is Mul:
+            if not rhs[0]:
+                return self._scaled(lhs, rhs[1])
+            if not lhs[0]:
+                return self._scaled(rhs, lhs[1])
+            return self._sum(*multiply_forms(self, lhs, rhs))
+        if cls is FloorDiv:
+            whole, rest = self._multiples(node.lhs, rhs[1])  # type: ignore[attr-defined]
+            if whole is None:
+                return self._sum(*self.floor_div(*lhs, rhs[1]))
+            divided = ({atom: coefficient // rhs[1] for atom, coefficient in whole[0].items()}, whole[1] // rhs[1])
+            return self._sum(*sum_rules.plus(*divided, self.floor_div(*rest, rhs[1])))
+        if cls is Mod:
+            _, rest = self._multiples(node.lhs, rhs[1])  # type: ignore[attr-defined]
+            return self._sum(*self.modulo(*rest, rhs[1]))
+        if cls is CeilDiv:
+            return self._sum(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
+        return fold(self, Min if cls is Min else Max, lhs, rhs)
+
+    def _sum(self, terms: Terms, constant: int) -> Form:
+        again = len(terms) > 1 or (constant != 0 and len(terms) == 1)
+        while again:
+            again = False
+            for rule in sum_rules.RULES:
+                spend(1)
+                result = rule(self, terms, constant)
+                if result is not None:
+                    terms, constant = result
+                    again = True
+                    break
+        return self._with_known_values(terms, constant) if self._known_values else (terms, constant)
+
+    def _scaled(self, form: Form, factor: int) -> Form:
+        terms, constant = form
+        if factor == 1:
+            return form
+        if factor == 0:
+            return {}, 0
+        terms, constant = {atom: coefficient * factor for atom, coefficient in terms.items()}, constant * factor
+        return self._sum(terms, constant) if factor < 0 else (terms, constant)
+
+    def _multiples(self, dividend: Expr, divisor: int) -> tuple[Form | None, Form]:
+        """The sum `dividend` as (terms written as multiples of `divisor`, the rest), before like terms of both merge.
+
+        x * 16 + y / 4 * 2048 is y * 2048 + x * 16 where x and y share no atom; where they do, the merged coefficient is no multiple any more.
+        """
+        forms = self._forms
+        if dividend.__class__ is not Add:
+            return None, forms[dividend]
+        terms = sum_terms(dividend)
+        whole: Form = ({}, 0)
+        rest: Form = ({}, 0)
+        found = False
+        for term in terms:
+            if term.__class__ is Mul and term.rhs.__class__ is Constant and term.rhs.value % divisor == 0:  # type: ignore[attr-defined]
+                whole = sum_rules.plus(*whole, forms[term])
+                found = True
+        if not found:
+            return None, forms[dividend]
+        for term in terms:
+            if not (term.__class__ is Mul and term.rhs.__class__ is Constant and term.rhs.value % divisor == 0):  # type: ignore[attr-defined]
+                rest = sum_rules.plus(*rest, forms[term])
+        return whole, self._sum(*rest)
