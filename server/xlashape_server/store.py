@@ -4,8 +4,8 @@
     incoming/…              uploads on their way; whatever a crash leaves there is removed later
 
 A file comes to be by renaming, so it is whole or not there; should the system lose a part of it all the same, its digest no
-longer fits and it counts as not there. Its time of modification is when it was uploaded, its time of access when it was last
-asked about; both are set by us alone. A lock on the directory orders uploads, deletions and evictions, not readings.
+longer fits and it counts as not there. Its time of modification is when it was last asked about. A lock on the directory orders
+uploads, deletions and evictions, not readings.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Store:
                 if stored is None or stored.used + self.max_age < time.time():
                     raise FileNotFoundError
                 now = time.time()
-                os.utime(file.fileno(), (now, stored.created))
+                os.utime(file.fileno(), (now, now))
         except OSError:
             raise self._missing(name, field) from None
         return Stored(sha256, stored.size_bytes, stored.facts, stored.created, now)
@@ -117,7 +117,9 @@ class Store:
         """Bytes of all modules together, as they count against `max_bytes`."""
         return sum(size for _, size, _ in self._files())
 
-    def _store(self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int]) -> tuple[Stored, bool]:
+    def _store(
+        self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
+    ) -> tuple[Stored, bool]:
         whole = temporary.stat().st_size
         if whole > self.max_bytes:
             raise LimitExceededError(
@@ -135,7 +137,7 @@ class Store:
             now = time.time()
             os.utime(temporary, (now, now))
             temporary.replace(path)
-        return Stored(sha256, size, facts, now, now), False
+        return Stored(sha256, size, facts, created, now), False
 
     def _evict(self, room_for: int) -> None:
         now = time.time()
@@ -161,7 +163,7 @@ class Store:
         for path in self._modules.glob("??/*"):
             with contextlib.suppress(OSError):
                 status = path.stat()
-                yield status.st_atime, status.st_size, path
+                yield status.st_mtime, status.st_size, path
 
     def _stat(self, sha256: str, file: IO[bytes]) -> Stored | None:
         status = os.fstat(file.fileno())
@@ -174,10 +176,10 @@ class Store:
             return None
         file.seek(size)
         try:
-            facts = json.loads(file.read(facts_size))
-        except ValueError:
+            about = json.loads(file.read(facts_size))
+            return Stored(sha256, size, about["facts"], float(about["created"]), status.st_mtime)
+        except (ValueError, TypeError, KeyError):
             return None
-        return Stored(sha256, size, facts, status.st_mtime, status.st_atime)
 
     def _path(self, sha256: str) -> Path:
         return self._modules / sha256[:2] / sha256
@@ -259,8 +261,10 @@ class Upload:
 
     def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
         """Stores the content with `facts` about it, and says whether it was there already. Nothing can be written after."""
-        encoded = json.dumps(facts).encode()
+        created = time.time()
+        encoded = json.dumps({"facts": facts, "created": created}).encode()
         self._file.write(encoded)
         self._file.write(_FOOTER.pack(len(encoded), _MARK))
         self._file.close()
-        return self._store._store(self._path, self.sha256, self.size_bytes, facts)  # pyright: ignore[reportPrivateUsage]  # one concept, two classes
+        # One concept, two classes.
+        return self._store._store(self._path, self.sha256, self.size_bytes, facts, created)  # pyright: ignore[reportPrivateUsage]

@@ -146,7 +146,7 @@ def _layout(shape: Shape, layout: Layout) -> v1.LayoutDescription:
         is_major_to_minor=layout.minor_to_major == Layout.default(shape.rank).minor_to_major,
         is_tiled=bool(layout.tiles),
         tiles=shape.to_proto().layout.tiles,
-        element_bits=layout.element_size_in_bits or shape.element_type.bit_width,
+        element_bits=tiling.stored_bits(shape),
         tail_padding_alignment_in_elements=layout.tail_padding_alignment_in_elements,
         memory_space=layout.memory_space,
     )
@@ -163,12 +163,8 @@ def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
             logical += shape_util.byte_size_of_elements(array)
             physical_elements += tiling.physical_elements(array)
             physical += tiling.physical_bytes(array)
-    if not shape.is_tuple:
-        byte_size = logical
-    else:
-        byte_size = pointer_size * len(shape.tuple_shapes)
     return v1.ShapeSize(
-        byte_size=checked_int64(byte_size, "the bytes of the tuple's table"),
+        byte_size=shape_util.byte_size_of(shape, pointer_size),
         element_count=checked_int64(elements, "the number of elements"),
         logical_bytes=checked_int64(logical, "the number of bytes"),
         physical_elements=checked_int64(physical_elements, "the number of elements, padding included,"),

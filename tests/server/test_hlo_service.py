@@ -1,0 +1,282 @@
+"""HloService over gRPC: uploads in pieces, listings in pages, bytes and padding."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from xlashape.proto import v1, xla
+
+from google.rpc import error_details_pb2, status_pb2
+
+
+def pieces(content: bytes, size: int = 100, **first: Any) -> list[v1.UploadModuleRequest]:
+    made = [v1.UploadModuleRequest(data=content[at : at + size]) for at in range(0, len(content), size)] or [
+        v1.UploadModuleRequest()
+    ]
+    made[0].MergeFrom(v1.UploadModuleRequest(**first))
+    return made
+
+
+def details(error: grpc.RpcError, kind: Any) -> Any:
+    data = dict(error.trailing_metadata())["grpc-status-details-bin"]
+    for detail in status_pb2.Status.FromString(data).details:
+        found = kind()
+        if detail.Unpack(found):
+            return found
+    raise AssertionError(f"no {kind.__name__}")
+
+
+@pytest.fixture(scope="module")
+def uploaded(ask: Any, module: xla.HloModuleProto) -> v1.Module:
+    return ask("HloService/UploadModule", pieces(module.SerializeToString())).module
+
+
+def test_an_upload_is_named_by_its_content(ask: Any, module: xla.HloModuleProto, uploaded: v1.Module) -> None:
+    content = module.SerializeToString()
+    digest = hashlib.sha256(content).hexdigest()
+    assert uploaded.name == f"modules/{digest}"
+    assert (uploaded.size_bytes, uploaded.format) == (len(content), v1.MODULE_FORMAT_HLO_MODULE_PROTO)
+    assert (uploaded.module_name, uploaded.entry_computation) == ("example", "main")
+    assert (uploaded.computation_count, uploaded.instruction_count) == (2, 4)
+    assert abs(uploaded.create_time.ToSeconds() - time.time()) < 60
+    assert uploaded.expire_time.ToSeconds() - uploaded.create_time.ToSeconds() >= 24 * 3600 - 60
+    again = ask("HloService/UploadModule", pieces(content, 7, sha256=digest.upper(), size_bytes=len(content)))
+    assert again.already_present
+    assert again.module.name == uploaded.name
+    assert again.module.create_time == uploaded.create_time
+
+
+def test_an_hlo_proto_is_a_module_too(ask: Any, module: xla.HloModuleProto) -> None:
+    content = xla.HloProto(hlo_module=module).SerializeToString()
+    answer = ask("HloService/UploadModule", pieces(content)).module
+    assert (answer.format, answer.instruction_count) == (v1.MODULE_FORMAT_HLO_PROTO, 4)
+    listed = ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=v1.ModuleInput(name=answer.name)))
+    assert listed.total_size == 4
+
+
+def test_content_comes_back_whole_or_in_pieces(ask: Any, module: xla.HloModuleProto, uploaded: v1.Module) -> None:
+    content = module.SerializeToString()
+    without = ask("HloService/GetModule", v1.GetModuleRequest(name=uploaded.name))
+    assert (without.content, without.module.instruction_count) == (b"", 4)
+    whole = ask("HloService/GetModule", v1.GetModuleRequest(name=uploaded.name, include_content=True))
+    assert whole.content == content
+    part = v1.GetModuleRequest(name=uploaded.name, include_content=True, content_offset=10, content_limit=5)
+    assert ask("HloService/GetModule", part).content == content[10:15]
+    beyond = v1.GetModuleRequest(name=uploaded.name, include_content=True, content_offset=len(content) + 1)
+    assert ask("HloService/GetModule", beyond).content == b""
+
+
+def test_a_deleted_module_is_gone_from_every_worker(server: Any, wide: Callable[[int], bytes]) -> None:
+    content = wide(3)
+    channels = [grpc.insecure_channel(server.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(8)]
+    try:
+        calls = [channel.unary_unary("/xlashape.v1.HloService/ListInstructions") for channel in channels]
+        uploads = channels[0].stream_unary("/xlashape.v1.HloService/UploadModule")
+        name = v1.UploadModuleResponse.FromString(
+            uploads(iter([pieces(content, 10**6)[0].SerializeToString()]))
+        ).module.name
+        request = v1.ListInstructionsRequest(module=v1.ModuleInput(name=name)).SerializeToString()
+        # Connections are spread over the workers, and each has decoded the module now.
+        assert all(v1.ListInstructionsResponse.FromString(call(request)).total_size == 3 for call in calls)
+        delete = channels[0].unary_unary("/xlashape.v1.HloService/DeleteModule")
+        delete(v1.DeleteModuleRequest(name=name).SerializeToString())
+        for call in calls:
+            with pytest.raises(grpc.RpcError) as caught:
+                call(request)
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        with pytest.raises(grpc.RpcError, match="there is no module"):
+            delete(v1.DeleteModuleRequest(name=name).SerializeToString())
+    finally:
+        for channel in channels:
+            channel.close()
+
+
+def test_instructions_are_listed_in_the_modules_order(ask: Any, module: xla.HloModuleProto) -> None:
+    inline = v1.ModuleInput(serialized=module.SerializeToString())
+    listed = ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline))
+    assert [one.name for one in listed.instructions] == ["c", "x", "t", "n"]
+    c, x, t, n = listed.instructions
+    assert (x.shape, x.opcode, x.parameter_number, x.op_name) == ("f32[3,5]{1,0:T(2,2)}", "parameter", 0, "jit(f)/x")
+    assert (list(t.operands), t.HasField("parameter_number"), t.computation, t.is_root) == (["x"], False, "main", False)
+    assert (n.is_root, n.id, c.computation) == (True, 3, "other")
+    one = v1.ListInstructionsRequest(module=inline, computation="main", opcode="transpose")
+    assert [each.name for each in ask("HloService/ListInstructions", one).instructions] == ["t"]
+    none = v1.ListInstructionsRequest(module=inline, opcode="dot")
+    assert ask("HloService/ListInstructions", none).total_size == 0
+
+
+@pytest.mark.parametrize("rpc", ["ListInstructions", "ByteSizes"])
+def test_pages_together_are_the_whole(ask: Any, wide: Callable[[int], bytes], rpc: str) -> None:
+    kind = getattr(v1, f"{rpc}Request")
+    inline = v1.ModuleInput(serialized=wide(25))
+    whole = ask(f"HloService/{rpc}", kind(module=inline))
+    assert (len(whole.instructions), whole.next_page_token, whole.total_size) == (25, "", 25)
+    found, token = [], ""
+    for size in (10, 10, 5):
+        page = ask(f"HloService/{rpc}", kind(module=inline, page_size=10, page_token=token))
+        assert (len(page.instructions), page.total_size) == (size, 25)
+        found += page.instructions
+        token = page.next_page_token
+    assert token == ""
+    assert found == list(whole.instructions)
+
+
+def test_a_token_belongs_to_its_question(ask: Any, wide: Callable[[int], bytes]) -> None:
+    inline = v1.ModuleInput(serialized=wide(25))
+    token = ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, page_size=3)).next_page_token
+    for other in (
+        v1.ListInstructionsRequest(module=inline, opcode="negate", page_token=token),
+        v1.ListInstructionsRequest(module=v1.ModuleInput(serialized=wide(26)), page_token=token),
+        v1.ListInstructionsRequest(module=inline, page_token="?"),
+        v1.ListInstructionsRequest(module=inline, page_token="ÄÖ"),
+        v1.ListInstructionsRequest(module=inline, page_token=token[:-4]),
+    ):
+        with pytest.raises(grpc.RpcError, match="page_token: not a token"):
+            ask("HloService/ListInstructions", other)
+
+
+def test_bytes_and_padding(ask: Any, module: xla.HloModuleProto) -> None:
+    inline = v1.ModuleInput(serialized=module.SerializeToString())
+    answer = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=inline, order=v1.BYTE_SIZES_ORDER_PADDING_BYTES))
+    first = answer.instructions[0]
+    assert (first.instruction, first.logical_bytes, first.physical_bytes, first.padding_bytes) == ("x", 60, 96, 36)
+    assert [one.instruction for one in answer.instructions] == ["x", "c", "t", "n"]
+    totals = answer.totals
+    assert (totals.instruction_count, totals.logical_bytes, totals.physical_bytes, totals.padding_bytes) == (
+        4,
+        240,
+        276,
+        36,
+    )
+    one = v1.ByteSizesRequest(module=inline, opcode="negate", page_size=1)
+    assert ask("HloService/ByteSizes", one).totals.physical_bytes == 60
+
+
+def test_tuples_are_measured_but_not_counted_twice_and_unbounded_sizes_are_left_open(
+    ask: Any, module: xla.HloModuleProto
+) -> None:
+    changed = xla.HloModuleProto()
+    changed.CopyFrom(module)
+    main = changed.computations[1]
+    pair = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[main.instructions[1].shape, main.instructions[2].shape])
+    main.instructions.add(name="pair", opcode="tuple", id=4, shape=pair, operand_ids=[2, 3])
+    unbounded = xla.ShapeProto(element_type=xla.F32, dimensions=[-(2**63)], is_dynamic_dimension=[True])
+    main.instructions.add(name="open", opcode="custom-call", id=5, shape=unbounded)
+    request = v1.ByteSizesRequest(module=v1.ModuleInput(serialized=changed.SerializeToString()))
+    answer = ask("HloService/ByteSizes", request)
+    *_, tuple_, open_ = answer.instructions
+    assert (tuple_.physical_bytes, tuple_.logical_bytes) == (120, 120)
+    assert [open_.HasField(name) for name in ("logical_bytes", "physical_bytes", "padding_bytes")] == [False] * 3
+    assert (answer.totals.instruction_count, answer.totals.physical_bytes) == (4, 276)
+
+
+def broken(module: xla.HloModuleProto) -> bytes:
+    changed = xla.HloModuleProto()
+    changed.CopyFrom(module)
+    changed.computations[1].instructions[1].operand_ids[:] = [77]
+    return changed.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("first", "content", "said"),
+    [
+        ({"sha256": "0" * 64}, None, "sha256: the content has the SHA-256"),
+        ({"sha256": "xyz"}, None, "sha256: expected 64 digits"),
+        ({"size_bytes": 10**6}, None, "size_bytes: "),
+        ({"size_bytes": 3}, None, "data: more than the 3 bytes"),
+        ({"size_bytes": -3}, None, "size_bytes: expected 0 or more"),
+        ({}, b"", "data: the module is empty"),
+        ({}, b"\x0a\x01m\x1a\xff", "data: "),
+    ],
+)
+def test_an_upload_that_is_not_right_is_refused(
+    ask: Any, module: xla.HloModuleProto, first: Any, content: bytes | None, said: str
+) -> None:
+    whole = module.SerializeToString() if content is None else content
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("HloService/UploadModule", pieces(whole, **first))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details().startswith(said)
+
+
+def test_a_module_that_breaks_its_rules_is_not_stored(ask: Any, module: xla.HloModuleProto) -> None:
+    content = broken(module)
+    with pytest.raises(grpc.RpcError, match="instruction 't' has as operand 0 the id 77"):
+        ask("HloService/UploadModule", pieces(content))
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("HloService/GetModule", v1.GetModuleRequest(name=f"modules/{hashlib.sha256(content).hexdigest()}"))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_announcements_belong_into_the_first_message(ask: Any, module: xla.HloModuleProto) -> None:
+    messages = pieces(module.SerializeToString())
+    messages[1].size_bytes = 10
+    with pytest.raises(grpc.RpcError, match="size_bytes: what is coming is said in the first message only"):
+        ask("HloService/UploadModule", messages)
+
+
+def test_no_message_at_all_is_no_module(ask: Any) -> None:
+    with pytest.raises(grpc.RpcError, match="the module is empty"):
+        ask("HloService/UploadModule", [])
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_", "code", "said"),
+    [
+        ("GetModule", v1.GetModuleRequest(name="modules/" + "0" * 64), "NOT_FOUND", "name: there is no module"),
+        (
+            "GetModule",
+            v1.GetModuleRequest(name="modules/../../etc/passwd"),
+            "INVALID_ARGUMENT",
+            "name: expected modules/ and 64 digits",
+        ),
+        ("GetModule", v1.GetModuleRequest(), "INVALID_ARGUMENT", "name: expected modules/ and 64 digits"),
+        (
+            "GetModule",
+            v1.GetModuleRequest(name="modules/" + "0" * 64, content_offset=-1),
+            "INVALID_ARGUMENT",
+            "content_offset: expected",
+        ),
+        ("ListInstructions", v1.ListInstructionsRequest(), "INVALID_ARGUMENT", "module: a module is missing"),
+        (
+            "ListInstructions",
+            v1.ListInstructionsRequest(page_size=-1, module=v1.ModuleInput(serialized=b"")),
+            "INVALID_ARGUMENT",
+            "module.serialized:",
+        ),
+        (
+            "ByteSizes",
+            v1.ByteSizesRequest(order=9),
+            "INVALID_ARGUMENT",
+            "order: expected a number from 0 to 3, found 9",
+        ),
+        (
+            "ByteSizes",
+            v1.ByteSizesRequest(module=v1.ModuleInput(serialized=b"\xff\xff")),
+            "INVALID_ARGUMENT",
+            "module.serialized: ",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any, code: str, said: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(f"HloService/{rpc}", request_)
+    assert caught.value.code().name == code
+    assert caught.value.details().startswith(said)
+
+
+def test_names_within_a_module_that_are_not_there(ask: Any, module: xla.HloModuleProto) -> None:
+    inline = v1.ModuleInput(serialized=module.SerializeToString())
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, computation="nowhere"))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    resource = details(caught.value, error_details_pb2.ResourceInfo)
+    assert (resource.resource_type, resource.resource_name) == ("computation", "nowhere")
+    with pytest.raises(grpc.RpcError, match="opcode: there is no opcode 'transposed'"):
+        ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, opcode="transposed"))

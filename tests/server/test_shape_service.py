@@ -1,0 +1,279 @@
+"""ShapeService over gRPC, against the library in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from xlashape.proto import v1, xla
+from xlashape.shape import Shape, tiling
+
+TILED = "f32[3,5]{1,0:T(2,2)}"
+SHAPES = [
+    "f32[3,5]{1,0:T(2,2)}",
+    "bf16[20,300]{1,0:T(8,128)(2,1)}",
+    "f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}",
+    "s4[5]{0:E(4)}",
+    "f32[]",
+    "pred[3,0]",
+    "f32[3,4]{0,1:L(16)}",
+    "f32[<=8,2]{1,0}",
+]
+
+
+def text(value: str) -> v1.ShapeInput:
+    return v1.ShapeInput(text=value)
+
+
+def numbers_of(shape: Shape) -> np.ndarray:
+    return (
+        np.stack([axis.ravel() for axis in np.indices(shape.dimensions)], 1)
+        if shape.rank
+        else np.zeros((1, 0), np.int64)
+    )
+
+
+@pytest.mark.parametrize("written", SHAPES)
+def test_linear_index_and_its_inverse_are_those_of_the_library(ask: Any, written: str) -> None:
+    shape = Shape.parse(written)
+    rows = numbers_of(shape)
+    request = v1.LinearIndexRequest(shape=text(written), indices=rows.ravel().tolist(), count=len(rows))
+    positions = list(ask("ShapeService/LinearIndex", request).positions)
+    assert positions == tiling.linear_indices(shape, rows).tolist()
+    every = list(range(tiling.physical_elements(shape)))
+    answer = ask("ShapeService/MultiIndex", v1.MultiIndexRequest(shape=text(written), positions=every))
+    indices, is_element = tiling.multi_indices(shape, np.array(every, np.int64))
+    assert list(answer.indices) == indices.ravel().tolist()
+    assert list(answer.is_element) == is_element.tolist()
+
+
+def test_many_indices_go_another_way_and_agree(ask: Any) -> None:
+    shape = Shape.parse("bf16[64,300]{1,0:T(8,128)(2,1)}")
+    rows = numbers_of(shape)
+    request = v1.LinearIndexRequest(shape=v1.ShapeInput(proto=shape.to_proto()), indices=rows.ravel().tolist())
+    assert list(ask("ShapeService/LinearIndex", request).positions) == tiling.linear_indices(shape, rows).tolist()
+
+
+def test_logical_order_looks_at_minor_to_major_alone(ask: Any) -> None:
+    request = v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3], order=v1.LINEAR_ORDER_LOGICAL)
+    assert list(ask("ShapeService/LinearIndex", request).positions) == [13]
+    back = v1.MultiIndexRequest(shape=text(TILED), positions=[13], order=v1.LINEAR_ORDER_LOGICAL)
+    answer = ask("ShapeService/MultiIndex", back)
+    assert (list(answer.indices), list(answer.is_element)) == ([2, 3], [True])
+
+
+def test_every_form_of_a_shape_is_the_same_shape(ask: Any) -> None:
+    shape = Shape.parse(TILED)
+    forms = [
+        text(TILED),
+        v1.ShapeInput(proto=shape.to_proto()),
+        v1.ShapeInput(serialized=shape.to_proto().SerializeToString()),
+    ]
+    described = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=forms)).descriptions
+    assert [one.text for one in described] == [TILED] * 3
+    assert described[0] == described[1] == described[2]
+
+
+def test_a_description_says_everything(ask: Any) -> None:
+    [one] = ask(
+        "ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[text("bf16[3,<=5]{0,1:T(2,2)(2,1)S(1)}")])
+    ).descriptions
+    assert one.text == "bf16[3,<=5]{0,1:T(2,2)(2,1)S(1)}"
+    assert one.element_type == xla.BF16
+    assert (list(one.dimensions), list(one.dynamic_dimensions), one.rank, one.true_rank) == (
+        [3, 5],
+        [False, True],
+        2,
+        2,
+    )
+    assert (one.size.byte_size, one.size.logical_bytes, one.size.physical_elements, one.size.physical_bytes) == (
+        30,
+        30,
+        24,
+        48,
+    )
+    assert (one.is_static, one.leaf_count) == (False, 1)
+    layout = one.layout
+    assert (layout.text, list(layout.minor_to_major), layout.is_major_to_minor) == (
+        "{0,1:T(2,2)(2,1)S(1)}",
+        [0, 1],
+        False,
+    )
+    assert (layout.is_tiled, layout.element_bits, layout.memory_space, layout.tail_padding_alignment_in_elements) == (
+        True,
+        16,
+        1,
+        1,
+    )
+    assert [list(tile.dimensions) for tile in layout.tiles] == [[2, 2], [2, 1]]
+    assert one.proto == Shape.parse(one.text).to_proto()
+
+
+def test_tuples_tokens_and_unbounded_sizes_are_described(ask: Any) -> None:
+    shapes = [text("(f32[2]{0}, (s32[], token[]))"), text("token[]"), text("f32[?,2]"), text("()")]
+    pair, token, unbounded, nothing = ask(
+        "ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=shapes)
+    ).descriptions
+    assert (pair.size.byte_size, pair.size.logical_bytes, pair.size.element_count, pair.leaf_count) == (16, 12, 3, 2)
+    assert (pair.HasField("rank"), pair.HasField("layout")) == (False, False)
+    assert (token.size.byte_size, token.size.physical_bytes, token.leaf_count) == (0, 0, 0)
+    assert (unbounded.HasField("size"), list(unbounded.dimensions), unbounded.is_static) == (
+        False,
+        [-(2**63), 2],
+        False,
+    )
+    assert (nothing.size.byte_size, nothing.leaf_count, nothing.text) == (0, 0, "()")
+
+
+def test_a_thousand_shapes_are_one_call(ask: Any) -> None:
+    shapes = [text(f"f32[{i},5]{{1,0:T(8,128)}}") for i in range(1, 1001)]
+    described = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=shapes)).descriptions
+    assert [one.dimensions[0] for one in described] == list(range(1, 1001))
+    sizes = ask("ShapeService/ByteSize", v1.ByteSizeRequest(shapes=shapes)).sizes
+    assert [one.physical_bytes for one in sizes] == [tiling.physical_bytes(Shape.parse(shape.text)) for shape in shapes]
+    assert [one.size for one in described] == list(sizes)
+
+
+def test_a_tuple_takes_its_pointers(ask: Any) -> None:
+    request = v1.ByteSizeRequest(shapes=[text("(f32[2], f32[3])")], pointer_size=4)
+    [size] = ask("ShapeService/ByteSize", request).sizes
+    assert (size.byte_size, size.logical_bytes) == (8, 20)
+
+
+def test_an_empty_batch_has_an_empty_answer(ask: Any) -> None:
+    assert not ask("ShapeService/ByteSize", v1.ByteSizeRequest()).sizes
+    assert not ask("ShapeService/DescribeShape", v1.DescribeShapeRequest()).descriptions
+    assert not ask("ShapeService/LinearIndex", v1.LinearIndexRequest(shape=text(TILED))).positions
+    answer = ask("ShapeService/MultiIndex", v1.MultiIndexRequest(shape=text(TILED)))
+    assert (len(answer.indices), len(answer.is_element)) == (0, 0)
+
+
+def test_a_scalar_has_one_index_or_as_many_as_said(ask: Any) -> None:
+    assert list(ask("ShapeService/LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"))).positions) == [0]
+    assert list(ask("ShapeService/LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"), count=0)).positions) == []
+    assert (
+        list(ask("ShapeService/LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"), count=40)).positions)
+        == [0] * 40
+    )
+
+
+def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
+    bare = xla.ShapeProto(element_type=xla.F32, dimensions=[2, 3])
+    [one] = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[v1.ShapeInput(proto=bare)])).descriptions
+    assert one.text == "f32[2,3]{1,0}"
+    pair = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[bare])
+    [one] = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[v1.ShapeInput(proto=pair)])).descriptions
+    assert one.text == "(f32[2,3]{1,0})"
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_", "said"),
+    [
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3, 0, 9]),
+            "indices[3]: index 9 is outside dimension 1",
+        ),
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3] * 40 + [-1, 0]),
+            "indices[80]: row 40: index -1 is outside dimension 0",
+        ),
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text(TILED), indices=[2]),
+            "indices: expected a multiple of 2 numbers, found 1",
+        ),
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3], count=2),
+            "count: 2 stated, but there are 1",
+        ),
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text("f32[]"), indices=[1]),
+            "indices: expected no numbers, found 1",
+        ),
+        ("LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"), count=-1), "count: expected 0 or more, found -1"),
+        ("LinearIndex", v1.LinearIndexRequest(indices=[1]), "shape: a shape is missing"),
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text("(f32[2])"), indices=[]),
+            "shape: expected an array, found (f32[2]{0})",
+        ),
+        ("LinearIndex", v1.LinearIndexRequest(shape=text("f32[?]"), indices=[0]), "shape: dimension 0"),
+        (
+            "LinearIndex",
+            v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3], order=7),
+            "order: expected a number from 0 to 2, found 7",
+        ),
+        ("LinearIndex", v1.LinearIndexRequest(shape=text("f32[3,5]{1,1}")), "shape.text: line 1, column 12"),
+        (
+            "MultiIndex",
+            v1.MultiIndexRequest(shape=text(TILED), positions=[0, 24]),
+            "positions[1]: row 1: position 24 is outside the buffer",
+        ),
+        (
+            "MultiIndex",
+            v1.MultiIndexRequest(shape=text("f32[3,0]"), positions=[0]),
+            "positions[0]: row 0: position 0 is outside the buffer",
+        ),
+        ("ByteSize", v1.ByteSizeRequest(shapes=[text("f32[2]"), text("f32[")]), "shapes[1].text: line 1, column 5"),
+        ("ByteSize", v1.ByteSizeRequest(shapes=[text("f32[2]"), text("f32[?]")]), "shapes[1]: dimension 0"),
+        ("ByteSize", v1.ByteSizeRequest(shapes=[text("f32[2]")], pointer_size=-1), "pointer_size: expected"),
+        (
+            "ByteSize",
+            v1.ByteSizeRequest(shapes=[v1.ShapeInput(serialized=b"\x1a\xff")]),
+            "shapes[0].serialized: not a xla.ShapeProto",
+        ),
+        (
+            "DescribeShape",
+            v1.DescribeShapeRequest(
+                shapes=[v1.ShapeInput(proto=xla.ShapeProto(element_type=xla.F32, dimensions=[4, -2]))]
+            ),
+            "shapes[0].proto.dimensions[1]:",
+        ),
+        ("DescribeShape", v1.DescribeShapeRequest(shapes=[text("(" * 20_000)]), "shapes[0].text:"),
+        ("ByteSize", b"\x0a\xff\xff", "not a xlashape.v1.ByteSizeRequest"),
+        ("LinearIndex", b"\xff" * 5000, "not a xlashape.v1.LinearIndexRequest"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any, said: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(f"ShapeService/{rpc}", request_)
+    assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert caught.value.details().startswith(said)
+
+
+def test_a_batch_is_refused_whole(ask: Any) -> None:
+    with pytest.raises(grpc.RpcError, match=r"shapes\[500\]"):
+        ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[text("f32[2]")] * 500 + [text("f33[2]")]))
+
+
+def encodings(values: list[int]) -> dict[str, bytes]:
+    """The field `repeated sfixed64 = 2` as conforming clients may write it."""
+    raw = [value.to_bytes(8, "little", signed=True) for value in values]
+    packed = [b"\x12" + bytes([len(part)]) + part for part in (b"".join(raw[:2]), b"".join(raw[2:]))]
+    single = [b"\x11" + part for part in raw]
+    return {
+        "one packed run": b"\x12" + bytes([8 * len(raw)]) + b"".join(raw),
+        "two packed runs": b"".join(packed),
+        "an empty run between": packed[0] + b"\x12\x00" + packed[1],
+        "number by number": b"".join(single),
+        "a run, then numbers": packed[0] + b"".join(single[2:]),
+        "numbers, then a run": b"".join(single[:2]) + packed[1],
+        "a length of needless bytes": b"\x12" + bytes([8 * len(raw) | 0x80, 0x00]) + b"".join(raw),
+    }
+
+
+@pytest.mark.parametrize("name", encodings([2, 3, 0, 1]))
+@pytest.mark.parametrize("padding", [0, 4096])
+def test_every_encoding_of_the_numbers_is_read(ask: Any, name: str, padding: int) -> None:
+    # Padding in an unknown field takes the request beyond what is read number by number.
+    unknown = b"\xa2\x06" + bytes([padding & 127 | 128, padding >> 7]) + bytes(padding) if padding else b""
+    shape = v1.LinearIndexRequest(shape=text(TILED)).SerializeToString()
+    for request in (shape + encodings([2, 3, 0, 1])[name] + unknown, unknown + encodings([2, 3, 0, 1])[name] + shape):
+        assert list(ask("ShapeService/LinearIndex", request).positions) == [17, 1]

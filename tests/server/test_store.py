@@ -1,0 +1,236 @@
+"""The store: content by digest, shared by processes, bounded by bytes and age, whole after a crash."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError, NotFoundError
+from xlashape_server.store import Store, Stored, module_name
+
+FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path, max_bytes=1_000_000, max_age=60)
+
+
+def put(store: Store, content: bytes) -> Stored:
+    with store.upload() as upload:
+        upload.write(content)
+        return upload.store(FACTS)[0]
+
+
+def files(path: Path) -> list[Path]:
+    return [each for each in path.rglob("*") if each.is_file() and each.name != "lock"]
+
+
+def aged(store: Store, stored: Stored, seconds: float) -> None:
+    path = next(Path(store._modules).glob(f"??/{stored.sha256}"))
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_what_was_put_in_comes_out(store: Store) -> None:
+    content = os.urandom(5000)
+    stored = put(store, content)
+    assert stored.name == module_name(hashlib.sha256(content).hexdigest())
+    assert (stored.size_bytes, stored.facts) == (5000, FACTS)
+    assert store.read(stored.name) == content
+    assert store.read(stored.name, offset=4990, limit=100) == content[4990:]
+    assert store.read(stored.name, offset=9000) == b""
+    found = store.find(stored.name)
+    assert (found.size_bytes, found.facts, found.sha256) == (5000, FACTS, stored.sha256)
+
+
+def test_the_same_content_is_one_file(store: Store, tmp_path: Path) -> None:
+    first = put(store, b"abc")
+    with store.upload() as upload:
+        upload.write(b"a")
+        upload.write(b"bc")
+        assert (upload.sha256, upload.size_bytes, upload.content()) == (first.sha256, 3, b"abc")
+        again, already_present = upload.store({"format": "other"})
+    assert already_present
+    assert (again.facts, again.created) == (first.facts, pytest.approx(first.created))
+    assert len(files(tmp_path)) == 1
+
+
+def test_an_upload_that_is_given_up_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), store.upload() as upload:
+        upload.write(b"abc")
+        raise RuntimeError
+    assert files(tmp_path) == []
+
+
+def test_names_are_checked(store: Store) -> None:
+    for name in ("", "modules/", "modules/" + "A" * 64, "modules/../lock", "x" * 10_000, "modules/" + "0" * 64 + "\n"):
+        with pytest.raises(InvalidArgumentError, match="64 digits") as caught:
+            store.find(name, field="module.name")
+        assert caught.value.field == "module.name"
+
+
+def test_what_is_not_there_is_not_found(store: Store) -> None:
+    name = "modules/" + "0" * 64
+    for ask in (store.find, store.read, store.delete):
+        with pytest.raises(NotFoundError, match="never uploaded") as caught:
+            ask(name, field="name")
+        assert (caught.value.kind, caught.value.name, caught.value.field) == ("module", name, "name")
+
+
+def test_deleting_forgets(store: Store, tmp_path: Path) -> None:
+    stored = put(store, b"abc")
+    store.delete(stored.name)
+    with pytest.raises(NotFoundError):
+        store.find(stored.name)
+    assert files(tmp_path) == []
+
+
+def test_the_longest_unused_makes_room(tmp_path: Path) -> None:
+    store = Store(tmp_path, max_bytes=4000, max_age=60)
+    old, used, young = (put(store, bytes([i]) * 1000) for i in range(3))
+    for age, stored in ((30, old), (20, used), (10, young)):
+        aged(store, stored, age)
+    store.find(old.name)
+    put(store, b"x" * 1000)
+    assert store.total_bytes() <= 4000
+    with pytest.raises(NotFoundError):
+        store.find(used.name)
+    for kept in (old, young):
+        assert store.read(kept.name) == store.read(kept.name)
+
+
+def test_what_nobody_asked_about_for_long_is_gone(store: Store, tmp_path: Path) -> None:
+    kept, gone = put(store, b"kept"), put(store, b"gone")
+    aged(store, gone, 61)
+    with pytest.raises(NotFoundError):
+        store.find(gone.name)
+    store.evict()
+    assert [path.name for path in files(tmp_path)] == [kept.sha256]
+
+
+def test_asking_keeps_alive_and_creation_stays(store: Store) -> None:
+    stored = put(store, b"abc")
+    aged(store, stored, 50)
+    found = store.find(stored.name)
+    assert time.time() - found.used < 5
+    assert found.created == pytest.approx(stored.created, abs=1e-3)
+
+
+def test_content_larger_than_the_store_is_refused_while_it_comes(tmp_path: Path) -> None:
+    store = Store(tmp_path, max_bytes=1000, max_age=60)
+    with store.upload() as upload:
+        upload.write(b"x" * 1000)
+        with pytest.raises(LimitExceededError, match="at most 1000 bytes") as caught:
+            upload.write(b"y")
+        assert (caught.value.limit, caught.value.maximum) == ("store_bytes", 1000)
+    with store.upload() as upload, pytest.raises(LimitExceededError, match="at most 1000 bytes"):
+        upload.write(b"x" * 1000)
+        upload.store(FACTS)  # with what is known about it, it is larger
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "facts"])
+def test_a_damaged_file_counts_as_not_there_and_can_be_stored_again(store: Store, damage: str) -> None:
+    content = os.urandom(1000)
+    stored = put(store, content)
+    path = next(store._modules.glob(f"??/{stored.sha256}"))
+    whole = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": whole[:-5],
+            "flipped": bytes([whole[0] ^ 1]) + whole[1:],
+            "emptied": b"",
+            "facts": whole[:1000] + b"?" + whole[1001:],
+        }[damage]
+    )
+    with pytest.raises(NotFoundError):
+        store.read(stored.name)
+    assert put(store, content).sha256 == stored.sha256
+    assert store.read(stored.name) == content
+
+
+def test_uploads_that_died_are_removed_and_those_under_way_are_not(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "incoming" / "dead").write_bytes(b"abc")
+    os.utime(tmp_path / "incoming" / "dead", (time.time() - 7200,) * 2)
+    with store.upload() as upload:
+        upload.write(b"abc")
+        store.evict()
+        stored, _ = upload.store(FACTS)
+    assert [path.name for path in files(tmp_path)] == [stored.sha256]
+
+
+def test_a_new_store_finds_what_the_old_one_kept(store: Store, tmp_path: Path) -> None:
+    stored = put(store, b"abc")
+    assert Store(tmp_path, max_bytes=1000, max_age=60).read(stored.name) == b"abc"
+
+
+WRITER = textwrap.dedent(
+    """
+    import hashlib, sys
+    from xlashape.errors import NotFoundError
+    from xlashape_server.store import Store
+
+    store = Store(sys.argv[1], max_bytes=60_000, max_age=60)
+    print("up", flush=True)
+    for i in range(int(sys.argv[2])):
+        content = b"%d" % (i % 7) * 10_000
+        with store.upload() as upload:
+            for at in range(0, len(content), 1000):
+                upload.write(content[at : at + 1000])
+            stored, _ = upload.store({"format": "text"})
+        assert stored.sha256 == hashlib.sha256(content).hexdigest()
+        assert store.total_bytes() <= 60_000, store.total_bytes()
+        try:
+            assert store.read(stored.name) == content
+        except NotFoundError:
+            pass  # it made room for what another process stored
+        if i % 5 == 0:
+            try:
+                store.delete(stored.name)
+            except NotFoundError:
+                pass
+    print("done", flush=True)
+    """
+)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Callable[[int], subprocess.Popen[str]]:
+    return lambda rounds: subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path), str(rounds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_processes_share_it(writer: Callable[[int], subprocess.Popen[str]], tmp_path: Path) -> None:
+    running = [writer(60) for _ in range(3)]
+    for one in running:
+        out, err = one.communicate(timeout=60)
+        assert (out, err) == ("up\ndone\n", "")
+    assert Store(tmp_path, max_bytes=60_000, max_age=60).total_bytes() <= 60_000
+
+
+def test_a_killed_process_harms_nothing(writer: Callable[[int], subprocess.Popen[str]], tmp_path: Path) -> None:
+    for pause in (0.0, 0.01, 0.05):
+        dying = writer(10**9)
+        assert dying.stdout is not None
+        dying.stdout.readline()
+        time.sleep(pause)
+        dying.send_signal(signal.SIGKILL)
+        dying.communicate()
+        survivor = writer(14)
+        assert survivor.communicate(timeout=60) == ("up\ndone\n", "")
+    store = Store(tmp_path, max_bytes=60_000, max_age=60)
+    for path in store._modules.glob("??/*"):
+        assert hashlib.sha256(store.read(f"modules/{path.name}")).hexdigest() == path.name
