@@ -6,7 +6,7 @@ The constants bound what input may ask of memory and stack; `budget` bounds what
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -101,7 +101,7 @@ _current: ContextVar[Budget] = ContextVar("xlashape_budget", default=_UNBOUNDED)
 
 
 @contextmanager
-def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Iterator[Budget]:
+def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Generator[Budget, None, None]:
     """Bounds every analysis inside the `with` block, in this thread or task. Steps count against enclosing budgets too.
 
     >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):

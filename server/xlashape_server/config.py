@@ -6,16 +6,24 @@ import dataclasses
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError
 
 __all__ = ["Config"]
 
+T = TypeVar("T")
+
 MIB = 1 << 20
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _setting(default: T, meaning: str) -> T:
+    """A setting, and what it means: the command line shows it too."""
+    return field(default=default, metadata={"help": meaning})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,56 +34,57 @@ class Config:
     '127.0.0.1:50051'
     """
 
-    address: str = "127.0.0.1:50051"
-    """HOST:PORT, [IPv6]:PORT; port 0 picks a free one. Nobody is authenticated: think before it is more than loopback."""
-    workers: int = 0
-    """Processes. 0: one for each core this process may run on (one alone where the system does not share a port among processes)."""
-    pin: bool = True
-    """Whether each worker stays on a core of its own, where the system can do that."""
-    threads: int = 16
-    """Calls that one worker answers at a time; more wait."""
-    log_level: str = "info"
-    """debug (a line for each call), info, warning or error."""
+    address: str = _setting(
+        "127.0.0.1:50051",
+        "HOST:PORT, [IPv6]:PORT; port 0 picks a free one. Nobody is authenticated: think before it is more than loopback.",
+    )
+    workers: int = _setting(
+        0,
+        "Processes. 0: one for each core this process may run on (one alone where the system does not share a port among processes).",
+    )
+    pin: bool = _setting(True, "Whether each worker stays on a core of its own, where the system can do that.")
+    threads: int = _setting(16, "Calls that one worker answers at a time; more wait.")
+    log_level: str = _setting("info", "debug (a line for each call), info, warning or error.")
 
-    tls_certificate: str = ""
-    """File of the certificate chain in PEM. With `tls_key`: the server speaks TLS only."""
-    tls_key: str = ""
-    """File of the private key in PEM."""
-    tls_client_ca: str = ""
-    """File of the certificates in PEM that clients' certificates are checked against. Empty: clients need none."""
+    tls_certificate: str = _setting(
+        "", "File of the certificate chain in PEM. With `tls_key`: the server speaks TLS only."
+    )
+    tls_key: str = _setting("", "File of the private key in PEM.")
+    tls_client_ca: str = _setting(
+        "", "File of the certificates in PEM that clients' certificates are checked against. Empty: clients need none."
+    )
 
-    max_concurrent_calls: int = 512
-    """Calls in one worker, waiting ones included; beyond them calls are refused."""
-    max_request_bytes: int = 64 * MIB
-    """Bytes of one request message."""
-    max_batch: int = 100_000
-    """Shapes, maps or chains in one request."""
-    max_indices: int = 16_000_000
-    """Indices, positions or points in one request."""
-    max_module_bytes: int = 256 * MIB
-    """Bytes of one module, uploaded or inline."""
-    max_module_instructions: int = 250_000
-    """Instructions of one module."""
-    max_module_memory: int = 1024 * MIB
-    """Bytes that the messages of one module may take once they are decoded, estimated before."""
-    max_page_size: int = 10_000
-    """Instructions in one page, and how many a page has if the request does not say."""
-    max_call_seconds: float = 120.0
-    """Seconds that one call may take, whatever its own deadline."""
+    max_concurrent_calls: int = _setting(
+        512, "Calls in one worker, waiting ones included; beyond them calls are refused."
+    )
+    max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
+    max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
+    max_indices: int = _setting(16_000_000, "Indices, positions or points in one request.")
+    max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
+    max_module_instructions: int = _setting(250_000, "Instructions of one module.")
+    max_module_memory: int = _setting(
+        1024 * MIB, "Bytes that the messages of one module may take once they are decoded, estimated before."
+    )
+    max_page_size: int = _setting(
+        10_000, "Instructions in one page, and how many a page has if the request does not say."
+    )
+    max_call_seconds: float = _setting(120.0, "Seconds that one call may take, whatever its own deadline.")
 
-    store_directory: str = ""
-    """Where modules are kept, over restarts too. Empty: a directory of its own that goes with the server."""
-    store_bytes: int = 2048 * MIB
-    """Bytes of all modules together; the ones longest unused make room for new ones."""
-    store_age_seconds: float = 24 * 3600.0
-    """Seconds after which a module that nobody asked about is forgotten."""
-    module_cache_bytes: int = 64 * MIB
-    """Bytes of the modules, as uploaded, that one worker keeps decoded."""
+    store_directory: str = _setting(
+        "", "Where modules are kept, over restarts too. Empty: a directory of its own that goes with the server."
+    )
+    store_bytes: int = _setting(
+        2048 * MIB, "Bytes of all modules together; the ones longest unused make room for new ones."
+    )
+    store_age_seconds: float = _setting(
+        24 * 3600.0, "Seconds after which a module that nobody asked about is forgotten."
+    )
+    module_cache_bytes: int = _setting(64 * MIB, "Bytes of the modules, as uploaded, that one worker keeps decoded.")
 
-    grace_seconds: float = 30.0
-    """Seconds that calls in flight have to finish when the server stops."""
-    drain_seconds: float = 0.0
-    """Seconds between saying NOT_SERVING and taking no more calls, for balancers that poll."""
+    grace_seconds: float = _setting(30.0, "Seconds that calls in flight have to finish when the server stops.")
+    drain_seconds: float = _setting(
+        0.0, "Seconds between saying NOT_SERVING and taking no more calls, for balancers that poll."
+    )
 
     def __post_init__(self) -> None:
         self.host_and_port()

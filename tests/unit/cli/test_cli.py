@@ -1,0 +1,246 @@
+"""The command line as its users meet it: answers, JSON, one line for a mistake, exit codes. In this process and over a server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from xlashape.hlo import HloModule
+from xlashape.shape import Shape, tiling
+from xlashape_server import Config, Server
+
+TILED = "f32[3,5]{1,0:T(2,2)}"
+MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
+
+
+def run(*arguments, text=None):
+    return subprocess.run(
+        [sys.executable, "-m", "xlashape", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def answer(*arguments, text=None):
+    result = run(*arguments, text=text)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as running:
+        yield running.address
+
+
+@pytest.fixture(params=["in this process", "over a server"])
+def where(request):
+    return [] if request.param == "in this process" else ["--server", request.getfixturevalue("server")]
+
+
+def test_index_is_the_position(where):
+    assert answer("index", TILED, "2,3", "(0, 0)", *where) == "17\n0\n"
+    assert answer("index", TILED, "17", "3", "23", "--inverse", *where) == "2,3\n1,1\npadding\n"
+
+
+def test_index_of_a_scalar_and_of_rank_one():
+    assert answer("index", "f32[]", "()") == "0\n"
+    assert answer("index", "f32[7]", "(3,)", "5") == "3\n5\n"
+    assert answer("index", "f32[]", "0", "--inverse") == "()\n"
+
+
+def test_index_in_bytes():
+    assert answer("index", TILED, "2,3", "--bytes") == "68\n"
+    assert answer("index", TILED, "68", "--bytes", "--inverse") == "2,3\n"
+    assert "byte 67 is not where an element begins" in run("index", TILED, "67", "--bytes", "--inverse").stderr
+    assert "4 bits" in run("index", "s4[8]{0:E(4)}", "3", "--bytes").stderr
+
+
+def test_index_from_standard_input_as_json():
+    positions = "\n".join(map(str, range(24)))
+    rows = json.loads(answer("index", TILED, "-", "--inverse", "--json", text=positions))
+    shape = Shape.parse(TILED)
+    assert [row["position"] for row in rows] == list(range(24))
+    for row in rows:
+        index = tiling.multi_index(shape, row["position"])
+        assert row["index"] == (None if index is None else list(index))
+
+
+def test_shape_as_json_and_as_text(where):
+    known = json.loads(answer("shape", TILED, "--json", *where))
+    assert known["shape"] == TILED
+    assert (known["dimensions"], known["minor_to_major"], known["tiles"]) == ([3, 5], [1, 0], [[2, 2]])
+    assert (known["size"]["logical_bytes"], known["size"]["physical_bytes"], known["size"]["padding_bytes"]) == (
+        60,
+        96,
+        36,
+    )
+    text = answer("shape", TILED, *where)
+    assert "96 bytes, 37.5 % of it padding" in text
+    assert "tiles (2,2)" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f32[]", "token[]", "opaque[]", "()", "(f32[2]{0}, (s32[], token[]))", "b(f32[4])", "f32[<=8,?]", "f32[0,3]"],
+)
+def test_every_kind_of_shape_has_an_answer(text):
+    assert json.loads(answer("shape", text, "--json"))["shape"] == str(Shape.parse(text))
+    assert answer("shape", text).startswith("shape")
+
+
+def test_size_of_a_shape(where):
+    assert answer("size", TILED, *where).startswith("96 bytes: 60 bytes of elements, 36 bytes (37.5 %) of padding")
+    assert json.loads(answer("size", "f32[1024]", "--json", *where))["physical_bytes"] == 4096
+
+
+def test_size_of_a_module(where):
+    told = json.loads(answer("size", MODULE, "--json", *where))
+    module = HloModule.load(MODULE)
+    assert [row["instruction"] for row in told["instructions"]] != []
+    assert {row["instruction"]: row["shape"] for row in told["instructions"]} == {
+        one.name: str(one.shape) for one in module.instructions()
+    }
+    shown = answer("size", MODULE, "--limit", "3", "--order", "physical", *where)
+    largest = max(told["instructions"], key=lambda row: row["physical_bytes"] or 0)
+    assert f"{largest['physical_bytes']:,}" in shown.splitlines()[2]
+
+
+def test_a_module_from_standard_input():
+    content = Path(MODULE).read_bytes()
+    result = subprocess.run(
+        [sys.executable, "-m", "xlashape", "size", "-", "--json"],
+        input=content,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    assert json.loads(result.stdout)["totals"]["instruction_count"] > 0
+
+
+def test_maps_of_one_instruction(where):
+    text = answer("map", MODULE, "transpose_copy_fusion", *where)
+    assert "(d0, d1, d2, d3) -> (d0 * 64 + d2, d1 * 32 + d3 + 512)" in text
+    told = json.loads(answer("map", MODULE, "transpose_copy_fusion", "--json", *where))
+    assert told[0]["maps"][0]["operand_name"] == "wrapped_convert.1"
+    assert told[0]["maps"][0]["accesses"][0]["map"] in text
+
+
+def test_maps_of_one_operand_in_the_affine_style_and_the_other_way():
+    told = json.loads(answer("map", MODULE, "convert_convert_fusion", "--operand", "1", "--json"))
+    assert [tensor["operand"] for tensor in told[0]["maps"]] == [1]
+    assert "floordiv" in answer("map", MODULE, "bitcast.7", "--style", "affine")
+    forward = json.loads(answer("map", MODULE, "dot_general.0", "--input-to-output", "--operand", "0", "--json"))
+    assert forward[0]["direction"] == "input_to_output"
+    assert [tensor["operand"] for tensor in forward[0]["maps"]] == [0]
+
+
+def test_maps_of_a_whole_module(where):
+    told = json.loads(answer("map", MODULE, "--json", *where))
+    assert [one["instruction"] for one in told] == [one.name for one in HloModule.load(MODULE).instructions()]
+
+
+def test_draw(tmp_path):
+    target = tmp_path / "layout.svg"
+    assert answer("draw", TILED, "-o", str(target)) == ""
+    assert target.read_text(encoding="utf-8") == answer("draw", TILED, "-o", "-")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["shape", "f32[3"], "line 1, column 6: expected ',' or ']'"),
+        (["shape", "("], "line 1, column 2"),
+        (["shape", "(" * 20_000], "shape depth"),
+        (["shape", "f32[9223372036854775807,2]"], "int64"),
+        (["index", TILED, "2,9"], "index 9 is outside dimension 1"),
+        (["index", TILED, "-1,3"], "index -1 is outside dimension 0"),
+        (["index", TILED, "2"], "rank"),
+        (["index", TILED, "2,3", "2"], "expected 2 numbers in each index, found 1 in 2"),
+        (["index", TILED, "two"], "expected an index such as 2,3, found 'two'"),
+        (["index", TILED, "1,,2"], "expected an index such as 2,3"),
+        (["index", TILED, "99", "--inverse"], "99"),
+        (["size", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
+        (["map", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
+        (["map", MODULE, "nothing.7"], "nothing.7"),
+        (["map", __file__], ""),
+        (["size", "modules/" + "0" * 64], "--server"),
+        (["shape", "f32[]", "--server", "127.0.0.1:1", "--timeout", "2"], "127.0.0.1:1"),
+        (["draw", "f32[1024,1024]", "-o", "-"], "cells drawn: 1048576 is more than 16384"),
+        (["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"], "/nonexistent/folder/x.svg: No such file or directory"),
+        (["serve", "--address", "nowhere"], "address: expected HOST:PORT, found 'nowhere'"),
+        (["serve", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_1(arguments, says):
+    result = run(*arguments)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("xlashape: ")
+    assert result.stderr.count("\n") == 1
+    assert says in result.stderr
+
+
+def test_the_same_mistake_over_a_server_is_the_same_line(server):
+    for arguments in (["shape", "f32[3"], ["index", TILED, "2,9"], ["map", MODULE, "nothing.7"]):
+        assert run(*arguments).stderr == run(*arguments, "--server", server).stderr
+
+
+@pytest.mark.parametrize("arguments", [["index"], ["shape", "f32[]", "--nope"], ["nope"]])
+def test_a_wrong_command_line_is_exit_code_2(arguments):
+    assert run(*arguments).returncode == 2
+
+
+def test_a_reader_that_leaves_early_is_no_mistake():
+    script = f"{sys.executable} -m xlashape map {MODULE} | head -n 1"
+    result = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_serve_says_where_and_stops_on_request():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xlashape", "serve", "--address", "127.0.0.1:0", "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        told = json.loads(process.stdout.readline())
+        address = told["address"]
+        assert answer("index", TILED, "2,3", "--server", address) == "17\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_demo_starts_a_server_asks_it_and_stops_it():
+    text = answer("demo")
+    for part in (
+        "A server answers at 127.0.0.1:",
+        "element 8535 of its buffer",
+        "% padding",
+        "d1 * 32 + d3 + 512",
+        "The server has stopped.",
+    ):
+        assert part in text
+
+
+def test_a_light_command_does_not_load_grpc():
+    script = (
+        "import sys; from xlashape.cli import main; main(['index', 'f32[3]', '1'], standalone_mode=False); "
+        "assert not [m for m in sys.modules if m.split('.')[0] == 'grpc']"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True)

@@ -1,0 +1,28 @@
+"""The command line: shapes, indices, sizes and maps, asked of this process or of a server; and the server itself.
+
+Each command answers for people, or with --json for programs. Exit codes are in `output`.
+"""
+
+from __future__ import annotations
+
+import click
+
+import xlashape
+from xlashape.cli.modules import map_, size
+from xlashape.cli.output import Commands
+from xlashape.cli.serving import demo, serve
+from xlashape.cli.shapes import draw, index, shape
+
+__all__ = ["main"]
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(xlashape.__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")
+def main() -> None:
+    """Where elements lie in memory, how big buffers really are, what operations read: XLA's shapes, layouts, modules and
+    indexing maps, without XLA.
+    """
+
+
+for _command in (shape, index, size, map_, draw, serve, demo):
+    main.add_command(_command)

@@ -1,0 +1,45 @@
+"""Who answers: a server, or this process. The options that every question shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from xlashape_client.questions import Questions
+
+__all__ = ["answering", "question"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def question(command: F) -> F:
+    """Adds --server, --timeout and --json to a command, which takes them as `server`, `timeout` and `as_json`."""
+    options = (
+        click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text for people."),
+        click.option(
+            "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+            help="How long the answer may take.",
+        ),
+        click.option("--server", metavar="HOST:PORT", help="The server to ask. Without it, this process answers."),
+    )  # fmt: skip
+    for option in options:
+        command = option(command)
+    return command
+
+
+@contextmanager
+def answering(server: str | None, timeout: float) -> Generator[Questions, None, None]:
+    """What answers questions: a client of `server`, or the library in this process; both say the same in the same form."""
+    if server is None:
+        from xlashape.cli.local import Local
+
+        yield Local(timeout)
+    else:
+        from xlashape_client import Client
+
+        with Client(server, timeout=timeout) as client:
+            yield client

@@ -1,0 +1,219 @@
+"""Questions about modules: `size` and `map`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlashape.cli.asking import answering, question
+from xlashape.cli.output import byte_text, print_json, print_table, share_text
+
+if TYPE_CHECKING:
+    from xlashape_client.questions import Questions
+    from xlashape_client.results import InstructionMaps, InstructionSize, TensorMaps
+
+__all__ = ["map_", "size"]
+
+
+@click.command(short_help="How many bytes a shape or a module takes.")
+@click.argument("what", metavar="SHAPE_OR_FILE")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Instructions shown; 0 shows all. Not with --json.",
+)
+@click.option(
+    "--order", type=click.Choice(["padding", "physical", "module"]), default="padding", show_default=True,
+    help="Of a file: which instructions come first.",
+)  # fmt: skip
+@click.option("--computation", default="", metavar="NAME", help="Of a file: the instructions of one computation alone.")
+@question
+def size(
+    what: str, limit: int, order: str, computation: str, server: str | None, timeout: float, as_json: bool
+) -> None:
+    """How many bytes a shape takes; or, of a file with an HLO module, its instructions by the bytes they waste."""
+    with answering(server, timeout) as ask:
+        if _is_module(what):
+            _module_size(ask, what, limit, order, computation, as_json)
+        else:
+            _shape_size(ask, what, as_json)
+
+
+def module_of(file: str) -> bytes | str:
+    """A module as a question takes it: `-` is what comes on standard input."""
+    return sys.stdin.buffer.read() if file == "-" else file
+
+
+def _is_module(what: str) -> bool:
+    """A name of the server's store, an existing file, or what can only be meant as a path: a shape has brackets."""
+    if what == "-" or what.startswith("modules/"):
+        return True
+    try:
+        return Path(what).is_file() or not any(bracket in what for bracket in "[(")
+    except (OSError, ValueError):  # a shape too long for a file name, or with a NUL in it
+        return False
+
+
+def _shape_size(ask: Questions, text: str, as_json: bool) -> None:
+    found = ask.byte_size(text)
+    if as_json:
+        print_json({"shape": text, **found._asdict(), "padding_bytes": found.padding_bytes})
+        return
+    padding = found.padding_bytes
+    click.echo(
+        byte_text(found.physical_bytes)
+        + (
+            f": {byte_text(found.logical_bytes)} of elements, {byte_text(padding)} ({share_text(padding, found.physical_bytes)}) of padding"
+            if padding
+            else ""
+        )
+    )
+
+
+_ORDERS = {"padding": "padding_bytes", "physical": "physical_bytes", "module": "module"}
+
+
+def _module_size(ask: Questions, file: str, limit: int, order: str, computation: str, as_json: bool) -> None:
+    module = module_of(file)
+    totals = ask.byte_totals(module, computation=computation)
+    rows = ask.byte_sizes(module, computation=computation, order=_ORDERS[order])
+    if as_json:
+        print_json({"module": file, "totals": totals._asdict(), "instructions": [_size_json(row) for row in rows]})
+        return
+    shown = list(islice(rows, limit or None))
+    print_table(
+        ["instruction", "shape", "logical", "physical", "padding", "share"],
+        [
+            (
+                row.instruction,
+                row.shape,
+                _count(row.logical_bytes),
+                _count(row.physical_bytes),
+                _count(row.padding_bytes),
+                share_text(row.padding_bytes, row.physical_bytes)
+                if row.padding_bytes is not None and row.physical_bytes
+                else "",
+            )
+            for row in shown
+        ],
+        right=["logical", "physical", "padding", "share"],
+        footer=(
+            f"\n{totals.instruction_count} arrays: {byte_text(totals.physical_bytes)}, of which {byte_text(totals.padding_bytes)} "
+            f"({share_text(totals.padding_bytes, totals.physical_bytes)}) padding"
+        ),
+    )
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"
+
+
+def _size_json(row: InstructionSize) -> dict[str, Any]:
+    return row._asdict() | {"shape": str(row.shape)}
+
+
+@click.command("map", short_help="What the instructions of a module read.")
+@click.argument("file")
+@click.argument("instruction", required=False, default="")
+@click.option("--operand", type=click.IntRange(min=0), metavar="N", help="The maps of one operand alone.")
+@click.option("--output", type=click.IntRange(min=0), metavar="N", help="The maps of one output of several alone.")
+@click.option(
+    "--input-to-output",
+    "forward",
+    is_flag=True,
+    help="From an operand's elements to the output's, instead of the other way round.",
+)
+@click.option(
+    "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="How maps are written."
+)
+@click.option("--raw", is_flag=True, help="As the operation defines the maps, not simplified.")
+@click.option("--computation", default="", metavar="NAME", help="The instructions of one computation alone.")
+@question
+def map_(
+    file: str,
+    instruction: str,
+    operand: int | None,
+    output: int | None,
+    forward: bool,
+    style: str,
+    raw: bool,
+    computation: str,
+    server: str | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Which elements of its operands INSTRUCTION (or each one) of the module in FILE reads, as indexing maps."""
+    with answering(server, timeout) as ask:
+        answers = ask.indexing_maps(
+            module_of(file),
+            instruction,
+            computation=computation,
+            direction="input_to_output" if forward else "output_to_input",
+            index=operand if forward else output,
+            raw=raw,
+            style=style,
+        )
+        chosen = (one._replace(maps=tuple(_chosen(one, operand, output))) for one in answers)
+        if as_json:
+            print_json([_maps_json(one) for one in chosen])
+            return
+        for number, one in enumerate(one for one in chosen if one.maps or instruction):
+            if number:
+                click.echo()
+            _print_maps(one)
+
+
+def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> Iterator[TensorMaps]:
+    for tensor in one.maps:
+        if operand in (None, tensor.operand) and output in (None, tensor.output):
+            yield tensor
+
+
+def _maps_json(one: InstructionMaps) -> dict[str, Any]:
+    return {
+        "instruction": one.instruction,
+        "computation": one.computation,
+        "opcode": one.opcode,
+        "direction": one.direction,
+        "maps": [
+            {
+                "output": tensor.output,
+                "operand": tensor.operand,
+                "operand_name": tensor.operand_name,
+                "knowledge": tensor.knowledge,
+                "accesses": [
+                    {
+                        "map": access.text,
+                        "knowledge": access.knowledge,
+                        "runtime": [{"instruction": rt.instruction, "map": str(rt.map)} for rt in access.runtime],
+                    }
+                    for access in tensor.accesses
+                ],
+            }
+            for tensor in one.maps
+        ],
+    }
+
+
+def _print_maps(one: InstructionMaps) -> None:
+    click.echo(f"{one.instruction} ({one.opcode}, in {one.computation})")
+    if not one.maps:
+        click.echo("  reads nothing")
+    outputs = {tensor.output for tensor in one.maps}
+    for tensor in one.maps:
+        output = f"output {tensor.output}" if len(outputs) > 1 else "output"
+        operand = f"operand {tensor.operand} ({tensor.operand_name})"
+        ends = f"{output} → {operand}" if one.direction == "output_to_input" else f"{operand} → {output}"
+        doubt = "" if tensor.knowledge == "exact" else f": {tensor.knowledge}"
+        click.echo(f"  {ends}{doubt}")
+        for access in tensor.accesses:
+            click.echo(f"    {access.text}")
+            for number, rt in enumerate(access.runtime):
+                click.echo(f"      rt{number} is {rt.instruction} at {rt.map}")

@@ -1,0 +1,134 @@
+"""How the commands answer: JSON for programs, tables for people, one line on standard error for mistakes.
+
+Exit codes: 0 answered, 1 an error of the library (or the server), 2 the command line itself is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from xlashape.errors import ParseError, XlashapeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Commands", "byte_text", "console", "print_json", "print_table", "share_text"]
+
+
+class Commands(click.Group):
+    """A group of commands whose errors are one line and an exit code, never a traceback."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **kwargs)
+        try:
+            # Under click's own standalone mode our errors would pass through as tracebacks.
+            result = super().main(*args, standalone_mode=False, **kwargs)
+            sys.stdout.flush()
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(130)
+        except XlashapeError as error:
+            _fail(one_line(error))
+        except BrokenPipeError:
+            # The reader of our output has gone, as `| head` does; nothing is wrong, and Python must not flush into it again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except OSError as error:
+            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def one_line(error: XlashapeError) -> str:
+    """An error as one line: for text, where it is, without the line shown."""
+    text = str(error).splitlines()[0] if isinstance(error, ParseError) else str(error)
+    return " ".join(text.split())
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"xlashape: {message}", err=True)
+    sys.exit(1)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def console() -> Console:
+    """A console that never cuts or wraps a shape: as wide as need be where output is not a terminal."""
+    from rich.console import Console
+
+    wide = None if sys.stdout.isatty() else 10_000
+    return Console(width=wide, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[str] = (),
+    title: str | None = None,
+    footer: str | None = None,
+) -> None:
+    """A plain table; columns named in `right` are aligned to the right. Shapes and maps are printed whole."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    aligned = set(right)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
+    for column in columns:
+        if column in aligned:
+            table.add_column(column, justify="right", no_wrap=True)
+        else:
+            table.add_column(column, overflow="fold", no_wrap=not sys.stdout.isatty())
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    out = console()
+    out.print(table)
+    if footer:
+        out.print(Text(footer))
+
+
+def print_facts(facts: Iterable[tuple[str, object]]) -> None:
+    """Names and values in two columns, a line each; several lines of a value stand below one another."""
+    rows = [(name, str(value).splitlines() or [""]) for name, value in facts]
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, lines in rows:
+        click.echo(f"{name:<{width}}  {lines[0]}")
+        for line in lines[1:]:
+            click.echo(f"{'':<{width}}  {line}")
+
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def byte_text(count: int) -> str:
+    """A number of bytes for a person: exact, and rounded where that is easier to read.
+
+    >>> byte_text(96), byte_text(1), byte_text(3 * 2**20)
+    ('96 bytes', '1 byte', '3,145,728 bytes (3.0 MiB)')
+    """
+    exact = f"{count:,} byte{'' if count == 1 else 's'}"
+    value, unit = float(count), 0
+    while value >= 1024 and unit + 1 < len(_UNITS):
+        value, unit = value / 1024, unit + 1
+    return exact if not unit else f"{exact} ({value:.1f} {_UNITS[unit]})"
+
+
+def share_text(part: int, whole: int) -> str:
+    """A share in per cent, `0 %` of nothing.
+
+    >>> share_text(36, 96)
+    '37.5 %'
+    """
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"

@@ -1,0 +1,93 @@
+"""The server from the shell: `serve`, and `demo`, which starts one to show what it answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from importlib import resources
+from typing import Any, TypeVar
+
+import click
+
+from xlashape.cli.output import byte_text, share_text
+
+__all__ = ["demo", "serve"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _settings(command: F) -> F:
+    """An option for each setting of the server, with its default and its help."""
+    from xlashape_server.config import Config
+
+    for setting in reversed(dataclasses.fields(Config)):
+        name = "--" + setting.name.replace("_", "-")
+        text = setting.metadata["help"]
+        if isinstance(setting.default, bool):
+            option = click.option(f"{name}/--no-{name[2:]}", default=setting.default, show_default=True, help=text)
+        else:
+            shown = setting.default if setting.default != "" else None
+            option = click.option(
+                name, type=type(setting.default), default=setting.default, show_default=shown is not None, help=text
+            )
+        command = option(command)
+    return command
+
+
+@click.command(short_help="Answer over gRPC.")
+@_settings
+def serve(**settings: Any) -> None:
+    """Answers questions over gRPC until it is interrupted; calls in flight are finished first."""
+    from xlashape_server import Config, serve
+
+    raise SystemExit(serve(Config(**settings)))
+
+
+@click.command(short_help="Start a server, ask it, stop it.")
+def demo() -> None:
+    """Starts a real server on a free loopback port, asks it the three kinds of question, prints the answers, and stops."""
+    from xlashape_client import Client
+    from xlashape_server import Config, Server
+
+    content = resources.files("xlashape.data").joinpath(_MODULE).read_bytes()
+    with (
+        Server(Config(address="127.0.0.1:0", workers=1, log_level="warning")) as server,
+        Client(server.address) as client,
+    ):
+        click.echo(f"A server answers at {server.address}.\n")
+
+        click.echo("1. Where in memory is this element?")
+        shape = "bf16[20,300]{1,0:T(8,128)(2,1)}"
+        for index in ((0, 0), (1, 0), (0, 1), (19, 299)):
+            click.echo(f"   {shape} at {index}: element {client.linear_index(shape, index)} of its buffer")
+
+        click.echo("\n2. How big is this buffer really?")
+        found = client.byte_size(shape)
+        click.echo(
+            f"   {shape}: {byte_text(found.logical_bytes)} of elements, {byte_text(found.physical_bytes)} in memory, "
+            f"{share_text(found.padding_bytes, found.physical_bytes)} padding"
+        )
+        module = client.upload_module(content)
+        totals = client.byte_totals(module, computation=module.entry_computation)
+        click.echo(
+            f"   {module.module_name}, uploaded as {module.name[:20]}…: {module.instruction_count} instructions;"
+        )
+        click.echo(
+            f"   the {totals.instruction_count} arrays of its entry computation take {byte_text(totals.physical_bytes)}"
+        )
+
+        click.echo("\n3. What do these fusions read?")
+        for fusion in _FUSIONS:
+            for maps in client.indexing_maps(module, fusion):
+                click.echo(f"   {maps.instruction}, for each element of its output:")
+                for tensor in maps.maps:
+                    for access in tensor.accesses:
+                        click.echo(f"     of {tensor.operand_name}: {access.text}")
+    click.echo("\nThe server has stopped.")
+
+
+_MODULE = "attention.hlo.pb"
+_FUSIONS = (
+    "transpose_copy_fusion",
+    "convert_convert_fusion",
+)  # one head's share of a packed projection; the softmax's division

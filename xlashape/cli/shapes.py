@@ -1,0 +1,210 @@
+"""Questions about one shape: `shape`, `index`, `draw`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlashape.cli.asking import answering, question
+from xlashape.cli.output import byte_text, print_facts, print_json, share_text
+from xlashape.errors import InvalidIndexError
+
+if TYPE_CHECKING:
+    from xlashape_client.results import ShapeDescription
+
+__all__ = ["draw", "index", "shape"]
+
+_NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # "-1,3" is a wrong index, not an option
+
+
+@click.command(short_help="What is known of a shape.")
+@click.argument("text", metavar="SHAPE")
+@question
+def shape(text: str, server: str | None, timeout: float, as_json: bool) -> None:
+    """What is known of SHAPE, such as 'f32[3,5]{1,0:T(2,2)}': sizes, layout, and how much of its buffer is padding."""
+    with answering(server, timeout) as ask:
+        one = ask.describe_shape(text)
+    if as_json:
+        print_json(description_json(one))
+    else:
+        print_facts(_facts(one))
+
+
+def description_json(one: ShapeDescription) -> dict[str, Any]:
+    """A description as JSON. What has no meaning for the shape is null."""
+    array = one.shape.is_array
+    layout = one.shape.layout if array else None
+    return {
+        "shape": one.text,
+        "element_type": one.shape.element_type.text,
+        "dimensions": list(one.shape.dimensions) if array else None,
+        "dynamic_dimensions": list(one.shape.dynamic_dimensions) if array else None,
+        "minor_to_major": list(layout.minor_to_major) if layout is not None else None,
+        "tiles": [list(tile.dimensions) for tile in layout.tiles] if layout is not None else None,
+        "element_bits": one.element_bits if array else None,
+        "memory_space": one.memory_space if array else None,
+        "leaf_count": one.leaf_count,
+        "is_static": one.is_static,
+        "size": one.size._asdict() | {"padding_bytes": one.size.padding_bytes} if one.size else None,
+    }
+
+
+def _facts(one: ShapeDescription) -> Iterator[tuple[str, object]]:
+    yield "shape", one.text
+    if one.shape.is_array:
+        yield "element type", f"{one.shape.element_type}, {one.element_bits} bits in memory"
+        yield "dimensions", _dimensions_text(one)
+        if one.shape.layout is not None and one.shape.rank:
+            yield "layout", _layout_text(one)
+    elif one.shape.is_tuple:
+        yield "leaves", one.leaf_count
+    if one.size is None:
+        yield "size", "unknown: a dynamic dimension has no bound"
+        return
+    yield "elements", f"{one.size.element_count:,}"
+    yield "logical size", byte_text(one.size.logical_bytes)
+    padding = one.size.padding_bytes
+    wasted = f", {share_text(padding, one.size.physical_bytes)} of it padding" if padding else ", no padding"
+    yield "physical size", byte_text(one.size.physical_bytes) + wasted
+    if one.shape.is_tuple:
+        yield "tuple table", byte_text(one.size.byte_size)
+
+
+def _dimensions_text(one: ShapeDescription) -> str:
+    if not one.shape.rank:
+        return "none: a scalar"
+    sizes = [
+        str(size) if not dynamic else "?" if size < 0 else f"<={size}"
+        for size, dynamic in zip(one.shape.dimensions, one.shape.dynamic_dimensions, strict=True)
+    ]
+    return " × ".join(sizes)
+
+
+def _layout_text(one: ShapeDescription) -> str:
+    layout = one.shape.layout
+    assert layout is not None
+    order = " ".join(map(str, reversed(layout.minor_to_major)))
+    tiles = "".join(map(str, layout.tiles))
+    parts = [f"dimensions {order} from major to minor" + (", the default order" if one.is_major_to_minor else "")]
+    if tiles:
+        parts.append(f"tiles {tiles}")
+    if layout.tail_padding_alignment_in_elements > 1:
+        parts.append(f"a multiple of {layout.tail_padding_alignment_in_elements} elements")
+    if one.memory_space:
+        parts.append(f"memory space {one.memory_space}")
+    return "; ".join(parts)
+
+
+@click.command(short_help="Where elements lie, or what lies where.", context_settings=_NUMBERS_AS_ARGUMENTS)
+@click.argument("text", metavar="SHAPE")
+@click.argument("numbers", metavar="INDEX...", nargs=-1, required=True)
+@click.option("--inverse", is_flag=True, help="INDEX is a position in the buffer; answers the element that lies there.")
+@click.option("--bytes", "in_bytes", is_flag=True, help="Positions count bytes, not elements.")
+@question
+def index(
+    text: str,
+    numbers: tuple[str, ...],
+    inverse: bool,
+    in_bytes: bool,
+    server: str | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Where in its buffer the element at each INDEX of SHAPE lies, such as 2,3: a line each. `-` reads them from standard input.
+
+    With --inverse: which element lies at each position, or `padding`.
+    """
+    given = list(_lines(numbers))
+    with answering(server, timeout) as ask:
+        element_bits = ask.describe_shape(text).element_bits if in_bytes else 8
+        if element_bits % 8:
+            raise InvalidIndexError(f"elements of {element_bits} bits do not begin at whole bytes", field="--bytes")
+        step = element_bits // 8
+        rows: list[tuple[tuple[int, ...] | None, int]]
+        if inverse:
+            positions = [_position(one, step) for one in given]
+            indices, found = ask.multi_indices(text, positions)
+            rows = [
+                (tuple(row) if element else None, position)
+                for row, element, position in zip(indices.tolist(), found.tolist(), positions, strict=True)
+            ]
+        else:
+            asked = [_integers(one) for one in given]
+            ragged = next((one for one in asked if len(one) != len(asked[0])), None)
+            if ragged is not None:
+                raise InvalidIndexError(
+                    f"expected {len(asked[0])} numbers in each index, found {len(ragged)} in {_index_text(ragged)}"
+                )
+            answers = ask.linear_indices(text, asked).tolist()
+            rows = list(zip(asked, answers, strict=True))
+    if as_json:
+        print_json(
+            [{"index": None if one is None else list(one), "position": position * step} for one, position in rows]
+        )
+        return
+    for one, position in rows:
+        click.echo(("padding" if one is None else _index_text(one)) if inverse else str(position * step))
+
+
+def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
+    for argument in arguments:
+        if argument == "-":
+            yield from (line.strip() for line in sys.stdin if line.strip())
+        else:
+            yield argument
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    inner = text.strip().removeprefix("(").removesuffix(")")
+    if not inner.strip():
+        return ()
+    try:
+        return tuple(int(part) for part in inner.split(",") if part.strip() or not _is_last(part, inner))
+    except ValueError:
+        raise InvalidIndexError(f"expected an index such as 2,3, found {text[:60]!r}", field="INDEX") from None
+
+
+def _is_last(part: str, inner: str) -> bool:
+    # "(2,)" is how Python writes an index of one number.
+    return inner.rstrip().endswith(",") and not part.strip()
+
+
+def _position(text: str, step: int) -> int:
+    numbers = _integers(text)
+    if len(numbers) != 1:
+        raise InvalidIndexError(f"expected one position, found {text[:60]!r}", field="INDEX")
+    if numbers[0] % step:
+        raise InvalidIndexError(
+            f"byte {numbers[0]} is not where an element begins: elements take {step} bytes", field="INDEX"
+        )
+    return numbers[0] // step
+
+
+def _index_text(one: tuple[int, ...]) -> str:
+    return ",".join(map(str, one)) or "()"
+
+
+@click.command(short_help="A picture of a layout, as SVG.")
+@click.argument("text", metavar="SHAPE")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    required=True,
+    metavar="FILE.svg",
+    help="Where the picture goes; `-` is standard output.",
+)
+def draw(text: str, output: Path) -> None:
+    """A picture of an array's layout: where each element lies, and what each place in memory holds."""
+    from xlashape.drawing import svg
+    from xlashape.shape import Shape
+
+    picture = svg(Shape.parse(text))
+    if str(output) == "-":
+        click.echo(picture, nl=False)
+    else:
+        output.write_text(picture, encoding="utf-8")
