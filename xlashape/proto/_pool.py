@@ -109,8 +109,12 @@ def coerce(message_class: type[M], value: object) -> M:
     Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels, InvalidArgumentError
     if `value` is none of these.
 
+    >>> from xlashape.proto import coerce, xla
+    >>> coerce(xla.TileProto, b"\n\x02\x08\x01").dimensions
+    [8, 1]
     >>> coerce(xla.TileProto, b"\n\x02\x08\x80")
     Traceback (most recent call last):
+        ...
     xlashape.errors.DecodeError: not a xla.TileProto (4 bytes): the wire format is broken
     """
     if isinstance(value, message_class):
