@@ -1,20 +1,20 @@
 """Linear and multidimensional indices of arrays: XLA's `IndexUtil`.
 
 These functions work with `minor_to_major` alone and never look at tiles; `xlashape.shape.tiling` knows tiles too.
-An array without a layout is taken major to minor. A dynamic dimension counts with its bound; a shape with an unbounded one
-has no linear order and is refused.
+An array without a layout is taken major to minor; of a buffer the array inside counts. A dynamic dimension counts with its
+bound; a shape with an unbounded one has no linear order and is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import index as as_int
-from typing import Any
 
 from xlashape.errors import InvalidIndexError, InvalidShapeError
 from xlashape.math import product
+from xlashape.shape.index_check import checked_index, integer, shown
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.tile_formula import array_of
 
 __all__ = [
     "bump_indices",
@@ -36,9 +36,10 @@ def multidimensional_index_to_linear_index(
     >>> multidimensional_index_to_linear_index(Shape.parse("f32[2,3]{0,1}"), (1, 2))
     5
     """
-    order = _order(shape, minor_to_major)
-    sizes = shape.dimensions
-    entries = _checked_index(shape, multi_index)
+    array = array_of(shape)
+    order = _order(array, minor_to_major)
+    sizes = array.dimensions
+    entries = checked_index(array, sizes, multi_index)
     linear, stride = 0, 1
     for dimension in order:
         linear += entries[dimension] * stride
@@ -54,12 +55,15 @@ def linear_index_to_multidimensional_index(shape: Shape, linear_index: int) -> t
     >>> linear_index_to_multidimensional_index(Shape.parse("f32[2,3]{0,1}"), 5)
     (1, 2)
     """
-    order = _order(shape, None)
-    sizes = shape.dimensions
-    rest = _as_int(linear_index, "linear_index")
+    array = array_of(shape)
+    order = _order(array, None)
+    sizes = array.dimensions
+    rest = integer(linear_index, "linear_index")
     count = product(sizes)
     if not 0 <= rest < count:
-        raise InvalidIndexError(f"{_shown(rest)} is no position in {shape}, which has {count} elements", field="linear_index")
+        raise InvalidIndexError(
+            f"{shown(rest)} is no position in {array}, which has {count} elements", field="linear_index"
+        )
     entries = [0] * len(sizes)
     for dimension in order:
         rest, entries[dimension] = divmod(rest, sizes[dimension])
@@ -75,9 +79,10 @@ def bump_indices(shape: Shape, indices: Iterable[int]) -> tuple[int, ...] | None
     >>> bump_indices(shape, (0, 2)), bump_indices(shape, (1, 2))
     ((1, 0), None)
     """
-    entries = list(_checked_index(shape, indices))
+    array = array_of(shape)
+    entries = checked_index(array, array.dimensions, indices)
     for dimension in range(len(entries) - 1, -1, -1):
-        if entries[dimension] + 1 < shape.dimensions[dimension]:
+        if entries[dimension] + 1 < array.dimensions[dimension]:
             entries[dimension] += 1
             return tuple(entries)
         entries[dimension] = 0
@@ -90,21 +95,25 @@ def get_dimension_stride(shape: Shape, dimension: int) -> int:
     >>> get_dimension_stride(Shape.parse("f32[2,3]{0,1}"), 1)
     2
     """
-    order = _order(shape, None)
-    number = dimension_number(shape, dimension)
-    return product([shape.dimensions[d] for d in order[: order.index(number)]])
+    array = array_of(shape)
+    order = _order(array, None)
+    number = integer(dimension, "dimension")
+    if not -array.rank <= number < array.rank:
+        raise InvalidIndexError(f"{array} has no dimension {shown(number)}", field="dimension")
+    return product([array.dimensions[d] for d in order[: order.index(number % array.rank)]])
 
 
 def index_in_bounds(shape: Shape, index: Iterable[int]) -> bool:
-    """Whether `index` has as many numbers as `shape` has dimensions and each is within its bounds.
+    """Whether `index` has as many numbers as `shape` has dimensions and each is inside its dimension.
 
-    >>> index_in_bounds(Shape.parse("f32[2,3]"), (1, 3))
-    False
+    >>> index_in_bounds(Shape.parse("f32[2,3]"), (1, 2)), index_in_bounds(Shape.parse("f32[2,3]"), (1, 3))
+    (True, False)
     """
-    _require_array(shape)
-    entries = [_as_int(entry, f"index[{i}]") for i, entry in enumerate(index)]
-    return len(entries) == shape.rank and all(
-        0 <= entry < size or (size == UNBOUNDED_SIZE and entry >= 0) for entry, size in zip(entries, shape.dimensions, strict=True)
+    array = array_of(shape)
+    entries = [integer(entry, f"index[{i}]") for i, entry in enumerate(index)]
+    return len(entries) == array.rank and all(
+        0 <= entry and (entry < size or size == UNBOUNDED_SIZE)
+        for entry, size in zip(entries, array.dimensions, strict=True)
     )
 
 
@@ -122,62 +131,14 @@ def compare_indices(lhs: Sequence[int], rhs: Sequence[int]) -> int:
     return (a > b) - (a < b)
 
 
-def dimension_number(shape: Shape, dimension: int) -> int:
-    """`dimension` counted from 0; negative numbers count from the end. InvalidIndexError if there is no such dimension."""
-    _require_array(shape)
-    number = _as_int(dimension, "dimension")
-    rank = shape.rank
-    if not -rank <= number < rank:
-        raise InvalidIndexError(f"{shape} has {rank} dimensions, and no dimension {_shown(number)}", field="dimension")
-    return number % rank
-
-
-def _require_array(shape: Shape) -> None:
-    if not shape.is_array:
-        raise InvalidShapeError(f"{_shown(shape)} is no array", field="shape")
-
-
-def _order(shape: Shape, minor_to_major: Sequence[int] | None) -> Sequence[int]:
-    _require_array(shape)
-    if UNBOUNDED_SIZE in shape.dimensions:
-        raise InvalidShapeError(f"{shape} has an unbounded dimension, so its elements have no linear order", field="shape")
+def _order(array: Shape, minor_to_major: Sequence[int] | None) -> Sequence[int]:
+    if UNBOUNDED_SIZE in array.dimensions:
+        raise InvalidShapeError(f"{array} has an unbounded dimension, so its elements have no order", field="shape")
     if minor_to_major is not None:
         order = Layout(minor_to_major).minor_to_major
-        if len(order) != shape.rank:
+        if len(order) != array.rank:
             raise InvalidShapeError(
-                f"minor_to_major is of {len(order)} dimensions, {shape} has {shape.rank}", field="minor_to_major"
+                f"minor_to_major is of {len(order)} dimensions, {array} has {array.rank}", field="minor_to_major"
             )
         return order
-    return range(shape.rank - 1, -1, -1) if shape.layout is None else shape.layout.minor_to_major
-
-
-def _checked_index(shape: Shape, index: Iterable[int]) -> tuple[int, ...]:
-    _require_array(shape)
-    try:
-        entries = tuple([_as_int(entry, f"index[{i}]") for i, entry in enumerate(index)])
-    except TypeError:
-        raise InvalidIndexError(f"an index is a sequence of integers, not {type(index).__name__}", field="index") from None
-    if len(entries) != shape.rank:
-        raise InvalidIndexError(f"{shape} has {shape.rank} dimensions, the index {len(entries)} numbers", field="index")
-    for dimension, (entry, size) in enumerate(zip(entries, shape.dimensions, strict=True)):
-        if not 0 <= entry < size:
-            raise InvalidIndexError(
-                f"index {_shown(entry)} is out of bounds of dimension {dimension} of {shape}, whose size is {size}",
-                field=f"index[{dimension}]",
-            )
-    return entries
-
-
-def _as_int(value: Any, field: str) -> int:
-    try:
-        return int(as_int(value))
-    except TypeError:
-        raise InvalidIndexError(f"{field} is an integer, not {type(value).__name__}", field=field) from None
-
-
-def _shown(value: object) -> str:
-    # Python refuses to print integers of thousands of digits.
-    if isinstance(value, int) and value.bit_length() > 200:
-        return "a number beyond int64"
-    text = str(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+    return range(array.rank - 1, -1, -1) if array.layout is None else array.layout.minor_to_major

@@ -34,7 +34,7 @@ class Layout(Value):
     - `index_primitive_type`, `pointer_primitive_type`: integer types of sparse arrays, or PRIMITIVE_TYPE_INVALID.
     - `element_size_in_bits`: 0 for the element type's own size.
     - `memory_space`: 0 main memory, 1 on-chip memory, 5 host memory; others depend on the device.
-    - `split_configs`: dimensions cut into parts.
+    - `split_configs`: physical dimensions cut into parts, numbered from the most major one.
     - `physical_shape`: sparse arrays only.
     - `dynamic_shape_metadata_prefix_bytes`: bytes before the data that hold the sizes of dynamic dimensions.
     - `unknown_fields`: protobuf fields that have no place above, as bytes. Layouts of before 2018 keep their padding there

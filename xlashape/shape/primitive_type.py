@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError
 
@@ -20,7 +20,7 @@ class PrimitiveType(IntEnum):
     (<PrimitiveType.F32: 11>, 16, 'f8e4m3fn')
 
     `text` is the spelling in shapes (`str()` gives it too), `bit_width` the width of one element: 1 for s1 and u1, 8 for
-    pred, 0 for what is no array's element type (tuple, opaque, token, buffer, invalid).
+    pred and for f6e3m2fn and f6e2m3fn, as in XLA, 0 for what is no array's element type (tuple, opaque, token, buffer, invalid).
     """
 
     text: str
@@ -66,8 +66,8 @@ class PrimitiveType(IntEnum):
     F8E4M3FNUZ = 25, "f8e4m3fnuz", 8, "f"
     F4E2M1FN = 32, "f4e2m1fn", 4, "f"
     F8E8M0FNU = 33, "f8e8m0fnu", 8, "f"
-    F6E3M2FN = 35, "f6e3m2fn", 6, "f"
-    F6E2M3FN = 36, "f6e2m3fn", 6, "f"
+    F6E3M2FN = 35, "f6e3m2fn", 8, "f"
+    F6E2M3FN = 36, "f6e2m3fn", 8, "f"
     C64 = 15, "c64", 64, "c"
     C128 = 18, "c128", 128, "c"
     TUPLE = 13, "tuple", 0, "-"
@@ -137,8 +137,8 @@ class PrimitiveType(IntEnum):
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is a signed integer or a real float that has a sign (f8e8m0fnu has none)."""
-        return self._kind == "s" or (self._kind == "f" and self is not PrimitiveType.F8E8M0FNU)
+        """Whether it is a signed integer or a real floating-point type; XLA counts f8e8m0fnu too, which has no sign."""
+        return self._kind in "sf"
 
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of one element.
@@ -164,6 +164,25 @@ class PrimitiveType(IntEnum):
             ) from None
         except AttributeError:
             raise UnavailableError(f"{self.text} in NumPy needs a version of ml_dtypes that has {name}") from None
+
+    @classmethod
+    def from_numpy(cls, dtype: Any) -> PrimitiveType:
+        """The element type of a NumPy type, anything that `numpy.dtype` takes. InvalidArgumentError if there is none.
+
+        >>> PrimitiveType.from_numpy("int16"), PrimitiveType.from_numpy(bool)
+        (<PrimitiveType.S16: 3>, <PrimitiveType.PRED: 1>)
+        """
+        import numpy as np
+
+        try:
+            name = cast("np.dtype[Any]", np.dtype(dtype)).name
+        except TypeError:
+            raise InvalidArgumentError(f"{dtype!r:.60} is no NumPy type", field="dtype") from None
+        for names in (_NUMPY, _ML_DTYPES):
+            for text, known in names.items():
+                if known == name:
+                    return _BY_TEXT[text]
+        raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}", field="dtype")
 
 
 def unknown_type_message(text: str) -> str:

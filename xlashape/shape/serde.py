@@ -21,10 +21,18 @@ from xlashape.proto import coerce, xla
 from xlashape.shape._cache import BoundedCache
 from xlashape.shape.layout import Layout
 from xlashape.shape.primitive_type import PrimitiveType
+from xlashape.shape.program_shape import ProgramShape
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile import SplitConfig, Tile
 
-__all__ = ["layout_from_proto", "layout_to_proto", "shape_from_proto", "shape_to_proto"]
+__all__ = [
+    "layout_from_proto",
+    "layout_to_proto",
+    "program_shape_from_proto",
+    "program_shape_to_proto",
+    "shape_from_proto",
+    "shape_to_proto",
+]
 
 _TYPES = {int(kind): kind for kind in PrimitiveType}
 _SHAPE_FIELDS = ("element_type", "dimensions", "is_dynamic_dimension", "tuple_shapes", "layout")
@@ -64,6 +72,30 @@ def shape_to_proto(shape: Shape) -> xla.ShapeProto:
     """A new `xla.ShapeProto`."""
     message = xla.ShapeProto()
     _fill_shape(message, shape)
+    return message
+
+
+def program_shape_from_proto(value: Any) -> ProgramShape:
+    """The program shape of an `xla.ProgramShapeProto`: bytes, or a message of any pool. See `ProgramShape.from_proto`."""
+    message = coerce(xla.ProgramShapeProto, _bytes(xla.ProgramShapeProto, value))
+    shapes = [_shape(parameter, f"parameters[{i}].") for i, parameter in enumerate(message.parameters)]
+    unknown = _unknown(message, ("parameters", "result", "parameter_names"))
+    result = _shape(message.result, "result.")
+    try:
+        return ProgramShape(shapes, result, message.parameter_names, unknown)
+    except InvalidShapeError as error:
+        raise _error(error, "") from None
+
+
+def program_shape_to_proto(program: ProgramShape) -> xla.ProgramShapeProto:
+    """A new `xla.ProgramShapeProto`."""
+    message = xla.ProgramShapeProto()
+    for shape in program.parameters:
+        _fill_shape(message.parameters.add(), shape)
+    message.result.SetInParent()
+    _fill_shape(message.result, program.result)
+    message.parameter_names.extend(program.parameter_names)
+    _merge(message, program.unknown_fields)
     return message
 
 

@@ -341,10 +341,3 @@ def check_layout_fits(sizes: tuple[int, ...], layout: Layout) -> None:
             f"the layout is of {len(layout.minor_to_major)} dimensions, the array has {len(sizes)}",
             field="layout.minor_to_major",
         )
-    for i, split in enumerate(layout.split_configs):
-        size = sizes[split.dimension]
-        if split.split_indices and size != UNBOUNDED_SIZE and split.split_indices[-1] > size:
-            raise InvalidShapeError(
-                f"dimension {split.dimension} has size {size} and cannot be split at {split.split_indices[-1]}",
-                field=f"layout.split_configs[{i}].split_indices[{len(split.split_indices) - 1}]",
-            )

@@ -53,6 +53,8 @@ class Tile(Value):
 class SplitConfig(Value):
     """Where one dimension is cut into parts that live in different memories: part i ends before `split_indices[i]`.
 
+    `dimension` counts the physical dimensions from the most major one, 0: of f32[8,4]{0,1} it is dimension 1.
+
     >>> str(SplitConfig(1, (4, 8)))
     '(1:4,8)'
 

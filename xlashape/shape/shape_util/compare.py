@@ -1,0 +1,175 @@
+"""When two shapes count as the same: the relations of XLA's `ShapeUtil`.
+
+| relation | compares |
+|---|---|
+| equal | everything but `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields |
+| equal_ignoring_element_type, equal_ignoring_fp_precision | the same but the element type; real floats count as one type |
+| compatible | kind, element type, sizes; an unbounded dimension fits any; dynamic flags and layouts are left aside |
+| compatible_ignoring_element_type, compatible_ignoring_fp_precision | the same but the element type |
+| compatible_kind | kinds and numbers of dimensions |
+| equal_structure | where tuples are, and how long |
+
+`==` on shapes is stricter than all of them: it compares every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlashape.shape._equality import equal_shapes, same_kind_and_length
+from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.shape_util._common import array_of
+from xlashape.shape.shape_util.elements import same_element_type, same_element_type_ignoring_fp_precision
+
+__all__ = [
+    "compatible",
+    "compatible_ignoring_element_type",
+    "compatible_ignoring_fp_precision",
+    "compatible_kind",
+    "dynamic_array_shape_is_compatible",
+    "dynamic_shape_is_compatible",
+    "equal",
+    "equal_ignoring_element_type",
+    "equal_ignoring_fp_precision",
+    "equal_structure",
+    "same_dimensions",
+    "same_rank",
+]
+
+_Relation = Callable[[Shape, Shape], bool]
+
+
+def same_rank(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two arrays have the same number of dimensions."""
+    return array_of(lhs).rank == array_of(rhs).rank
+
+
+def same_dimensions(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two arrays have the same sizes; an unbounded dimension fits any.
+
+    >>> same_dimensions(Shape.parse("f32[2,?]"), Shape.parse("s32[2,3]"))
+    True
+    """
+    return _same_sizes(array_of(lhs).dimensions, array_of(rhs).dimensions)
+
+
+def _same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
+    return len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
+
+
+def compatible(lhs: Shape, rhs: Shape) -> bool:
+    """Whether kinds, element types and sizes agree, element by element in tuples; layouts and dynamic flags are left aside.
+
+    >>> compatible(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[2,<=3]{0,1}"))
+    True
+    """
+    return _compatible(lhs, rhs, same_element_type)
+
+
+def compatible_ignoring_element_type(lhs: Shape, rhs: Shape) -> bool:
+    """Whether kinds and sizes agree."""
+    return _compatible(lhs, rhs, _any_type)
+
+
+def compatible_ignoring_fp_precision(lhs: Shape, rhs: Shape) -> bool:
+    """Whether kinds, sizes and element types agree, where all real floating-point types count as one."""
+    return _compatible(lhs, rhs, same_element_type_ignoring_fp_precision)
+
+
+def _any_type(lhs: Shape, rhs: Shape) -> bool:  # noqa: ARG001 - a relation takes both
+    return True
+
+
+def _compatible(lhs: Shape, rhs: Shape, same_type: _Relation) -> bool:
+    if lhs.is_array and rhs.is_array:
+        return same_type(lhs, rhs) and _same_sizes(lhs.dimensions, rhs.dimensions)
+    return same_kind_and_length(lhs, rhs) and all(
+        _compatible(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def compatible_kind(lhs: Shape, rhs: Shape, ignore_buffer: bool = False) -> bool:
+    """Whether kinds and numbers of dimensions agree, element by element in tuples.
+
+    With `ignore_buffer` a buffer counts as the array it holds.
+
+    >>> compatible_kind(Shape.parse("(f32[2])"), Shape.parse("(s32[5])"))
+    True
+    """
+    if ignore_buffer:
+        lhs, rhs = [shape.tuple_shapes[0] if shape.is_buffer else shape for shape in (lhs, rhs)]
+    if lhs.is_array and rhs.is_array:
+        return lhs.rank == rhs.rank
+    return same_kind_and_length(lhs, rhs) and all(
+        compatible_kind(a, b, ignore_buffer) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def equal(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two shapes are the same to XLA: types, sizes, dynamic flags and layouts.
+
+    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are left aside.
+
+    >>> equal(Shape.parse("f32[2]{0}"), Shape.parse("f32[2]{0:M(8)}")), equal(Shape.parse("f32[2]"), Shape.parse("f32[<=2]"))
+    (True, False)
+    """
+    return lhs == rhs or equal_shapes(lhs, rhs)
+
+
+def equal_ignoring_element_type(lhs: Shape, rhs: Shape) -> bool:
+    """As `equal`, but element types are left aside."""
+    return equal_shapes(lhs, rhs, _any_type)
+
+
+def equal_ignoring_fp_precision(lhs: Shape, rhs: Shape) -> bool:
+    """As `equal`, but all real floating-point types count as one."""
+    return equal_shapes(lhs, rhs, same_element_type_ignoring_fp_precision)
+
+
+def equal_structure(lhs: Shape, rhs: Shape) -> bool:
+    """Whether tuples stand in the same places and have the same lengths; what the leaves are is left aside.
+
+    >>> equal_structure(Shape.parse("(f32[], (s32[2], f32[]))"), Shape.parse("(s32[], (token[], pred[3]))"))
+    True
+    """
+    if lhs.is_tuple != rhs.is_tuple:
+        return False
+    if not lhs.is_tuple:
+        return True
+    return len(lhs.tuple_shapes) == len(rhs.tuple_shapes) and all(
+        equal_structure(a, b) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
+    """Whether two arrays have the same number of dimensions and no size of the first is above the second's.
+
+    An unbounded size counts as -2^63, as it stands in the proto. Element types are left aside.
+
+    >>> dynamic_array_shape_is_compatible(Shape.parse("f32[2]"), Shape.parse("f32[<=3]"))
+    True
+    """
+    lhs, rhs = array_of(dynamic_shape).dimensions, array_of(bounded_shape).dimensions
+    return len(lhs) == len(rhs) and all(a <= b for a, b in zip(lhs, rhs, strict=True))
+
+
+def dynamic_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
+    """Whether every dynamic array of the first shape fits the second's at its place.
+
+    Tuples must stand where the second has tuples, at most as long; static arrays are not compared.
+
+    >>> dynamic_shape_is_compatible(Shape.parse("(f32[<=2], s32[9])"), Shape.parse("(f32[3], s32[])"))
+    True
+    """
+    if dynamic_shape.is_tuple or bounded_shape.is_tuple:
+        if not (dynamic_shape.is_tuple and bounded_shape.is_tuple):
+            return False
+        inner, bounds = dynamic_shape.tuple_shapes, bounded_shape.tuple_shapes
+        return len(inner) <= len(bounds) and all(
+            dynamic_shape_is_compatible(a, b) for a, b in zip(inner, bounds, strict=False)
+        )
+    if dynamic_shape.is_static:
+        return True
+    if not (bounded_shape.is_array or bounded_shape.is_buffer):
+        return False
+    return dynamic_array_shape_is_compatible(dynamic_shape, bounded_shape)

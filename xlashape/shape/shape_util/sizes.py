@@ -1,0 +1,252 @@
+"""How many elements and bytes: the sizes of XLA's `ShapeUtil`.
+
+An array inside a buffer counts like the array. Sizes beyond int64 raise SizeOverflowError, arrays with an unbounded dimension
+and what has no elements (tokens, opaques) InvalidShapeError.
+"""
+
+from __future__ import annotations
+
+from xlashape.errors import InvalidArgumentError, InvalidShapeError
+from xlashape.math import ceil_div, checked_int64, checked_product
+from xlashape.shape import tiling
+from xlashape.shape.layout_util import max_split_size
+from xlashape.shape.primitive_type import PrimitiveType
+from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.shape_util._common import array_of, minor_to_major_of, require_tuple, text_of
+
+__all__ = [
+    "array_data_size",
+    "array_size",
+    "byte_size_of",
+    "byte_size_of_elements",
+    "byte_size_of_elements_recursive",
+    "byte_size_of_primitive_type",
+    "byte_size_of_tuple_index_table",
+    "byte_strides",
+    "element_size_in_bits",
+    "elements_in",
+    "elements_in_recursive",
+    "extent_product",
+    "is_zero_element_array",
+    "packed_factor_for_1d_interleaved_array",
+    "serialized_size",
+    "static_extent_product",
+    "unpacked_byte_strides",
+]
+
+
+def elements_in(shape: Shape) -> int:
+    """The number of elements of an array, 1 for a scalar; a dynamic dimension counts with its bound.
+
+    >>> elements_in(Shape.parse("f32[2,<=3]"))
+    6
+    """
+    return extent_product(shape)
+
+
+def elements_in_recursive(shape: Shape) -> int:
+    """The number of elements of all arrays of a shape together.
+
+    >>> elements_in_recursive(Shape.parse("(f32[2], (f32[3], s32[]))"))
+    6
+    """
+    if shape.is_tuple:
+        return checked_int64(
+            sum([elements_in_recursive(inner) for inner in shape.tuple_shapes]), "the number of elements"
+        )
+    return elements_in(shape)
+
+
+def extent_product(shape: Shape, *, bounded_dynamic_ok: bool = False) -> int:
+    """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out, else refused.
+
+    XLA's template answers a second value, whether the product overflows; here that is SizeOverflowError, which already the
+    construction of such a shape raises.
+    """
+    array = array_of(shape)
+    if not bounded_dynamic_ok and UNBOUNDED_SIZE in array.dimensions:
+        raise InvalidShapeError(f"{text_of(shape)} has an unbounded dimension, so no number of elements", field="shape")
+    return checked_product([size for size in array.dimensions if size != UNBOUNDED_SIZE], "the number of elements")
+
+
+def static_extent_product(shape: Shape) -> int:
+    """The product of an array's sizes, unbounded dimensions left out.
+
+    >>> static_extent_product(Shape.parse("f32[2,?,3]"))
+    6
+    """
+    return extent_product(shape, bounded_dynamic_ok=True)
+
+
+def is_zero_element_array(shape: Shape) -> bool:
+    """Whether it is an array, or a buffer of one, with a dimension of size 0."""
+    return (shape.is_array or shape.is_buffer) and 0 in array_of(shape).dimensions
+
+
+def byte_size_of_primitive_type(element_type: PrimitiveType | str | int) -> int:
+    """The bytes an element of the type takes when it is not packed: 1 for pred and for all types below 8 bits.
+
+    >>> byte_size_of_primitive_type("bf16"), byte_size_of_primitive_type("s4")
+    (2, 1)
+    """
+    kind = PrimitiveType.of(element_type)
+    if not kind.is_array_type:
+        raise InvalidArgumentError(f"{kind.text} is no array's element type", field="element_type")
+    return ceil_div(kind.bit_width, 8)
+
+
+def element_size_in_bits(shape: Shape) -> int:
+    """The bits of one element in memory: the layout's `E(n)`, else the unpacked size of the element type.
+
+    >>> element_size_in_bits(Shape.parse("s4[8]")), element_size_in_bits(Shape.parse("s4[8]{0:E(4)}"))
+    (8, 4)
+    """
+    return tiling.stored_bits(shape)
+
+
+def byte_size_of(shape: Shape, pointer_size: int = 8) -> int:
+    """The bytes of a shape's own buffer: of an array its elements without any padding, tiles left aside; of a tuple its
+    table of pointers; of an opaque a pointer; of a token 0.
+
+    `xlashape.shape.tiling.physical_bytes` counts tiles and padding too.
+
+    >>> byte_size_of(Shape.parse("f32[3,5]{1,0:T(2,2)}")), byte_size_of(Shape.parse("(f32[3], s32[])"))
+    (60, 16)
+    """
+    if shape.is_tuple:
+        return byte_size_of_tuple_index_table(shape, pointer_size)
+    if shape.is_token:
+        return 0
+    if shape.is_opaque:
+        return _pointer_size(pointer_size)
+    return byte_size_of_elements(shape)
+
+
+def byte_size_of_elements(shape: Shape) -> int:
+    """The bytes of an array's elements: their number × their size, rounded up to whole bytes where `E(n)` packs them.
+
+    >>> byte_size_of_elements(Shape.parse("s4[5]")), byte_size_of_elements(Shape.parse("s4[5]{0:E(4)}"))
+    (5, 3)
+    """
+    bits = elements_in(shape) * element_size_in_bits(shape)
+    return checked_int64(ceil_div(bits, 8), f"the byte size of {text_of(shape)}")
+
+
+def byte_size_of_elements_recursive(shape: Shape) -> int:
+    """The bytes of the elements of all arrays of a shape together; tuple tables, tokens and opaques count nothing.
+
+    >>> byte_size_of_elements_recursive(Shape.parse("(f32[2], (f32[3], token[]))"))
+    20
+    """
+    if shape.is_tuple:
+        sizes = [byte_size_of_elements_recursive(inner) for inner in shape.tuple_shapes]
+        return checked_int64(sum(sizes), f"the byte size of {text_of(shape)}")
+    return 0 if shape.is_token or shape.is_opaque else byte_size_of_elements(shape)
+
+
+def byte_size_of_tuple_index_table(shape: Shape, pointer_size: int = 8) -> int:
+    """The bytes of a tuple's pointers to its elements, those of inner tuples left aside."""
+    require_tuple(shape)
+    return checked_int64(len(shape.tuple_shapes) * _pointer_size(pointer_size), "the byte size of the tuple's table")
+
+
+def array_size(shape: Shape) -> int:
+    """The bytes of an array's buffer, all padding included; of a tiled array with split configs those of the largest part.
+
+    XLA's `ArraySize` differs in two cases: it counts the padding of the first tile alone, where a later tile may add
+    more, and it forgets the tail padding of an array without tiles. Elsewhere the two are equal.
+
+    >>> array_size(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+    96
+    """
+    array = array_of(shape)
+    layout = array.layout
+    if layout is not None and layout.tiles and layout.split_configs:
+        sizes = [max_split_size(array, dimension) for dimension in range(array.rank)]
+        array = array.replace(dimensions=sizes, layout=layout.replace(split_configs=()))
+    return tiling.physical_bytes(array)
+
+
+def array_data_size(shape: Shape) -> int:
+    """The bytes up to and with the last element, the padding behind it left out; 0 for an array of no elements.
+
+    >>> array_data_size(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+    84
+    """
+    array = array_of(shape)
+    if elements_in(array) == 0:
+        return 0
+    # The position grows with every coordinate, so the last element lies last.
+    last = tiling.linear_index(array, [size - 1 for size in array.dimensions])
+    return checked_int64(ceil_div((last + 1) * element_size_in_bits(array), 8), f"the byte size of {text_of(shape)}")
+
+
+def byte_strides(shape: Shape) -> tuple[int, ...] | None:
+    """How many bytes apart neighbours along each dimension lie, tiles left aside; None if elements share bytes.
+
+    >>> byte_strides(Shape.parse("f32[2,3]{0,1}")), byte_strides(Shape.parse("s4[2,4]{1,0:E(4)}"))
+    ((4, 8), None)
+    """
+    layout = array_of(shape).layout
+    if layout is not None and 0 < layout.element_size_in_bits < 8:
+        return None
+    return unpacked_byte_strides(shape)
+
+
+def unpacked_byte_strides(shape: Shape) -> tuple[int, ...]:
+    """How many bytes apart neighbours along each dimension lie when every element takes whole bytes, tiles left aside.
+
+    >>> unpacked_byte_strides(Shape.parse("s4[2,4]{1,0:E(4)}"))
+    (4, 1)
+    """
+    array = array_of(shape)
+    elements_in(array)  # refuses unbounded dimensions
+    strides = [0] * array.rank
+    stride = byte_size_of_primitive_type(array.element_type)
+    for dimension in minor_to_major_of(array):
+        strides[dimension] = stride
+        # A size of 0 makes the more major strides 0, which are of no use, and bounded.
+        stride = checked_int64(stride * array.dimensions[dimension], f"a byte stride of {text_of(shape)}")
+    return tuple(strides)
+
+
+def packed_factor_for_1d_interleaved_array(shape: Shape) -> int:
+    """How many elements of a one-dimensional interleaved array share a word: the first size of its third tile.
+
+    InvalidShapeError unless the array has one dimension and three tiles, the third of two sizes.
+
+    >>> packed_factor_for_1d_interleaved_array(Shape.parse("bf16[1024]{0:T(1024)(128)(2,1)}"))
+    2
+    """
+    array = array_of(shape)
+    tiles = () if array.layout is None else array.layout.tiles
+    if array.rank != 1 or len(tiles) != 3 or len(tiles[2].dimensions) != 2:
+        raise InvalidShapeError(f"{text_of(shape)} is no interleaved array of one dimension", field="shape")
+    return tiles[2].dimensions[0]
+
+
+def serialized_size(shape: Shape) -> int:
+    """The bytes of a serialized literal of this shape: 8 of header, the ShapeProto, then the data of each array.
+
+    Types below 8 bits, and pred, are packed; an array with dynamic dimensions also has 4 bytes for each of its dimensions.
+    InvalidShapeError for tokens and opaques, which have no literals.
+
+    >>> serialized_size(Shape.parse("f32[2]"))
+    32
+    """
+    return checked_int64(8 + shape.to_proto().ByteSize() + _data_size(shape), "the serialized size")
+
+
+def _data_size(shape: Shape) -> int:
+    if shape.is_tuple:
+        return sum([_data_size(inner) for inner in shape.tuple_shapes])
+    array = array_of(shape)
+    bits = 1 if array.element_type is PrimitiveType.PRED else array.element_type.bit_width
+    sizes = 4 * array.rank if any(array.dynamic_dimensions) else 0
+    return ceil_div(elements_in(array) * bits, 8) + sizes
+
+
+def _pointer_size(pointer_size: int) -> int:
+    if pointer_size <= 0:
+        raise InvalidArgumentError(f"a pointer takes 1 byte or more, not {pointer_size}", field="pointer_size")
+    return pointer_size
