@@ -257,7 +257,7 @@ def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> No
     if found is None:
         _move_by_positions(shape, array, flat, into_buffer)
         return
-    ordered = cast("_Array", np.transpose(array, found.transpose))
+    ordered = np.transpose(array, found.transpose)
     # Merging dimensions copies an array unless they lie one in the other.
     merged = cast("_Array", ordered.reshape(found.merged))
     for block in found.blocks:

@@ -35,7 +35,7 @@ def linear_indices(shape: Shape, dimensions: tuple[int, ...], program: Program, 
     for start in range(0, len(table), chunk.length):
         stop = min(start + chunk.length, len(table))
         chunk.cut(stop - start)
-        part = cast("NDArray[Any]", table[start:stop])
+        part = table[start:stop]
         np.copyto(chunk.inputs[:, : stop - start], np.transpose(part), casting="unsafe" if is_wide else "same_kind")
         if rank and (unsigned[:, : stop - start].max(axis=1) >= sizes).any():
             raise _bad_row(shape, dimensions, part, start)
@@ -67,14 +67,14 @@ def multi_indices(
         stop = min(start + chunk.length, len(numbers))
         length = stop - start
         chunk.cut(length)
-        part = cast("NDArray[Any]", numbers[start:stop])
+        part = numbers[start:stop]
         np.copyto(chunk.inputs[0, :length], part, casting="unsafe" if is_wide else "same_kind")
         if int(unsigned[0, :length].max()) >= elements:
             raise _bad_position(shape, elements, part, start)
         chunk.run()
         for column, terms in zip(columns, program.outputs, strict=True):
             chunk.sum(terms, column[:length])
-        np.copyto(rows[start:stop], columns[:rank, :length].T)
+        np.copyto(rows[start:stop], np.transpose(columns[:rank, :length]))
         if conditions:
             inside = is_element[start:stop]
             for output, size in conditions:

@@ -24,7 +24,16 @@ from xlashape.shape.layout import Layout
 from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.shape.tile import COMBINE, Tile
 
-__all__ = ["Condition", "Geometry", "TileStep", "array_of", "geometry", "logical_index", "physical_position"]
+__all__ = [
+    "Condition",
+    "Geometry",
+    "TileStep",
+    "array_of",
+    "geometry",
+    "logical_index",
+    "physical_position",
+    "tile_steps",
+]
 
 
 class TileStep(NamedTuple):
@@ -105,17 +114,25 @@ def geometry(shape: Shape) -> Geometry:
     layout = array.layout or Layout.default(len(dimensions))
     order = layout.major_to_minor
     sizes = tuple([dimensions[d] for d in order])
-    steps: list[TileStep] = []
-    for tile in layout.tiles:
-        step = _tile_step(sizes, tile)
-        steps.append(step)
-        sizes = step.result
+    steps = tile_steps(sizes, layout.tiles)
+    if steps:
+        sizes = steps[-1].result
     tiled = checked_product(sizes, f"the number of elements of {shape}, padding included,")
     alignment = layout.tail_padding_alignment_in_elements
     elements = checked_product(
         [round_up(tiled, alignment)], f"the number of elements of {shape}, tail padding included,"
     )
-    return Geometry(dimensions, order, tuple(steps), sizes, tiled, elements)
+    return Geometry(dimensions, order, steps, sizes, tiled, elements)
+
+
+def tile_steps(sizes: tuple[int, ...], tiles: Sequence[Tile]) -> tuple[TileStep, ...]:
+    """What each tile does in its turn to sizes in physical order, most major first. Nothing is checked for overflow."""
+    steps: list[TileStep] = []
+    for tile in tiles:
+        step = _tile_step(sizes, tile)
+        steps.append(step)
+        sizes = step.result
+    return tuple(steps)
 
 
 def _tile_step(sizes: tuple[int, ...], tile: Tile) -> TileStep:
