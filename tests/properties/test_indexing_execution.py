@@ -27,7 +27,9 @@ def text(kind: str, dims: Any) -> str:
     return f"{kind}[{','.join(map(str, dims))}]"
 
 
-def make(opcode: str, shape: str, operands: list[str], values: dict[int, Any] | None = None, loose: Any = (), **fields: Any) -> Case:
+def make(
+    opcode: str, shape: str, operands: list[str], values: dict[int, Any] | None = None, loose: Any = (), **fields: Any
+) -> Case:
     builder = Builder()
     numbers = [builder.parameter(operand) for operand in operands]
     builder.op(opcode, shape, numbers, **fields)
@@ -44,7 +46,13 @@ def elementwise(r: random.Random) -> Case:
     if r.random() < 0.5:
         return make("add", text("f32", dims), [text("f32", dims)] * 2)
     scalar = text("pred", [])
-    return make("select", text("f32", dims), [scalar, text("f32", dims), text("f32", dims)], {0: r.choice([0, 1])}, loose=[0, 1, 2])
+    return make(
+        "select",
+        text("f32", dims),
+        [scalar, text("f32", dims), text("f32", dims)],
+        {0: r.choice([0, 1])},
+        loose=[0, 1, 2],
+    )
 
 
 def broadcast(r: random.Random) -> Case:
@@ -60,13 +68,27 @@ def transpose(r: random.Random) -> Case:
 
 
 def reshape(r: random.Random) -> Case:
-    dims, out = r.choice([([4, 6], [3, 8]), ([2, 3, 4], [4, 6]), ([12], [2, 1, 6]), ([1, 1], []), ([6, 1, 2], [2, 2, 3]), ([5, 4], [5, 2, 2])])
+    dims, out = r.choice(
+        [
+            ([4, 6], [3, 8]),
+            ([2, 3, 4], [4, 6]),
+            ([12], [2, 1, 6]),
+            ([1, 1], []),
+            ([6, 1, 2], [2, 2, 3]),
+            ([5, 4], [5, 2, 2]),
+        ]
+    )
     return make("reshape", text("f32", out), [text("f32", dims)])
 
 
 def reverse(r: random.Random) -> Case:
     dims = sizes(r)
-    return make("reverse", text("f32", dims), [text("f32", dims)], dimensions=r.sample(range(len(dims)), r.randint(0, len(dims))))
+    return make(
+        "reverse",
+        text("f32", dims),
+        [text("f32", dims)],
+        dimensions=r.sample(range(len(dims)), r.randint(0, len(dims))),
+    )
 
 
 def slice_(r: random.Random) -> Case:
@@ -104,7 +126,12 @@ def concatenate(r: random.Random) -> Case:
 def reduce(r: random.Random) -> Case:
     dims = sizes(r)
     over = r.sample(range(len(dims)), r.randint(0, len(dims)))
-    return make("reduce", text("f32", [n for d, n in enumerate(dims) if d not in over]), [text("f32", dims), "f32[]"], dimensions=over)
+    return make(
+        "reduce",
+        text("f32", [n for d, n in enumerate(dims) if d not in over]),
+        [text("f32", dims), "f32[]"],
+        dimensions=over,
+    )
 
 
 def dot(r: random.Random) -> Case:
@@ -112,19 +139,39 @@ def dot(r: random.Random) -> Case:
     sides = []
     for _ in range(2):
         free = sizes(r, 0, 1, 3)
-        items = [("b", i, n) for i, n in enumerate(batch)] + [("c", i, n) for i, n in enumerate(contract)] + [("f", i, n) for i, n in enumerate(free)]
+        items = (
+            [("b", i, n) for i, n in enumerate(batch)]
+            + [("c", i, n) for i, n in enumerate(contract)]
+            + [("f", i, n) for i, n in enumerate(free)]
+        )
         r.shuffle(items)
         at = {(k, i): p for p, (k, i, _) in enumerate(items)}
-        sides.append(([n for *_, n in items], [at["b", i] for i in range(len(batch))], [at["c", i] for i in range(len(contract))], [n for k, _, n in items if k == "f"]))
+        sides.append(
+            (
+                [n for *_, n in items],
+                [at["b", i] for i in range(len(batch))],
+                [at["c", i] for i in range(len(contract))],
+                [n for k, _, n in items if k == "f"],
+            )
+        )
     (a, ab, ac, af), (b, bb, bc, bf) = sides
-    numbers = {"lhs_batch_dimensions": ab, "rhs_batch_dimensions": bb, "lhs_contracting_dimensions": ac, "rhs_contracting_dimensions": bc}
+    numbers = {
+        "lhs_batch_dimensions": ab,
+        "rhs_batch_dimensions": bb,
+        "lhs_contracting_dimensions": ac,
+        "rhs_contracting_dimensions": bc,
+    }
     return make("dot", text("f32", batch + af + bf), [text("f32", a), text("f32", b)], dot_dimension_numbers=numbers)
 
 
 def one_window(r: random.Random, n: int, dilate: bool = True) -> tuple[dict[str, int], int]:
     while True:
         w = {"size": r.randint(1, 3), "stride": r.randint(1, 3), "low": r.randint(-1, 2), "high": r.randint(-1, 2)}
-        w |= {"window_dilation": r.randint(1, 2), "base_dilation": r.randint(1, 2), "reversal": r.randint(0, 1)} if dilate else {}
+        w |= (
+            {"window_dilation": r.randint(1, 2), "base_dilation": r.randint(1, 2), "reversal": r.randint(0, 1)}
+            if dilate
+            else {}
+        )
         span = (n - 1) * w.get("base_dilation", 1) + 1 + w["low"] + w["high"]
         reach = (w["size"] - 1) * w.get("window_dilation", 1) + 1
         if span >= reach:
@@ -141,13 +188,21 @@ def reduce_window(r: random.Random) -> Case:
 
 def cumulative_sum(r: random.Random) -> Case:
     n = r.randint(1, 6)
-    return make("reduce-window", f"f32[{n},2]", [f"f32[{n},2]", "f32[]"], window=window({"size": n, "low": n - 1}, {"size": 1}))
+    return make(
+        "reduce-window", f"f32[{n},2]", [f"f32[{n},2]", "f32[]"], window=window({"size": n, "low": n - 1}, {"size": 1})
+    )
 
 
 def select_and_scatter(r: random.Random) -> Case:
     dims = sizes(r, high=2, most=5)
     windows, out = zip(*[one_window(r, n, dilate=False) for n in dims], strict=True)
-    return make("select-and-scatter", text("f32", dims), [text("f32", dims), text("f32", out), "f32[]"], loose=[0, 1], window=window(*windows))
+    return make(
+        "select-and-scatter",
+        text("f32", dims),
+        [text("f32", dims), text("f32", out), "f32[]"],
+        loose=[0, 1],
+        window=window(*windows),
+    )
 
 
 def convolution(r: random.Random) -> Case:
@@ -195,14 +250,22 @@ def dynamic_slice(r: random.Random) -> Case:
     dims = sizes(r, most=5)
     out = [r.randint(1, n) for n in dims]
     offsets = {i + 1: r.randint(-2, 6) for i in range(len(dims))}
-    return make("dynamic-slice", text("f32", out), [text("f32", dims), *["s32[]"] * len(dims)], offsets, dynamic_slice_sizes=out)
+    return make(
+        "dynamic-slice", text("f32", out), [text("f32", dims), *["s32[]"] * len(dims)], offsets, dynamic_slice_sizes=out
+    )
 
 
 def dynamic_update_slice(r: random.Random) -> Case:
     dims = sizes(r, most=5)
     update = [r.randint(1, n) for n in dims]
     offsets = {i + 2: r.randint(-2, 6) for i in range(len(dims))}
-    return make("dynamic-update-slice", text("f32", dims), [text("f32", dims), text("f32", update), *["s32[]"] * len(dims)], offsets, loose=[0])
+    return make(
+        "dynamic-update-slice",
+        text("f32", dims),
+        [text("f32", dims), text("f32", update), *["s32[]"] * len(dims)],
+        offsets,
+        loose=[0],
+    )
 
 
 def indexed(r: random.Random) -> dict[str, Any]:
@@ -290,13 +353,20 @@ def fft(r: random.Random) -> Case:
 def cholesky(r: random.Random) -> Case:
     n = r.randint(1, 4)
     dims = [*sizes(r, 0, 1, 2), n, n]
-    return make("cholesky", text("f32", dims), [text("f32", dims)], loose=[0], cholesky_options={"lower": r.random() < 0.5})
+    return make(
+        "cholesky", text("f32", dims), [text("f32", dims)], loose=[0], cholesky_options={"lower": r.random() < 0.5}
+    )
 
 
 def triangular_solve(r: random.Random) -> Case:
     n, m, left = r.randint(1, 4), r.randint(1, 3), r.random() < 0.5
     batch = sizes(r, 0, 1, 2)
-    options = {"left_side": left, "lower": r.random() < 0.5, "unit_diagonal": r.random() < 0.5, "transpose_a": r.choice([1, 2])}
+    options = {
+        "left_side": left,
+        "lower": r.random() < 0.5,
+        "unit_diagonal": r.random() < 0.5,
+        "transpose_a": r.choice([1, 2]),
+    }
     b = text("f32", [*batch, n, m] if left else [*batch, m, n])
     return make("triangular-solve", b, [text("f32", [*batch, n, n]), b], triangular_solve_options=options)
 
@@ -305,7 +375,13 @@ def batch_norm_training(r: random.Random) -> Case:
     dims = [r.randint(2, 3) for _ in range(r.randint(2, 3))]
     feature = r.randrange(len(dims))
     one = text("f32", [dims[feature]])
-    return make("batch-norm-training", f"({text('f32', dims)}, {one}, {one})", [text("f32", dims), one, one], loose=[0], feature_index=feature)
+    return make(
+        "batch-norm-training",
+        f"({text('f32', dims)}, {one}, {one})",
+        [text("f32", dims), one, one],
+        loose=[0],
+        feature_index=feature,
+    )
 
 
 def batch_norm_inference(r: random.Random) -> Case:
@@ -332,11 +408,15 @@ def values_of(root: HloInstruction, fixed: dict[int, np.ndarray], rng: np.random
         if number in fixed:
             values.append(np.asarray(fixed[number]))
         else:
-            values.append(np.asarray(rng.permutation(int(np.prod(dims))) + rng.random(int(np.prod(dims)))).reshape(dims) + 0.5)
+            values.append(
+                np.asarray(rng.permutation(int(np.prod(dims))) + rng.random(int(np.prod(dims)))).reshape(dims) + 0.5
+            )
     return values
 
 
-def seen(root: HloInstruction, values: list[np.ndarray], number: int, rng: np.random.Generator) -> list[dict[tuple[int, ...], set[tuple[int, ...]]]]:
+def seen(
+    root: HloInstruction, values: list[np.ndarray], number: int, rng: np.random.Generator
+) -> list[dict[tuple[int, ...], set[tuple[int, ...]]]]:
     """For every output leaf: which elements of parameter `number` each output element was seen to depend on."""
     before = leaves(run(root.computation, values)[root])
     found: list[dict[tuple[int, ...], set[tuple[int, ...]]]] = [{} for _ in before]

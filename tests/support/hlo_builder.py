@@ -20,10 +20,21 @@ class Builder:
         self.calls: list[list[Builder]] = []
         self.id = 0
 
-    def op(self, opcode: str, shape: str, operands: list[int] | None = None, calls: list[Builder] | None = None, **fields: Any) -> int:
+    def op(
+        self,
+        opcode: str,
+        shape: str,
+        operands: list[int] | None = None,
+        calls: list[Builder] | None = None,
+        **fields: Any,
+    ) -> int:
         number = len(self.instructions) + 1
         proto = xla.HloInstructionProto(
-            name=fields.pop("name", f"{self.name}.{opcode}.{number}"), opcode=opcode, id=number, operand_ids=[o + 1 for o in operands or []], **fields
+            name=fields.pop("name", f"{self.name}.{opcode}.{number}"),
+            opcode=opcode,
+            id=number,
+            operand_ids=[o + 1 for o in operands or []],
+            **fields,
         )
         parsed = Shape.parse(shape)
         proto.shape.CopyFrom(parsed.to_proto())
@@ -67,8 +78,14 @@ class Builder:
                 del proto.called_computation_ids[:]
                 proto.called_computation_ids.extend(done[id(one)] for one in targets)
             last = len(builder.instructions) if builder is not self or root is None else root + 1
-            computations.append(xla.HloComputationProto(name=builder.name, id=builder.id, root_id=last, instructions=builder.instructions))
-        return HloModule.from_proto(xla.HloModuleProto(name="m", entry_computation_id=self.id, computations=computations))
+            computations.append(
+                xla.HloComputationProto(
+                    name=builder.name, id=builder.id, root_id=last, instructions=builder.instructions
+                )
+            )
+        return HloModule.from_proto(
+            xla.HloModuleProto(name="m", entry_computation_id=self.id, computations=computations)
+        )
 
     def root(self, root: int | None = None) -> HloInstruction:
         module = self.module(root)

@@ -13,7 +13,9 @@ from xlashape.indexing import OperandIndexing
 from xlashape.symbolic import IndexingMap
 
 
-def elements(indexing: OperandIndexing, index: Sequence[int], values: Mapping[Any, Any] | None = None) -> set[tuple[int, ...]]:
+def elements(
+    indexing: OperandIndexing, index: Sequence[int], values: Mapping[Any, Any] | None = None
+) -> set[tuple[int, ...]]:
     """The elements that an access names for one element. `values` are the values of instructions, for the runtime variables."""
     found = indexing.map
     assert not found.is_undefined
@@ -28,7 +30,9 @@ def elements(indexing: OperandIndexing, index: Sequence[int], values: Mapping[An
     return result
 
 
-def _runtime(indexing: OperandIndexing, index: tuple[int, ...], ranges: tuple[int, ...], values: Mapping[Any, Any]) -> list[int]:
+def _runtime(
+    indexing: OperandIndexing, index: tuple[int, ...], ranges: tuple[int, ...], values: Mapping[Any, Any]
+) -> list[int]:
     known: dict[int, int] = {}
     count = len(indexing.runtime)
     assert count == len(indexing.map.runtime)
@@ -43,7 +47,12 @@ def _runtime(indexing: OperandIndexing, index: tuple[int, ...], ranges: tuple[in
             own = [known.get(i, 0) for i in range(len(producer.map.runtime))]
             dims = producer.map
             # The producer's element, wherever the domain lets the access be: bounds of its own map are not asked.
-            free = IndexingMap([v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.dims], [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.ranges], [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.runtime], dims.results)
+            free = IndexingMap(
+                [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.dims],
+                [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.ranges],
+                [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.runtime],
+                dims.results,
+            )
             at = free.evaluate((*index, *(ranges if dims.ranges else ()), *own))
             value = np.asarray(values[producer.instruction])
             assert at is not None
@@ -81,7 +90,10 @@ def set_difference(a: IndexingMap, b: IndexingMap, limit: int = 3000, seed: int 
     if a.runtime or b.runtime:
         return "they have different variables"
     r = random.Random(seed)
-    bounds = [(min(x.bounds.lower, y.bounds.lower), max(x.bounds.upper, y.bounds.upper)) for x, y in zip(a.dims, b.dims, strict=True)]
+    bounds = [
+        (min(x.bounds.lower, y.bounds.lower), max(x.bounds.upper, y.bounds.upper))
+        for x, y in zip(a.dims, b.dims, strict=True)
+    ]
     for index in _points(bounds, 40, r):
         left, right = (elements(OperandIndexing(m), index) for m in (a, b))
         if left != right:
@@ -103,4 +115,6 @@ def _points(bounds: Sequence[Sequence[int]], limit: int, r: random.Random) -> It
         return
     # Corners and random points.
     for _ in range(limit):
-        yield tuple(r.choice((axis[0], axis[-1], axis[r.randrange(len(axis))], axis[r.randrange(len(axis))])) for axis in axes)
+        yield tuple(
+            r.choice((axis[0], axis[-1], axis[r.randrange(len(axis))], axis[r.randrange(len(axis))])) for axis in axes
+        )

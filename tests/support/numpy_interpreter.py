@@ -17,7 +17,11 @@ def run(computation: HloComputation, parameters: list[Value]) -> dict[HloInstruc
     values: dict[HloInstruction, Value] = {}
     for instruction in computation.instructions:
         operands = [values[operand] for operand in instruction.operands]
-        values[instruction] = parameters[instruction.parameter_number] if instruction.opcode == "parameter" else apply(instruction, operands)
+        values[instruction] = (
+            parameters[instruction.parameter_number]
+            if instruction.opcode == "parameter"
+            else apply(instruction, operands)
+        )
     return values
 
 
@@ -29,7 +33,13 @@ def leaves(value: Value) -> list[np.ndarray]:
     return [leaf for part in value for leaf in leaves(part)] if isinstance(value, tuple) else [np.asarray(value)]
 
 
-UNARY = {"negate": np.negative, "exponential": lambda x: x + 0.37 * x * x * x, "copy": np.array, "tanh": lambda x: 3 * x + 1, "convert": np.array}
+UNARY = {
+    "negate": np.negative,
+    "exponential": lambda x: x + 0.37 * x * x * x,
+    "copy": np.array,
+    "tanh": lambda x: 3 * x + 1,
+    "convert": np.array,
+}
 BINARY = {"add": np.add, "multiply": np.multiply, "subtract": np.subtract}
 
 
@@ -45,7 +55,10 @@ def apply(one: HloInstruction, args: list[Value]) -> Value:
         field = {"s32": "s32s", "s64": "s64s", "f32": "f32s", "pred": "preds"}[one.shape.element_type.text]
         return np.array(getattr(p.literal, field), dtype=np.float64).reshape(dims)
     if opcode == "iota":
-        return np.broadcast_to(np.arange(dims[p.dimensions[0]]).reshape([-1 if d == p.dimensions[0] else 1 for d in range(len(dims))]), dims)
+        return np.broadcast_to(
+            np.arange(dims[p.dimensions[0]]).reshape([-1 if d == p.dimensions[0] else 1 for d in range(len(dims))]),
+            dims,
+        )
     if opcode == "broadcast":
         shape = [1] * len(dims)
         for d, n in zip(p.dimensions, args[0].shape, strict=True):
@@ -62,7 +75,11 @@ def apply(one: HloInstruction, args: list[Value]) -> Value:
     if opcode == "slice":
         return args[0][tuple(slice(d.start, d.limit, d.stride) for d in p.slice_dimensions)]
     if opcode == "pad":
-        return _pad(args[0], args[1], [(d.edge_padding_low, d.edge_padding_high, d.interior_padding) for d in p.padding_config.dimensions])
+        return _pad(
+            args[0],
+            args[1],
+            [(d.edge_padding_low, d.edge_padding_high, d.interior_padding) for d in p.padding_config.dimensions],
+        )
     if opcode == "select":
         return np.where(args[0] > 0, args[1], args[2])
     if opcode == "clamp":
@@ -120,7 +137,11 @@ def apply(one: HloInstruction, args: list[Value]) -> Value:
     if opcode in ("fusion", "call"):
         return result(one.called_computations[0], args)
     if opcode == "conditional":
-        branch = (0 if args[0] > 0 else 1) if len(one.called_computations) == 2 else int(np.clip(args[0], 0, len(one.called_computations) - 1))
+        branch = (
+            (0 if args[0] > 0 else 1)
+            if len(one.called_computations) == 2
+            else int(np.clip(args[0], 0, len(one.called_computations) - 1))
+        )
         return result(one.called_computations[branch], [args[branch + 1]])
     raise NotImplementedError(opcode)
 
@@ -136,7 +157,9 @@ def _pad(x: np.ndarray, value: Any, config: list[tuple[int, int, int]]) -> np.nd
             wide = wide[(slice(None),) * axis + (slice(-low, None),)]
         if high < 0:
             wide = wide[(slice(None),) * axis + (slice(None, high),)]
-        x = np.pad(wide, [(max(0, low), max(0, high)) if d == axis else (0, 0) for d in range(x.ndim)], constant_values=value)
+        x = np.pad(
+            wide, [(max(0, low), max(0, high)) if d == axis else (0, 0) for d in range(x.ndim)], constant_values=value
+        )
     return x
 
 
@@ -153,7 +176,9 @@ def _dot(p: Any, a: np.ndarray, b: np.ndarray, dims: tuple[int, ...]) -> np.ndar
     special = len(batch) + len(n.lhs_contracting_dimensions)
     left = [next(names) if v < 0 else v for v in left]
     right = [next(names) if v < 0 else v for v in right]
-    return np.einsum(a, left, b, right, [*batch, *[v for v in left if v >= special], *[v for v in right if v >= special]]).reshape(dims)
+    return np.einsum(
+        a, left, b, right, [*batch, *[v for v in left if v >= special], *[v for v in right if v >= special]]
+    ).reshape(dims)
 
 
 def _positions(w: Any, out: int, place: int, n: int) -> int | None:
@@ -200,7 +225,9 @@ def _convolution(p: Any, x: np.ndarray, k: np.ndarray, dims: tuple[int, ...]) ->
         for place in np.ndindex(*[w.size for w in windows]):
             at = [
                 _positions(w, o[d], place[i], x.shape[s])
-                for i, (w, d, s) in enumerate(zip(windows, n.output_spatial_dimensions, n.input_spatial_dimensions, strict=True))
+                for i, (w, d, s) in enumerate(
+                    zip(windows, n.output_spatial_dimensions, n.input_spatial_dimensions, strict=True)
+                )
             ]
             if None in at:
                 continue

@@ -207,13 +207,15 @@ class OperandIndexing:
 
         Range and runtime variables of both are kept, those of `second` first, producers in the order of their variables.
         """
-        composed = self.map.compose(second.map)
         every = self._every or second._every
+        if self.map.is_undefined or second.map.is_undefined:
+            return OperandIndexing(IndexingMap.undefined(), leaf=second.leaf)
+        if self.map.is_known_empty or second.map.is_known_empty:
+            return OperandIndexing(IndexingMap.empty(), leaf=second.leaf)
+        composed = self.map.compose(second.map)
+        if composed.is_known_empty:
+            return OperandIndexing(IndexingMap.empty(), leaf=second.leaf)
         replica = self._composed_replica(second)
-        if composed.is_undefined or composed.is_known_empty:
-            return OperandIndexing(
-                composed if composed.is_undefined else IndexingMap.empty(), (), replica, second.leaf, every=every
-            )
         if not self.runtime and not second.runtime:
             if composed.ranges:
                 composed = composed.remove_unused_symbols().map
@@ -261,9 +263,7 @@ class OperandIndexing:
         if not found.ranges and not found.runtime:
             return self
         if found.is_known_empty or found.is_undefined:
-            return OperandIndexing(
-                found if found.is_undefined else IndexingMap.empty(), (), self.replica, self.leaf, every=self._every
-            )
+            return OperandIndexing(found if found.is_undefined else IndexingMap.empty(), leaf=self.leaf)
         if not self.runtime:
             return self._with_map(found.remove_unused_symbols().map)
         used = set(found.used_variables())

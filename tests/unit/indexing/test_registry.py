@@ -1,0 +1,56 @@
+"""Every opcode is answered in both directions, or stands in a list with the reason why not."""
+
+from __future__ import annotations
+
+import pytest
+from hlo_builder import one_op
+
+from xlashape import indexing
+from xlashape.hlo import Opcode
+from xlashape.indexing import registry
+
+WITHOUT_OPERANDS = {"constant", "iota", "parameter", "partition-id", "replica-id", "rng-get-and-update-state"}
+
+
+@pytest.mark.parametrize("opcode", [str(opcode) for opcode in Opcode])
+def test_every_opcode_is_registered_or_knowingly_unknown(opcode: str) -> None:
+    places = [opcode in registry.OUTPUT_TO_INPUT, opcode in registry.CALLS, opcode in registry.UNKNOWN]
+    assert places.count(True) == 1
+    if opcode in registry.UNKNOWN:
+        assert len(registry.UNKNOWN[opcode]) > 20
+    assert (opcode in registry.INPUT_TO_OUTPUT) == (places[0] and opcode not in WITHOUT_OPERANDS)
+
+
+def test_nothing_else_is_registered() -> None:
+    known = {str(opcode) for opcode in Opcode}
+    assert {*registry.OUTPUT_TO_INPUT, *registry.INPUT_TO_OUTPUT, *registry.CALLS, *registry.UNKNOWN} <= known
+
+
+def test_an_opcode_has_one_rule_a_direction() -> None:
+    with pytest.raises(ValueError, match="transpose is registered twice"):
+        registry.output_to_input("transpose")(lambda op, output: ())
+
+
+def test_unknown_is_the_answer_where_nothing_is_known() -> None:
+    root = one_op("ragged-dot", "f32[4,4]", ["f32[4,4]", "f32[2,4,4]", "s32[2]"])
+    for one in indexing.output_to_input(root):
+        assert one.map.is_undefined
+        assert one.knowledge is indexing.Knowledge.UNKNOWN
+        assert str(one[0]) == "UNDEFINED"
+    assert indexing.input_to_output(root, 1)[0].map.is_undefined
+
+
+def test_an_opcode_of_another_version_is_unknown() -> None:
+    root = one_op("add", "f32[4]", ["f32[4]", "f32[4]"])
+    root.proto.opcode = "frobnicate"
+    assert [one.map.is_undefined for one in indexing.output_to_input(root)] == [True, True]
+    assert [one.map.is_undefined for one in indexing.input_to_output(root, 1)] == [True]
+
+
+def test_a_custom_call_may_need_every_element() -> None:
+    root = one_op("custom-call", "(f32[4], s32[])", ["f32[2,3]", "s32[]"], custom_call_target="x")
+    first, second = indexing.output_to_input(root)
+    assert first.knowledge is second.knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert str(first.map) == "(d0)[s0, s1] -> (s0, s1), domain: d0 in [0, 3], s0 in [0, 1], s1 in [0, 2]"
+    assert str(second.map) == "(d0) -> (), domain: d0 in [0, 3]"
+    assert [one.knowledge for one in indexing.input_to_output(root, 0)] == [indexing.Knowledge.EVERY_ELEMENT] * 2

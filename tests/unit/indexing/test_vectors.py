@@ -1,0 +1,123 @@
+"""XLA's own maps of 840 random one-operation and fused modules: equal as functions everywhere, the simplified ones as texts almost everywhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from map_enumeration import difference, points
+
+from xlashape import indexing
+from xlashape.hlo import HloModule
+from xlashape.symbolic import IndexingMap
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+
+
+@lru_cache(maxsize=1)
+def rows() -> list[tuple[dict[str, Any], bytes]]:
+    texts = (VECTORS / "indexing.jsonl").read_text().splitlines()
+    protos = (VECTORS / "indexing_protos.txt").read_text().split()
+    return [(json.loads(text), base64.b64decode(proto)) for text, proto in zip(texts, protos, strict=True)]
+
+
+FAMILIES = sorted({row["family"] for row, _ in rows()})
+
+
+def answers(
+    row: dict[str, Any], module: HloModule
+) -> Iterator[tuple[str, indexing.OperandIndexingSet, list[str], list[int]]]:
+    """(raw or simplified, ours, XLA's, sizes of what the maps lead to)."""
+    root = module.instruction("root")
+    outputs = [list(leaf.dimensions) for leaf in root.shape.leaves()]
+    ours = indexing.output_to_input(root)
+    inputs = [list(operand.shape.dimensions) for operand in root.operands]
+    yield from zip(["raw"] * len(ours), ours, row["output_to_input"], inputs, strict=True)
+    yield from zip(
+        ["simplified"] * len(ours),
+        [one.simplify() for one in ours],
+        row["output_to_input_simplified"],
+        inputs,
+        strict=True,
+    )
+    for operand, (raw, simplified) in enumerate(
+        zip(row.get("input_to_output", []), row.get("input_to_output_simplified", []), strict=True)
+    ):
+        ours = indexing.input_to_output(root, operand)
+        yield from zip(["raw"] * len(ours), ours, raw, outputs, strict=True)
+        yield from zip(["simplified"] * len(ours), [one.simplify() for one in ours], simplified, outputs, strict=True)
+
+
+def map_of(text: str) -> IndexingMap:
+    return IndexingMap.parse(text.split("\nruntime variables")[0].split("\nreplica")[0])
+
+
+def reads_padding(ours: IndexingMap, theirs: IndexingMap, target: list[int]) -> bool:
+    """XLA's maps of a convolution forget the padding along a window of one element, and lead outside of the input there. Ours end at the input.
+
+    True if that is all the difference: the maps agree wherever theirs leads to an element.
+    """
+    for point in points(theirs, 3000, 1):
+        at = theirs.evaluate(point)
+        inside = at is not None and all(0 <= i < n for i, n in zip(at, target, strict=True))
+        if ours.evaluate(point) != (at if inside else None):
+            return False
+    return not ours.is_undefined
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equal_as_functions(family: str) -> None:
+    for row, proto in rows():
+        if row["family"] != family:
+            continue
+        for _, ours, texts, target in answers(row, HloModule.from_proto(proto)):
+            if any("UNDEFINED" in text for text in texts):
+                # Where XLA does not know, ours does: judged by execution elsewhere.
+                assert not any(one.map.is_undefined for one in ours), row["hlo"]
+                continue
+            left = {one.to_text(): one.map for one in ours}
+            right = {text.strip(): map_of(text) for text in texts}
+            for text in left.keys() & right.keys():
+                del left[text], right[text]
+            assert len(left) == len(right), (row["hlo"], left, right)
+            for text, found in left.items():
+                same = [
+                    other
+                    for other, theirs in right.items()
+                    if difference(found, theirs) is None
+                    or (family == "convolution" and reads_padding(found, theirs, target))
+                ]
+                assert same, (row["hlo"], text, list(right), [difference(found, theirs) for theirs in right.values()])
+                del right[same[0]]
+
+
+def test_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    same: dict[str, Counter[str]] = defaultdict(Counter)
+    longer: list[tuple[str, str]] = []
+    for row, proto in rows():
+        for form, ours, texts, _ in answers(row, HloModule.from_proto(proto)):
+            if any("UNDEFINED" in text for text in texts):
+                continue
+            expected = sorted(text.strip() for text in texts)
+            found = sorted(one.to_text() for one in ours)
+            same[row["family"]][form] += 1
+            same[row["family"]][form + " same"] += found == expected
+            if form == "simplified" and len("".join(found)) > len("".join(expected)):
+                longer.append(("\n".join(found), "\n".join(expected)))
+    total = sum(counts["simplified"] for counts in same.values())
+    equal = sum(counts["simplified same"] for counts in same.values())
+    with capsys.disabled():
+        print(f"\nXLA's text in {equal} of {total} simplified maps; longer than XLA's: {len(longer)}")
+        for family in FAMILIES:
+            counts = same[family]
+            print(
+                f"  {family:22} simplified {counts['simplified same']:4} of {counts['simplified']:4}, "
+                f"as the operation defines it {counts['raw same']:4} of {counts['raw']:4}"
+            )
+    assert equal >= 0.98 * total
