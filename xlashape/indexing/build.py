@@ -53,7 +53,7 @@ def require_operands(op: Op, count: int) -> None:
     """The operation has that many operands, each one array (or token)."""
     if len(op.operands) != count:
         raise Malformed(f"has {len(op.operands)} operands instead of {count}")
-    if any(len(operand) != 1 for operand in op.operands):
+    if any(shape.is_tuple for shape in op.operand_shapes):
         raise Malformed("has a tuple among its operands")
 
 

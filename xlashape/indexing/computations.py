@@ -141,10 +141,12 @@ class Analysis:
         if opcode == "while":
             return (_while_from_output(instruction, output),)
         if opcode == "async-start":
+            if len(instruction.shape.tuple_shapes) < 2:
+                raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
             before = sum(leaf_count(operand.shape) for operand in operands)
             if output < before:
                 return _passed_on(instruction, output)
-            results = leaf_count(instruction.shape.tuple_shapes[1]) if len(instruction.shape.tuple_shapes) > 1 else 0
+            results = leaf_count(instruction.shape.tuple_shapes[1])
             if output >= before + results:
                 return (EMPTY,) * len(operands)
             output -= before

@@ -59,12 +59,12 @@ def _count(shape: Shape) -> int:
 @output_to_input("tuple")
 def tuple_output_to_input(op: Op, output: int) -> Rows:
     """The operand that stands there."""
+    require(sum(len(own) for own in op.operands) == len(op.outputs), "has not as many elements as operands")
     first = 0
     for operand, own in enumerate(op.operands):
         if output < first + len(own):
             return nothing_but(len(op.operands), {operand: _passed(op, operand, output - first, output)})
         first += len(own)
-    require(False, "has more elements than operands")
     return ()
 
 

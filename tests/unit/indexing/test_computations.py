@@ -1,0 +1,433 @@
+"""Maps through computations: fusions, calls, branches, loops; every path once, runtime variables with the right producers."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hlo_builder import Builder, one_op
+from map_enumeration import elements
+from numpy_interpreter import leaves, run
+
+from xlashape import indexing
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
+from xlashape.limits import budget
+from xlashape.symbolic import IndexingMap
+
+
+def fused(inner: Builder, shape: str, operands: list[str], opcode: str = "fusion") -> Builder:
+    builder = Builder()
+    builder.op(opcode, shape, [builder.parameter(operand) for operand in operands], calls=[inner])
+    return builder
+
+
+def test_an_operand_that_is_not_read_has_an_empty_set() -> None:
+    inner = Builder("f")
+    p = inner.parameter("f32[4]")
+    inner.parameter("f32[]")
+    inner.op("negate", "f32[4]", [p])
+    first, second = indexing.output_to_input(fused(inner, "f32[4]", ["f32[4]", "f32[]"]).root())
+    assert len(first) == 1
+    assert len(second) == 0
+    assert second.map.is_known_empty
+    assert second.runtime == ()
+    assert second.simplify() is second
+
+
+def test_the_one_map_of_several_is_an_error() -> None:
+    inner = Builder("f")
+    p = inner.parameter("f32[8]")
+    inner.op("add", "f32[8]", [p, inner.op("reverse", "f32[8]", [p], dimensions=[0])])
+    (read,) = indexing.output_to_input(fused(inner, "f32[8]", ["f32[8]"]).root())
+    assert [str(one) for one in read] == ["(d0) -> (d0), domain: d0 in [0, 7]", "(d0) -> (-d0 + 7), domain: d0 in [0, 7]"]
+    with pytest.raises(InvalidArgumentError, match="accessed in 2 ways"):
+        _ = read.map
+    assert read == indexing.OperandIndexingSet(reversed(read))
+    assert hash(read) == hash(indexing.OperandIndexingSet(reversed(read)))
+
+
+def test_equal_paths_are_one() -> None:
+    """2^60 paths through sixty diamonds."""
+    inner = Builder("f")
+    at = inner.parameter("f32[8,8]")
+    for _ in range(60):
+        at = inner.op("add", "f32[8,8]", [inner.op("negate", "f32[8,8]", [at]), inner.op("exponential", "f32[8,8]", [at])])
+    (read,) = indexing.output_to_input(fused(inner, "f32[8,8]", ["f32[8,8]"]).root())
+    assert read.map == IndexingMap.identity([8, 8])
+    (written,) = indexing.input_to_output(fused(inner, "f32[8,8]", ["f32[8,8]"]).root())
+    assert written.map == IndexingMap.identity([8, 8])
+
+
+def test_a_long_chain() -> None:
+    inner = Builder("f")
+    at = inner.parameter("f32[8]")
+    for _ in range(20_000):
+        at = inner.op("negate", "f32[8]", [at])
+    root = fused(inner, "f32[8]", ["f32[8]"]).root()
+    assert indexing.output_to_input(root)[0].map == IndexingMap.identity([8])
+    assert indexing.input_to_output(root)[0].map == IndexingMap.identity([8])
+    with budget(steps=5_000), pytest.raises(LimitExceededError, match=root.name):
+        indexing.output_to_input(root)
+    with budget(deadline=time.monotonic() - 1), pytest.raises(DeadlineExceededError, match=root.name):
+        indexing.output_to_input(root)
+
+
+def test_calls_within_calls() -> None:
+    inner = Builder("c0")
+    inner.op("reverse", "f32[8]", [inner.parameter("f32[8]")], dimensions=[0])
+    for depth in range(3_000):
+        outer = Builder(f"c{depth + 1}")
+        outer.op("call", "f32[8]", [outer.parameter("f32[8]")], calls=[inner])
+        inner = outer
+    root = fused(inner, "f32[8]", ["f32[8]"], "call").root()
+    assert str(indexing.output_to_input(root)[0].map) == "(d0) -> (-d0 + 7), domain: d0 in [0, 7]"
+    assert str(indexing.input_to_output(root)[0].map) == "(d0) -> (-d0 + 7), domain: d0 in [0, 7]"
+
+
+def test_several_outputs() -> None:
+    inner = Builder("f")
+    p = inner.parameter("f32[4,8]")
+    turned, back = inner.op("transpose", "f32[8,4]", [p], dimensions=[1, 0]), inner.op("reverse", "f32[4,8]", [p], dimensions=[0])
+    inner.op("tuple", "(f32[8,4], f32[4,8])", [turned, back])
+    root = fused(inner, "(f32[8,4], f32[4,8])", ["f32[4,8]"]).root()
+    assert str(indexing.output_to_input(root, 0)[0].map) == "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]"
+    assert str(indexing.output_to_input(root, 1)[0].map) == "(d0, d1) -> (-d0 + 3, d1), domain: d0 in [0, 3], d1 in [0, 7]"
+    assert [str(one.map) for one in indexing.input_to_output(root)] == [
+        "(d0, d1) -> (d1, d0), domain: d0 in [0, 3], d1 in [0, 7]",
+        "(d0, d1) -> (-d0 + 3, d1), domain: d0 in [0, 3], d1 in [0, 7]",
+    ]
+    for output in (-1, 2):
+        with pytest.raises(InvalidArgumentError, match=f"no output {output}"):
+            indexing.output_to_input(root, output)
+    with pytest.raises(InvalidArgumentError, match="no operand 1"):
+        indexing.input_to_output(root, 1)
+    with pytest.raises(InvalidArgumentError, match="no leaf 1"):
+        indexing.input_to_output(root, 0, leaf=1)
+
+
+def test_fusions_within_fusions() -> None:
+    deepest = Builder("deepest")
+    deepest.op("transpose", "f32[8,4]", [deepest.parameter("f32[4,8]")], dimensions=[1, 0])
+    inner = Builder("inner")
+    p, q = inner.parameter("f32[4,8]"), inner.parameter("f32[8,4]")
+    inner.op("add", "f32[8,4]", [inner.op("fusion", "f32[8,4]", [p], calls=[deepest]), q])
+    root = fused(inner, "f32[8,4]", ["f32[4,8]", "f32[8,4]"]).root()
+    assert [str(one.map) for one in indexing.output_to_input(root)] == [
+        "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]",
+        "(d0, d1) -> (d0, d1), domain: d0 in [0, 7], d1 in [0, 3]",
+    ]
+
+
+def test_unknown_goes_on() -> None:
+    inner = Builder("f")
+    a, b = inner.parameter("f32[4,4]"), inner.parameter("f32[4,4]")
+    unknown = inner.op("ragged-dot", "f32[4,4]", [a, inner.op("constant", "f32[2,4,4]"), inner.op("constant", "s32[2]")])
+    inner.op("add", "f32[4,4]", [inner.op("negate", "f32[4,4]", [unknown]), b])
+    first, second = indexing.output_to_input(fused(inner, "f32[4,4]", ["f32[4,4]"] * 2).root())
+    assert first.knowledge is indexing.Knowledge.UNKNOWN
+    assert second.knowledge is indexing.Knowledge.EXACT
+
+
+def test_every_element_goes_on() -> None:
+    inner = Builder("f")
+    call = inner.op("custom-call", "f32[4]", [inner.op("transpose", "f32[2,3]", [inner.parameter("f32[3,2]")], dimensions=[1, 0])])
+    inner.op("negate", "f32[4]", [call])
+    (read,) = indexing.output_to_input(fused(inner, "f32[4]", ["f32[3,2]"]).root())
+    assert read.knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert str(read.map) == "(d0)[s0, s1] -> (s1, s0), domain: d0 in [0, 3], s0 in [0, 1], s1 in [0, 2]"
+
+
+def test_what_padding_cuts_off_is_known_to_be_empty() -> None:
+    inner = Builder("f")
+    config = {"dimensions": [{"edge_padding_low": 2, "edge_padding_high": 2}]}
+    wide = inner.op("pad", "f32[8]", [inner.parameter("f32[4]"), inner.op("constant", "f32[]")], padding_config=config)
+    inner.op("slice", "f32[1]", [wide], slice_dimensions=[{"start": 1, "limit": 2, "stride": 1}])
+    (read,) = indexing.output_to_input(fused(inner, "f32[1]", ["f32[4]"]).root())
+    assert [one.map.is_known_empty for one in read] == [True]
+
+
+# -- runtime variables ------------------------------------------------------------------------------------------------------------
+
+
+def offsets(inner: Builder) -> Builder:
+    """A slice of a slice, in two ways."""
+    a, i, j = inner.parameter("f32[16]"), inner.parameter("s32[]"), inner.parameter("s32[]")
+    half = inner.op("dynamic-slice", "f32[8]", [a, i], dynamic_slice_sizes=[8])
+    p = inner.op("dynamic-slice", "f32[4]", [half, j], dynamic_slice_sizes=[4])
+    q = inner.op("dynamic-slice", "f32[4]", [half, i], dynamic_slice_sizes=[4])
+    inner.op("add", "f32[4]", [p, q])
+    return inner
+
+
+def test_producers_stand_in_the_order_of_their_variables() -> None:
+    root = fused(offsets(Builder("f")), "f32[4]", ["f32[16]", "s32[]", "s32[]"]).root()
+    source, *_ = indexing.output_to_input(root)
+    assert [str(one.map) for one in source] == ["(d0){rt0, rt1} -> (d0 + rt0 + rt1), domain: d0 in [0, 3], rt0 in [0, 8], rt1 in [0, 4]"] * 2
+    _, i, j = root.called_computations[0].parameters
+    assert {tuple(producer.instruction for producer in one.runtime) for one in source} == {(i, j), (i, i)}
+    # rt0 is the offset of the first slice taken, whose room is 8.
+    assert all(one.runtime[0].instruction is i for one in source)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_real_offsets_find_the_elements(seed: int) -> None:
+    """Slices, updates and gathers inside of one another, run with NumPy on distinct numbers."""
+    r = random.Random(seed)
+    builder = Builder()
+    source = builder.parameter("f32[6,5]")
+    offsets = [builder.parameter("s32[]") for _ in range(4)]
+    indices = builder.parameter("s32[4,2]")
+    zero = builder.constant("s32[]", [0])
+    at, dims = source, [6, 5]
+    for _ in range(r.randint(2, 4)):
+        kind = r.choice(["slice", "gather", "transpose", "reverse", "iota"])
+        text = ",".join(map(str, dims))
+        if kind == "slice":
+            sizes = [r.randint(1, n) for n in dims]
+            starts = [r.choice([*offsets, zero]) for _ in dims]
+            at = builder.op("dynamic-slice", f"f32[{','.join(map(str, sizes))}]", [at, *starts], dynamic_slice_sizes=sizes)
+            dims = sizes
+        elif kind == "gather" and len(dims) == 2:
+            sizes = [1, r.randint(1, dims[1])]
+            out = [4, sizes[1]]
+            numbers = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0, 1], "index_vector_dim": 1}
+            shape = f"f32[{out[0]},{out[1]}]"
+            at = builder.op("gather", shape, [at, indices], gather_dimension_numbers=numbers, gather_slice_sizes=sizes)
+            dims = out
+        elif kind == "iota" and len(dims) == 2:
+            counted = builder.op("iota", "s32[3,1]", iota_dimension := [], dimensions=[0])
+            del iota_dimension
+            numbers = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "index_vector_dim": 1}
+            at = builder.op("gather", f"f32[3,{dims[1]}]", [at, counted], gather_dimension_numbers=numbers, gather_slice_sizes=[1, dims[1]])
+            dims = [3, dims[1]]
+        elif kind == "transpose":
+            at = builder.op("transpose", f"f32[{','.join(map(str, dims[::-1]))}]", [at], dimensions=[1, 0])
+            dims = dims[::-1]
+        else:
+            at = builder.op("reverse", f"f32[{text}]", [at], dimensions=[0])
+    root = builder.root()
+    values = [np.arange(30.0).reshape(6, 5), *[np.array(r.randint(-1, 6)) for _ in offsets], np.array([[r.randint(-1, 5) for _ in range(2)] for _ in range(4)])]
+    every = run(root.computation, values)
+    found = indexing.output_to_ancestor(root, root.computation.parameters[0])
+    result = leaves(every[root])[0]
+    for index in np.ndindex(*result.shape):
+        named = {element for one in found for element in elements(one, index, every)}
+        assert named == {tuple(int(i) for i in np.argwhere(values[0] == result[index])[0])}, (str(found), index)
+
+
+def test_a_reduction_over_a_gather_keeps_the_range_that_its_producer_needs() -> None:
+    builder = Builder()
+    source, indices = builder.parameter("f32[9]"), builder.parameter("s32[5,3]")
+    numbers = {"offset_dims": [], "collapsed_slice_dims": [0], "start_index_map": [0], "index_vector_dim": 2}
+    rows = builder.op("gather", "f32[5,3]", [source, indices], gather_dimension_numbers=numbers, gather_slice_sizes=[1])
+    builder.op("reduce", "f32[5]", [rows, builder.op("constant", "f32[]")], dimensions=[1])
+    root = builder.root()
+    one = indexing.output_to_ancestor(root, root.computation.parameters[0])
+    assert str(one.map) == "(d0)[s0]{rt0} -> (rt0), domain: d0 in [0, 4], s0 in [0, 2], rt0 in [0, 8]"
+    (producer,) = one.runtime
+    assert str(producer.map) == "(d0)[s0] -> (d0, s0), domain: d0 in [0, 4], s0 in [0, 2]"
+    assert one.simplify() == one
+
+
+# -- branches, loops, asynchronous operations -------------------------------------------------------------------------------------
+
+
+def test_conditional() -> None:
+    left, right = Builder("left"), Builder("right")
+    left.op("reverse", "f32[4]", [left.parameter("f32[4]")], dimensions=[0])
+    right.op("broadcast", "f32[4]", [right.parameter("f32[]")], dimensions=[])
+    builder = Builder()
+    operands = [builder.parameter("pred[]"), builder.parameter("f32[4]"), builder.parameter("f32[]")]
+    builder.op("conditional", "f32[4]", operands, calls=[left, right])
+    root = builder.root()
+    assert [str(one.map) for one in indexing.output_to_input(root)] == [
+        "(d0) -> (), domain: d0 in [0, 3]",
+        "(d0) -> (-d0 + 3), domain: d0 in [0, 3]",
+        "(d0) -> (), domain: d0 in [0, 3]",
+    ]
+    assert [str(indexing.input_to_output(root, i)[0].map) for i in range(3)] == [
+        "()[s0] -> (s0), domain: s0 in [0, 3]",
+        "(d0) -> (-d0 + 3), domain: d0 in [0, 3]",
+        "()[s0] -> (s0), domain: s0 in [0, 3]",
+    ]
+
+
+def test_while() -> None:
+    shape = "(s32[], f32[4], f32[2])"
+    body, condition = Builder("body"), Builder("condition")
+    state = body.parameter(shape)
+    parts = [body.op("get-tuple-element", text, [state], tuple_index=i) for i, text in enumerate(("s32[]", "f32[4]", "f32[2]"))]
+    body.op("tuple", shape, [body.op("negate", "s32[]", [parts[0]]), body.op("copy", "f32[4]", [parts[1]]), parts[2]])
+    condition.parameter(shape)
+    condition.op("constant", "pred[]")
+    builder = Builder()
+    builder.op("while", shape, [builder.parameter(shape)], calls=[body, condition])
+    root = builder.root()
+    counted, kept, same = (indexing.output_to_input(root, i)[0] for i in range(3))
+    assert [one.leaf for one in counted] == [0, 1, 2]
+    assert counted.knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert (kept.leaf, kept.map, kept.knowledge) == (1, IndexingMap.identity([4]), indexing.Knowledge.EXACT)
+    assert (same.leaf, same.map) == (2, IndexingMap.identity([2]))
+    to_counted, to_kept, to_same = indexing.input_to_output(root, 0, leaf=2)
+    assert to_counted.knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert len(to_kept) == 0
+    assert to_same.map == IndexingMap.identity([2])
+
+
+def test_asynchronous_operations() -> None:
+    wrapped = Builder("wrapped")
+    wrapped.op("transpose", "f32[8,4]", [wrapped.parameter("f32[4,8]")], dimensions=[1, 0])
+    builder = Builder()
+    start = builder.op("async-start", "((f32[4,8]), f32[8,4], u32[])", [builder.parameter("f32[4,8]")], calls=[wrapped])
+    update = builder.op("async-update", "((f32[4,8]), f32[8,4], u32[])", [start])
+    builder.op("async-done", "f32[8,4]", [update])
+    root = builder.root()
+    first, started = root.computation.instructions[:2]
+    assert indexing.output_to_input(root)[0].leaf == 1
+    assert str(indexing.output_to_ancestor(root, first).map) == "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]"
+    assert [[len(one) for one in indexing.output_to_input(started, i)] for i in range(3)] == [[1], [1], [0]]
+    assert [len(one) for one in indexing.input_to_output(started)] == [1, 1, 0]
+
+
+def test_copies_and_collectives_that_run_beside() -> None:
+    builder = Builder()
+    start = builder.op("copy-start", "(f32[4], f32[4], u32[])", [builder.parameter("f32[4]")])
+    builder.op("copy-done", "f32[4]", [start])
+    root = builder.root()
+    assert str(indexing.output_to_ancestor(root, root.computation.parameters[0]).map) == "(d0) -> (d0), domain: d0 in [0, 3]"
+    builder = Builder()
+    start = builder.op(
+        "all-gather-start", "(f32[4], f32[8])", [builder.parameter("f32[4]")], dimensions=[0], replica_groups=[{"replica_ids": [0, 1]}]
+    )
+    builder.op("all-gather-done", "f32[8]", [start])
+    root = builder.root()
+    found = indexing.output_to_ancestor(root, root.computation.parameters[0])
+    assert str(found.map) == "(d0) -> (d0 mod 4), domain: d0 in [0, 7]"
+    assert found.replica is not None
+    assert str(found.replica.map) == "(d0) -> (d0 / 4), domain: d0 in [0, 7]"
+    builder = Builder()
+    start = builder.op(
+        "collective-permute-start", "(f32[4], f32[4], u32[])", [builder.parameter("f32[4]")], source_target_pairs=[{"source": 2, "target": 5}]
+    )
+    builder.op("collective-permute-done", "f32[4]", [start])
+    root = builder.root()
+    found = indexing.output_to_ancestor(root, root.computation.parameters[0])
+    assert found.replica is not None
+    assert found.replica.partners(5) == (2,)
+    assert found.replica.partners(2) == ()
+    assert found.replica.partners(2, backwards=True) == (5,)
+
+
+# -- whole modules ----------------------------------------------------------------------------------------------------------------
+
+
+def test_ancestors() -> None:
+    builder = Builder()
+    p = builder.parameter("f32[4,8]")
+    t = builder.op("transpose", "f32[8,4]", [p], dimensions=[1, 0])
+    n = builder.op("negate", "f32[8,4]", [t])
+    other = builder.op("reverse", "f32[8,4]", [t], dimensions=[0])
+    builder.op("add", "f32[8,4]", [n, other])
+    root = builder.root()
+    p, t, n, other, root = root.computation.instructions
+    found = indexing.output_to_ancestors(root)
+    assert [one.name for one in found] == [one.name for one in (root, n, other, t, p)]
+    assert len(found[t]) == len(found[p]) == 2
+    assert indexing.output_to_ancestor(root, t) == found[t]
+    assert indexing.output_to_ancestor(t, p) == indexing.output_to_input(t)[0]
+    assert len(indexing.output_to_ancestor(n, other)) == 0
+    assert indexing.output_to_ancestor(root, root).map == IndexingMap.identity([8, 4])
+    with pytest.raises(InvalidArgumentError, match="different computations"):
+        indexing.output_to_ancestor(root, one_op("negate", "f32[4]", ["f32[4]"]))
+
+
+def test_a_module_at_once() -> None:
+    builder = fused(offsets(Builder("f")), "f32[4]", ["f32[16]", "s32[]", "s32[]"])
+    module = builder.module()
+    found = list(indexing.module_indexing(module))
+    assert [one.instruction for one in found] == [one for one in module.instructions() if one.operands]
+    for instruction, output, operands in found:
+        assert operands == indexing.output_to_input(instruction, output)
+
+
+def test_operands_that_do_not_fit() -> None:
+    bad = [
+        one_op("broadcast", "f32[4]", ["f32[3]"], dimensions=[0]),
+        one_op("broadcast", "f32[4]", ["f32[4]"], dimensions=[7]),
+        one_op("broadcast", "f32[4]", ["f32[4]"], dimensions=[-1]),
+        one_op("broadcast", "f32[4]", []),
+        one_op("transpose", "f32[4,3]", ["f32[4,3]"], dimensions=[1, 0]),
+        one_op("transpose", "f32[4,3]", ["f32[3,4]"], dimensions=[1, 1]),
+        one_op("reshape", "f32[4]", ["f32[3]"]),
+        one_op("reshape", "f32[0]", ["f32[3]"]),
+        one_op("bitcast", "f32[4]", ["f32[3]"]),
+        one_op("concatenate", "f32[4]", ["f32[3]"], dimensions=[0]),
+        one_op("concatenate", "f32[4]", []),
+        one_op("pad", "f32[4]", ["f32[4]", "f32[]"]),
+        one_op("slice", "f32[4]", ["f32[4]"]),
+        one_op("slice", "f32[4]", ["f32[4]"], slice_dimensions=[{"start": 0, "limit": 4, "stride": 0}]),
+        one_op("dot", "f32[4]", ["f32[4]", "f32[4]"]),
+        one_op("dot", "f32[4]", ["f32[4]"]),
+        one_op("reduce", "f32[]", ["f32[4]"], dimensions=[0]),
+        one_op("reduce", "f32[]", ["f32[4]", "f32[]"], dimensions=[1]),
+        one_op("reduce-window", "f32[4]", ["f32[4]", "f32[]"]),
+        one_op("convolution", "f32[4]", ["f32[4]", "f32[4]"]),
+        one_op("gather", "f32[4]", ["f32[4]", "s32[4]"]),
+        one_op("scatter", "f32[4]", ["f32[4]", "s32[4]", "f32[4]"]),
+        one_op("dynamic-slice", "f32[5]", ["f32[4]", "s32[]"], dynamic_slice_sizes=[5]),
+        one_op("dynamic-slice", "f32[3]", ["f32[4]"], dynamic_slice_sizes=[3]),
+        one_op("dynamic-update-slice", "f32[3]", ["f32[3]"]),
+        one_op("get-tuple-element", "f32[3]", ["(f32[3])"], tuple_index=1),
+        one_op("get-tuple-element", "f32[3]", ["f32[3]"]),
+        one_op("tuple", "(f32[3], f32[2])", ["f32[3]"]),
+        one_op("add", "f32[3]", ["f32[3]", "f32[4]"]),
+        one_op("add", "f32[3]", ["f32[3]", "(f32[3])"]),
+        one_op("sort", "f32[3]", ["f32[3]"], dimensions=[1]),
+        one_op("topk", "f32[3]", ["f32[3]"], k=7),
+        one_op("fft", "c64[3]", ["c64[3]"], fft_length=[3, 3]),
+        one_op("cholesky", "f32[3]", ["f32[3]"]),
+        one_op("triangular-solve", "f32[3]", ["f32[3,3]", "f32[3]"]),
+        one_op("batch-norm-training", "f32[3]", ["f32[3]"]),
+        one_op("all-gather", "f32[3]", ["f32[2]"], dimensions=[0]),
+        one_op("all-to-all", "f32[3]", ["f32[3]"], dimensions=[0], replica_groups=[{"replica_ids": [0, 1]}]),
+        one_op("fusion", "f32[3]", ["f32[3]"]),
+        one_op("while", "f32[3]", ["f32[3]"]),
+        one_op("conditional", "f32[3]", ["pred[]", "f32[3]"]),
+        one_op("async-start", "f32[3]", ["f32[3]"]),
+        one_op("async-done", "f32[3]", ["f32[3]"]),
+        one_op("copy-start", "f32[3]", ["f32[3]"]),
+        one_op("select-and-scatter", "f32[3]", ["f32[3]", "f32[1]", "f32[]"]),
+        one_op("bitcast-convert", "f32[3,4]", ["f32[4]"]),
+        one_op("opt-barrier", "f32[3]", ["f32[4]"]),
+        one_op("scaled-dot", "f32[]", ["f32[]", "f32[]", "f32[2]", "f32[]"]),
+    ]  # fmt: skip
+    for root in bad:
+        with pytest.raises(InvalidModuleError, match=root.name):
+            indexing.output_to_input(root)
+        for operand in range(len(root.operands)):
+            # The other direction looks at what it needs.
+            with suppress(InvalidModuleError):
+                indexing.input_to_output(root, operand)
+
+
+@pytest.mark.parametrize("opcode", ["negate", "reverse", "transpose"])
+def test_unbounded_sizes_are_unknown(opcode: str) -> None:
+    root = one_op(opcode, "f32[?,3]", ["f32[?,3]"], dimensions=[0, 1])
+    assert indexing.output_to_input(root)[0].map.is_undefined
+    assert indexing.input_to_output(root)[0].map.is_undefined
+
+
+def test_empty_arrays() -> None:
+    for root in (
+        one_op("transpose", "f32[8,0]", ["f32[0,8]"], dimensions=[1, 0]),
+        one_op("reshape", "f32[2,0]", ["f32[0,8]"]),
+        one_op("bitcast", "f32[2,0]", ["f32[0,8]"]),
+        one_op("broadcast", "f32[2,0]", ["f32[2]"], dimensions=[0]),
+    ):
+        assert str(indexing.output_to_input(root)[0][0]) == "KNOWN EMPTY"
+    read, start = indexing.output_to_input(one_op("reduce", "f32[8]", ["f32[0,8]", "f32[]"], dimensions=[0]))
+    assert read.map.is_known_empty
+    assert str(start.map) == "(d0) -> (), domain: d0 in [0, 7]"
