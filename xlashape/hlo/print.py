@@ -1,0 +1,124 @@
+"""HLO text of a module. Matches XLA's HloModule::ToString, what `module.to_string()` of jaxlib gives.
+
+    module_text(module)                                  # the default
+    module_text(module, style="short_parsable")          # or canonical, fingerprint
+    module_text(module, print_large_constants=True, print_percent=False)
+
+The text is that of the proto: what the schema has no field for (replica_count, num_partitions, …) is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import Message
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.print_attributes import ints_apart
+from xlashape.hlo.print_computation import ComputationPrinter
+from xlashape.hlo.print_metadata import frontend_attributes_text, stack_frames_text
+from xlashape.hlo.print_options import PrintOptions
+from xlashape.hlo.print_sharding import numbered
+from xlashape.hlo.print_text import safe_name
+from xlashape.hlo.print_twin import ABSENT, twin_of
+from xlashape.hlo.structure import LOCAL_ID
+from xlashape.proto import coerce, xla
+
+if TYPE_CHECKING:
+    from xlashape.hlo.module import HloModule
+
+__all__ = ["PrintOptions", "module_text"]
+
+_ALIAS_KINDS = {xla.MAY_ALIAS: "may-alias", xla.MUST_ALIAS: "must-alias"}
+
+
+def module_text(module: HloModule | Message | bytes, style: str | PrintOptions = "default", **changes: Any) -> str:
+    """The text of a module: an HloModule, an HloModuleProto or its bytes.
+
+    `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint; `changes` are single options.
+    Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module that
+    cannot be printed, LimitExceededError where computations within computations grow without end.
+
+    >>> one = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32))
+    >>> main = xla.HloComputationProto(name="main", instructions=[one])
+    >>> print(module_text(xla.HloModuleProto(name="m", computations=[main])).strip())
+    HloModule m, entry_computation_layout={()->()}
+    <BLANKLINE>
+    ENTRY %main (p: f32[]) -> f32[] {
+      ROOT %p = f32[] parameter(0)
+    }
+    """
+    options = PrintOptions.of(style, **changes)
+    proto: Any = module if isinstance(module, (bytes, bytearray, memoryview, Message)) else module.proto
+    proto = coerce(xla.HloModuleProto, proto)
+    twin = twin_of(proto)
+    printer = ComputationPrinter(twin, options)
+    tab = "  " * options.indent_amount
+    parts = [tab + _header(proto, printer), ""]
+    if options.print_metadata and proto.HasField("stack_frame_index"):
+        tables = stack_frames_text(proto.stack_frame_index)
+        if tables:
+            parts += [*tables, ""]
+    async_places = printer.async_places()
+    schedules = {place & LOCAL_ID: one.instruction_ids for place, one in proto.schedule.sequences.items()}
+    entry = proto.entry_computation_id & LOCAL_ID
+    for place in printer.computation_order():
+        if printer.is_sugar(place, async_places):
+            continue
+        computation = twin.computations[place]
+        local = computation.id & LOCAL_ID
+        order = _scheduled(computation, schedules[local]) if local in schedules else None
+        parts += printer.lines(place, entry=local == entry, order=order)
+        parts.append("")
+    parts.append("")
+    return "\n".join(parts)
+
+
+def _scheduled(computation: Any, sequence: Sequence[int]) -> list[int]:
+    """The places of the instructions in the order of their schedule."""
+    places = {one.id & LOCAL_ID: place for place, one in enumerate(computation.instructions)}
+    try:
+        order = [places[one & LOCAL_ID] for one in sequence]
+    except KeyError as error:
+        raise InvalidModuleError(
+            f"computation {computation.name!r}: its schedule names an instruction of id {error.args[0]}, which is not there"
+        ) from None
+    if len(order) != len(places) or len(set(order)) != len(order):
+        raise InvalidModuleError(
+            f"computation {computation.name!r}: its schedule has {len(order)} entries for {len(places)} instructions"
+        )
+    return order
+
+
+def _header(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
+    text = f"HloModule {safe_name(proto.name) if printer.options.print_ids else ''}"
+    if proto.HasField("schedule"):
+        text += ", is_scheduled=true"
+    aliases = _aliases(proto)
+    if aliases:
+        text += f", input_output_alias={{ {', '.join(aliases)} }}"
+    donors = sorted((one.parameter_number, tuple(one.parameter_shape_index)) for one in proto.buffer_donor.entries)
+    if donors:
+        text += f", buffer_donor={{ {', '.join([f'({number}, {ints_apart(index)})' for number, index in donors])} }}"
+    text += f", entry_computation_layout={{{_program_shape(proto, printer)}}}"
+    frontend = frontend_attributes_text(proto.frontend_attributes)
+    return f"{text}, frontend_attributes={frontend}" if frontend else text
+
+
+def _aliases(proto: xla.HloModuleProto) -> list[str]:
+    parts: list[tuple[tuple[int, ...], str]] = []
+    for one in proto.input_output_alias.entries:
+        kind = _ALIAS_KINDS.get(one.kind)
+        if kind is None:
+            raise InvalidModuleError(f"{one.kind} is no kind of aliasing")
+        target = f"({one.parameter_number}, {ints_apart(one.parameter_shape_index)}, {kind})"
+        parts.append((tuple(one.output_shape_index), f"{ints_apart(one.output_shape_index)}: {target}"))
+    return [text for _, text in sorted(parts)]
+
+
+def _program_shape(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
+    shape = proto.host_program_shape
+    parameters = [printer.shape_text(one.SerializeToString()) for one in shape.parameters]
+    result = printer.shape_text(shape.result.SerializeToString()) if shape.HasField("result") else "()"
+    return f"({numbered(parameters)})->{result}"

@@ -1,0 +1,159 @@
+"""The text of what says where an instruction came from: metadata, stack frame tables, original values, statistics, frontend attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.print_text import escape, ints, is_json_dict, number
+from xlashape.proto import xla
+
+__all__ = [
+    "frontend_attributes_text",
+    "metadata_fields",
+    "original_value_text",
+    "stack_frames_text",
+    "statistics_text",
+]
+
+
+def metadata_fields(metadata: xla.OpMetadata, frames: int = 0, payloads: Any = ()) -> str:
+    r"""`op_name="x" source_line=3`, without braces; "" where XLA prints nothing. `frames` is the number of stack frames there are.
+
+    >>> metadata_fields(xla.OpMetadata(op_name="a\nb", source_line=3))
+    'op_name="a\\nb" source_line=3'
+    """
+    frame = metadata.stack_frame_id
+    if not 0 < frame <= frames:
+        frame = 0
+    payload = _payload(metadata, payloads) if metadata.HasField("metadata_payload") else b""
+    if not (
+        metadata.op_type or metadata.op_name or metadata.source_file or metadata.scheduling_name or frame or payload
+    ):
+        return ""
+    parts: list[str] = []
+    if metadata.op_type:
+        parts.append(f'op_type="{escape(metadata.op_type)}"')
+    if metadata.op_name:
+        parts.append(f'op_name="{escape(metadata.op_name)}"')
+    if metadata.source_file:
+        parts.append(f'source_file="{escape(metadata.source_file)}"')
+    if metadata.source_line:
+        parts.append(f"source_line={metadata.source_line}")
+    if metadata.source_end_line:
+        parts.append(f"source_end_line={metadata.source_end_line}")
+    if metadata.source_column:
+        parts.append(f"source_column={metadata.source_column}")
+    if metadata.source_end_column:
+        parts.append(f"source_end_column={metadata.source_end_column}")
+    if metadata.profile_type:
+        parts.append(f"profile_type={ints(metadata.profile_type)}")
+    if metadata.deduplicated_name:
+        parts.append(f'deduplicated_name="{escape(metadata.deduplicated_name)}"')
+    if metadata.scheduling_name:
+        parts.append(f'scheduling_name="{escape(metadata.scheduling_name)}"')
+    if frame:
+        parts.append(f"stack_frame_id={frame}")
+    if payload:
+        parts.append(f'metadata_payload="{escape(payload)}"')
+    return " ".join(parts)
+
+
+def _payload(metadata: xla.OpMetadata, payloads: Any) -> bytes:
+    return payload_bytes(metadata.metadata_payload, payloads)
+
+
+def payload_bytes(payload: xla.Payload, payloads: Any) -> bytes:
+    """The bytes of a payload, which may stand in the module's table. Raises InvalidModuleError if it names none there."""
+    if not payload.HasField("id"):
+        return payload.value
+    if not 0 <= payload.id < len(payloads):
+        raise InvalidModuleError(f"there is no payload {payload.id} in a module of {len(payloads)}")
+    return payloads[payload.id]
+
+
+def frontend_attributes_text(attributes: xla.FrontendAttributes) -> str:
+    """`{a="x",b={…}}`, by name; "" for none. A value within braces stands as it is."""
+    if not attributes.map:
+        return ""
+    # std::map sorts by bytes, and so do code points of UTF-8.
+    parts = [
+        f"{key}={value}" if is_json_dict(value) else f'{key}="{escape(value)}"'
+        for key, value in sorted(attributes.map.items())
+    ]
+    return f"{{{','.join(parts)}}}"
+
+
+def statistics_text(statistics: xla.StatisticsViz) -> str:
+    """`{visualizing_index=0,a=1}`; "" for no statistics."""
+    if not statistics.statistics:
+        return ""
+    parts = [f"{one.stat_name}={number(one.stat_val)}" for one in statistics.statistics]
+    return f"{{visualizing_index={statistics.stat_index_to_visualize},{','.join(parts)}}}"
+
+
+class _Node:
+    __slots__ = ("children", "text")
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.children: dict[int, _Node] = {}
+
+
+def original_value_text(value: xla.OriginalValueProto) -> str:
+    """The tree of the arrays that a value was made from: `{({"a"}, {"b" {1}})}`, braces included."""
+    if value.is_synthetic_call:
+        return "{[synthetic_call]}"
+    root = _Node()
+    for element in value.elements:
+        node = root
+        if any(not 0 <= i < 1 << 20 for i in element.shape_index) or len(element.shape_index) > 100:
+            raise InvalidModuleError(f"no tuple has an element {ints(element.shape_index)}")
+        for i in element.shape_index:
+            node = node.children.setdefault(i, _Node())
+        if element.HasField("original_array"):
+            array = element.original_array
+            index = f" {ints(array.shape_index)}" if array.shape_index else ""
+            node.text = f'{{"{array.instruction_name}"{index}}}'
+        else:
+            node.text = "{}"
+    return f"{{{_tree_text(root)}}}"
+
+
+def _tree_text(node: _Node) -> str:
+    if node.children:
+        last = max(node.children)
+        return f"({', '.join([_tree_text(node.children[i]) if i in node.children else '()' for i in range(last + 1)])})"
+    return node.text if node.text is not None else "()"
+
+
+def stack_frames_text(index: xla.StackFrameIndexProto) -> list[str]:
+    """The lines of the tables FileNames, FunctionNames, FileLocations and StackFrames; none without file names."""
+    lines: list[str] = []
+
+    def table(title: str, rows: Iterable[str]) -> None:
+        lines.append(title)
+        lines.extend([f"{i} {row}" for i, row in enumerate(rows, 1)])
+        lines.append("")
+
+    if not index.file_names:
+        return lines
+    table("FileNames", [f'"{escape(name)}"' for name in index.file_names])
+    table("FunctionNames", [f'"{escape(name)}"' for name in index.function_names])
+    table(
+        "FileLocations",
+        [
+            f"{{file_name_id={one.file_name_id} function_name_id={one.function_name_id} line={one.line}"
+            f" end_line={one.end_line} column={one.column} end_column={one.end_column}}}"
+            for one in index.file_locations
+        ],
+    )
+    table(
+        "StackFrames",
+        [
+            f"{{file_location_id={one.file_location_id} parent_frame_id={one.parent_frame_id + 1}}}"
+            for one in index.stack_frames
+        ],
+    )
+    return lines

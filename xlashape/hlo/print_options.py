@@ -1,0 +1,112 @@
+"""What a printed module shows. Matches XLA's HloPrintOptions; the fields that jaxlib shows have the same names here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from xlashape.errors import InvalidArgumentError
+
+__all__ = ["PrintOptions"]
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """The defaults are those of `HloModule::ToString()`, which is what `module.to_string()` of jaxlib gives.
+
+    >>> PrintOptions.named("short_parsable").print_percent
+    False
+    """
+
+    print_large_constants: bool = False
+    """Constants of more than ten elements; else they are `{...}`."""
+    print_metadata: bool = True
+    """`metadata={…}`, and the tables of file names and stack frames in the header."""
+    print_backend_config: bool = True
+    print_operand_shape: bool = False
+    """The shape of each operand before its name."""
+    print_operand_names: bool = True
+    print_result_shape: bool = True
+    print_program_shape: bool = True
+    """The parameters and the result of a computation behind its name."""
+    print_percent: bool = True
+    """`%` before names."""
+    print_control_dependencies: bool = True
+    print_extra_attributes: bool = True
+    """What belongs to an opcode alone: `dimensions={1}`, `window={…}`, …"""
+    print_ids: bool = True
+    """The names of the module and of its computations."""
+    compact_operands: bool = False
+    """The first four operands, and how many more there are."""
+    include_layout_in_shapes: bool = True
+    canonicalize_instruction_names: bool = False
+    """`tmp_0`, `tmp_1`, … in the order printed instead of names."""
+    canonicalize_computations: bool = False
+    """Computations in an order that their own content decides."""
+    print_computation_bodies: bool = False
+    """Called computations in full where they are called, instead of their names."""
+    print_only_essentials: bool = False
+    """Constants only where they are integers, all 0 or all 1; device lists written out; no configs of infeeds and outfeeds."""
+    operand_index_interval: int = 5
+    r"""Every how many operands an `/*index=5*/` stands; 0 for none."""
+    is_in_nested_computation: bool = False
+    """No name before a computation's signature or brace."""
+    indent_amount: int = 0
+    """Levels of two spaces before every line."""
+
+    @staticmethod
+    def named(style: str) -> PrintOptions:
+        """The options XLA has a name for: default, short_parsable, canonical, fingerprint. Raises InvalidArgumentError."""
+        try:
+            return _STYLES[style]
+        except KeyError:
+            raise InvalidArgumentError(
+                f"{style!r} is no print style; there are {', '.join(_STYLES)}", field="style"
+            ) from None
+
+    @staticmethod
+    def of(style: str | PrintOptions = "default", **changes: Any) -> PrintOptions:
+        """The options of a style with some changed. Raises InvalidArgumentError for a name that is no option.
+
+        >>> PrintOptions.of("default", print_metadata=False).print_metadata
+        False
+        """
+        options = style if isinstance(style, PrintOptions) else PrintOptions.named(style)
+        if not changes:
+            return options
+        unknown = changes.keys() - {field.name for field in fields(PrintOptions)}
+        if unknown:
+            raise InvalidArgumentError(f"{min(unknown)!r} is no print option", field=min(unknown))
+        return replace(options, **changes)
+
+
+_CANONICAL = PrintOptions(
+    print_metadata=False,
+    print_backend_config=False,
+    print_operand_shape=True,
+    print_operand_names=False,
+    print_program_shape=False,
+    print_percent=False,
+    print_control_dependencies=False,
+    canonicalize_instruction_names=True,
+    print_computation_bodies=True,
+    operand_index_interval=0,
+)
+_STYLES = {
+    "default": PrintOptions(),
+    "short_parsable": PrintOptions(
+        print_large_constants=True,
+        print_metadata=False,
+        print_program_shape=False,
+        print_percent=False,
+        print_control_dependencies=False,
+        operand_index_interval=0,
+    ),
+    "canonical": _CANONICAL,
+    "fingerprint": replace(
+        _CANONICAL,
+        print_only_essentials=True,
+        print_ids=False,
+        canonicalize_computations=True,
+    ),
+}

@@ -1,0 +1,85 @@
+"""Pieces of HLO text that several printers need: escapes, names, numbers and lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["escape", "ints", "is_json_dict", "number", "safe_name", "without_suffix"]
+
+_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
+_BYTES = [_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}") for byte in range(256)]
+
+
+def escape(text: str | bytes) -> str:
+    r"""C escapes, octal for what is not printable ASCII; the quotes around it are the caller's.
+
+    >>> print(escape('é "q"'))
+    \303\251 \"q\"
+    """
+    if isinstance(text, str):
+        if _PLAIN.fullmatch(text):
+            return text
+        text = text.encode("utf-8", "surrogatepass")
+    return "".join([_BYTES[byte] for byte in text])
+
+
+def safe_name(name: str) -> str:
+    """A name as XLA would hold it: whatever byte is not a letter, a digit or one of `_.-` becomes `_`.
+
+    >>> safe_name("a b%c")
+    'a_b_c'
+    """
+    if _SAFE.fullmatch(name):
+        return name
+    made = _UNSAFE.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii")
+    return "_" + made if made[:1] in (".", "-") else made
+
+
+def without_suffix(name: str) -> str:
+    """A name up to its first point: what is behind made it unique. `add.12.clone` → `add`.
+
+    >>> without_suffix("add.12.clone"), without_suffix("add")
+    ('add', 'add')
+    """
+    return name.partition(".")[0]
+
+
+def ints(values: Iterable[int]) -> str:
+    """`{1,2}`."""
+    return f"{{{','.join([str(value) for value in values])}}}"
+
+
+def number(value: float) -> str:
+    """A float with six digits, as XLA writes it outside of literals: 0.1, 1e+10, nan, -inf."""
+    return f"{value:.6g}"
+
+
+def is_json_dict(text: str) -> bool:
+    """Whether braces enclose the text and balance, strings left aside: then XLA prints it as it is, without quotes.
+
+    >>> is_json_dict('{"a":"}"}'), is_json_dict('{a}}'), is_json_dict("[1]")
+    (True, False, False)
+    """
+    text = text.lstrip(" \t\n\r")
+    if not text.startswith("{"):
+        return False
+    depth, at, end = 0, 0, len(text)
+    for match in _BRACE.finditer(text):
+        token = match.group()
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+            if depth == 0:
+                at = match.end()
+                break
+        elif len(token) == 1:
+            return False  # a string that never ends
+    return depth == 0 and at == end
+
+
+_BRACE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"|"', re.DOTALL)
