@@ -7,7 +7,7 @@ from math import lcm
 from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.symbolic.canonicalize import Form, expression_of
-from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mod, Mul, Variable
+from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mod, Variable
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.rules.floordiv import splits
 from xlashape.symbolic.simplify import Simplifier
@@ -83,30 +83,35 @@ class Domain:
             self.facts.append((expr, Interval(low, high)))
             if isinstance(expr, Add) and isinstance(expr.rhs, Constant):
                 low, high, expr = low - expr.rhs.value, high - expr.rhs.value, expr.lhs
-            elif isinstance(expr, Mul) and isinstance(expr.rhs, Constant) and expr.rhs.value != 0:
-                low, high = _divided(low, high, expr.rhs.value)
-                expr = expr.lhs
-            elif isinstance(expr, FloorDiv) and isinstance(expr.rhs, Constant):
-                low, high = low * expr.rhs.value, high * expr.rhs.value + expr.rhs.value - 1
-                expr = expr.lhs
             else:
                 simpler, low, high = self._reduced(self.simplifier.form_of(expr), low, high)
-                if simpler is expr or low > high:
+                if isinstance(simpler, FloorDiv) and isinstance(simpler.rhs, Constant):
+                    self.facts.append((simpler, Interval(low, high)))
+                    low, high = low * simpler.rhs.value, high * simpler.rhs.value + simpler.rhs.value - 1
+                    expr = simpler.lhs
+                elif simpler is expr or low > high:
                     return simpler, Interval(low, high)
-                expr = simpler
+                else:
+                    expr = simpler
 
     def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
-        """x * g + y in [a g, b g + g - 1] with y always within [0, g) is x in [a, b]."""
+        """The form without its constant and, where the interval allows it, its factor.
+
+        A single x * g in [a, b] is x in [⌈a / g⌉, ⌊b / g⌋]. With more terms, x * g + y in [0, b], with y
+        always within [0, c] and c ≤ b mod g, is x in [0, ⌊b / g⌋].
+        """
         terms, constant = form
         low, high = low - constant, high - constant
-        if len(terms) > 1:
-            for atoms, common in splits(self.simplifier, terms, 0, 0):
-                if common > 1 and low % common == 0 and (high + 1) % common == 0:
-                    return (
-                        expression_of({atom: terms[atom] // common for atom in atoms}, 0),
-                        low // common,
-                        high // common,
-                    )
+        if len(terms) == 1:
+            ((atom, factor),) = terms.items()
+            if factor != 1:
+                return atom, *_divided(low, high, factor)
+            return atom, low, high
+        if low == 0 and terms:
+            for atoms, common, greatest in splits(self.simplifier, terms, 0, 0):
+                factor = abs(common)
+                if factor > 1 and high % factor >= greatest:
+                    return expression_of({atom: terms[atom] // factor for atom in atoms}, 0), 0, high // factor
         return expression_of(terms, 0), low, high
 
     def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:

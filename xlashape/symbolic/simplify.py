@@ -7,6 +7,7 @@ and, where none applies, become a new atom. Each distinct expression is simplifi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from xlashape.limits import spend
 from xlashape.math import ceil_div
@@ -59,7 +60,9 @@ class Simplifier:
 
     def _learn(self, terms: Terms, low: int, high: int) -> None:
         if len(terms) != 1:
-            key = frozenset(terms.items())
+            common = gcd(*terms.values())
+            key = frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()])
+            low, high = ceil_div(low, common), high // common
             known = self._sum_ranges.get(key)
             self._sum_ranges[key] = (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
             return
@@ -68,7 +71,7 @@ class Simplifier:
         low, high = ceil_div(low, abs(factor)), high // abs(factor)
         least, greatest = self._ranges.of(atom)
         low, high = max(low, least), min(high, greatest)
-        if low <= high and (low, high) != (least, greatest):
+        if (low, high) != (least, greatest):
             self._ranges.known[atom] = (low, high)
             if low == high:
                 self._known_values[atom] = low
@@ -92,6 +95,11 @@ class Simplifier:
         return terms, constant
 
     # What rules ask for
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether more is known of some sums than the ranges of their atoms."""
+        return bool(self._sum_ranges)
 
     def form_of(self, expr: Expr) -> Form:
         """The simplified linear form."""
@@ -121,12 +129,22 @@ class Simplifier:
                 low += b * coefficient
                 high += a * coefficient
         if self._sum_ranges and len(terms) > 1:
-            fact = self._sum_ranges.get(frozenset(terms.items()))
-            if fact is not None:
-                # An impossible fact says that the map is empty, which is not for a range to find out.
-                a, b = max(low, fact[0] + constant), min(high, fact[1] + constant)
-                if a <= b:
-                    return a, b
+            low, high = self._narrowed(terms, constant, low, high)
+        return low, high
+
+    def _narrowed(self, terms: Terms, constant: int, low: int, high: int) -> Bounds:
+        """The range of a sum that is, or contains, a sum with a known range. It may turn out empty: then the domain of the map is."""
+        common = gcd(*terms.values())
+        whole = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
+        if whole is not None:
+            return max(low, whole[0] * common + constant), min(high, whole[1] * common + constant)
+        for key, (least, greatest) in self._sum_ranges.items():
+            spend(1)
+            if len(key) < len(terms) and all(terms.get(atom) == coefficient for atom, coefficient in key):
+                inner = dict(key)
+                rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in inner}
+                a, b = self.range_of_form(rest, constant)
+                low, high = max(low, least + a), min(high, greatest + b)
         return low, high
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
@@ -221,17 +239,17 @@ class Simplifier:
         forms = self._forms
         if dividend.__class__ is not Add:
             return None, forms[dividend]
-        terms = sum_terms(dividend)
-        whole: Form = ({}, 0)
-        rest: Form = ({}, 0)
+        parts = [forms[term] for term in sum_terms(dividend)]
         found = False
-        for term in terms:
-            if term.__class__ is Mul and term.rhs.__class__ is Constant and term.rhs.value % divisor == 0:  # type: ignore[attr-defined]
-                whole = sum_rules.plus(*whole, forms[term])
-                found = True
+        for terms, _ in parts:
+            for coefficient in terms.values():
+                if coefficient % divisor == 0:
+                    found = True
         if not found:
             return None, forms[dividend]
-        for term in terms:
-            if not (term.__class__ is Mul and term.rhs.__class__ is Constant and term.rhs.value % divisor == 0):  # type: ignore[attr-defined]
-                rest = sum_rules.plus(*rest, forms[term])
+        whole: Form = ({}, 0)
+        rest: Form = ({}, 0)
+        for terms, constant in parts:
+            whole = sum_rules.plus(*whole, ({atom: c for atom, c in terms.items() if c % divisor == 0}, 0))
+            rest = sum_rules.plus(*rest, ({atom: c for atom, c in terms.items() if c % divisor}, constant))
         return whole, self._sum(*rest)

@@ -19,16 +19,18 @@ __all__ = ["RULES", "splits"]
 @law(
     ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 30 + d1 + 25) / 10", "d0 * 3 + (d1 + 5) / 10 + 2"),
     ("d0 in [-9, 9]", "(27 - d0 * 3) / 3", "-d0 + 9"),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 3 + d1 - 2) / 3", "(d1 - 2) / 3 + d0"),
+    ("d0 in [-9, 9]", "(d0 - 7) / 3", "(d0 + 2) / 3 - 3"),
 )
 def multiples(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * (d k) + c d + y) / d = x * k + c + y / d, with the constant left in y from 0 to d - 1."""
+    """(x * (d k) + c d + y) / d = x * k + c + y / d. A constant between -d and d stays in y; of others, 0 to d - 1 stays."""
     whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
-    carried, left = divmod(constant, divisor)
+    carried, left = divmod(constant, divisor) if abs(constant) >= divisor else (0, constant)
     if not whole and carried == 0:
         return None
     rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in whole} if whole else terms
     if not rest:
-        return whole, carried
+        return whole, carried + left // divisor
     return plus(whole, carried, context.floor_div(rest, left, divisor))
 
 
@@ -37,7 +39,7 @@ def one_value(context: Context, terms: Terms, constant: int, divisor: int) -> Fo
     """x / d = q if x lies within [q d, q d + d - 1]."""
     low, high = context.range_of_form(terms, constant)
     quotient = low // divisor
-    return ({}, quotient) if quotient == high // divisor else None
+    return ({}, quotient) if high < (quotient + 1) * divisor else None
 
 
 @law(
@@ -75,31 +77,33 @@ def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form 
     return context.modulo(*context.floor_div(*context.form_of(atom.lhs), divisor), modulus // divisor)
 
 
-def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[list[Expr], int]]:
+def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[list[Expr], int, int]]:
     """The ways to split terms into x * g + y, x the terms with the larger coefficients and y, constant included, always within [0, g).
 
-    g is the common divisor of x and `start`; with `start` 0 that of x alone, a single coefficient counting with its sign. Answers the atoms of x, and g.
+    g is the common divisor of x and `start`; with `start` 0 that of x alone, a single coefficient counting with its sign. Answers the atoms of x, g and the
+    greatest value of y, the smallest y first.
     """
     ordered = sorted(terms.items(), key=_by_size)
+    divisors: list[int] = []
+    divisor = start
+    for _, coefficient in ordered:
+        divisor = gcd(divisor, coefficient) if divisor else coefficient
+        if divisor == 1:
+            break
+        divisors.append(divisor)
     low = high = constant
-    below: list[tuple[int, int]] = []
-    for atom, coefficient in reversed(ordered):
-        below.append((low, high))
+    for i in range(len(ordered) - 1, -1, -1):
+        if i < len(divisors):
+            if context.has_facts and i + 1 < len(ordered):
+                low, high = context.range_of_form(dict(ordered[i + 1 :]), constant)
+            if low >= 0 and high < abs(divisors[i]):
+                yield [atom for atom, _ in ordered[: i + 1]], divisors[i], high
+        atom, coefficient = ordered[i]
         least, greatest = context.range_of(atom)
         if coefficient >= 0:
             low, high = low + least * coefficient, high + greatest * coefficient
         else:
             low, high = low + greatest * coefficient, high + least * coefficient
-    divisor = start
-    chosen: list[Expr] = []
-    for atom, coefficient in ordered:
-        low, high = below.pop()
-        divisor = gcd(divisor, coefficient) if divisor else coefficient
-        chosen.append(atom)
-        if divisor == 1:
-            return
-        if low >= 0 and high < divisor:
-            yield chosen, divisor
 
 
 def _by_size(term: tuple[Expr, int]) -> int:
@@ -113,7 +117,7 @@ def _by_size(term: tuple[Expr, int]) -> int:
 )
 def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g."""
-    for atoms, common in splits(context, terms, constant, divisor):
+    for atoms, common, _ in splits(context, terms, constant, divisor):
         return context.floor_div({atom: terms[atom] // common for atom in atoms}, 0, divisor // common)
     return None
 
@@ -130,10 +134,10 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
 
 
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
-    one_value,
     multiples,
-    nested,
+    one_value,
     small_rest,
+    nested,
     common_factor,
     of_mod,
 )

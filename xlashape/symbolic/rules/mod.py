@@ -37,8 +37,8 @@ def multiples(context: Context, terms: Terms, constant: int, modulus: int) -> Fo
 def one_period(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
     """x mod m = x - q m if x lies within [q m, q m + m - 1]."""
     low, high = context.range_of_form(terms, constant)
-    quotient = low // modulus
-    return (terms, constant - quotient * modulus) if quotient == high // modulus else None
+    start = low // modulus * modulus
+    return (terms, constant - start) if high < start + modulus else None
 
 
 @law(("d0 in [-50, 50]", "(d0 mod 12) mod 4", "d0 mod 4"))
@@ -54,19 +54,19 @@ def of_mod(context: Context, terms: Terms, constant: int, modulus: int) -> Form 
 
 
 @law(
-    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2"),
+    ("d0 in [-9, 9]", "(d0 * 6) mod 4", "((d0 * 3) mod 2) * 2"),
     ("d0 in [-9, 9]", "(d0 * -6) mod 4", "((d0 * -3) mod 2) * 2"),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 6) mod 4", "(d0 * 6 + d1 * 6) mod 4"),
 )
 def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """(x * g) mod (m g) = (x mod m) * g."""
-    if constant:
+    """(x * c g) mod (m g) = ((x * c) mod m) * g, for one term alone."""
+    if constant or len(terms) > 1:
         return None
-    common = gcd(modulus, *terms.values())
+    ((atom, coefficient),) = terms.items()
+    common = gcd(modulus, coefficient)
     if common == 1:
         return None
-    inner, rest = context.modulo(
-        {atom: coefficient // common for atom, coefficient in terms.items()}, 0, modulus // common
-    )
+    inner, rest = context.modulo({atom: coefficient // common}, 0, modulus // common)
     return {atom: coefficient * common for atom, coefficient in inner.items()}, rest * common
 
 
@@ -76,12 +76,13 @@ def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -
         "(d0 * 100 + d1 * 10 + d2) mod 30",
         "((d0 * 10 + d1) mod 3) * 10 + d2",
     ),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4 + 1) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2 + 1"),
 )
 def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * g + y) mod (m g) = (x mod m) * g + y if y stays within [0, g)."""
-    for atoms, common in splits(context, terms, constant, 0):
-        if modulus % common == 0:
+    for atoms, common, _ in splits(context, terms, constant, 0):
+        if common > 0 and modulus % common == 0:
             inner, rest = context.modulo({atom: terms[atom] // common for atom in atoms}, 0, modulus // common)
             scaled = {atom: coefficient * common for atom, coefficient in inner.items()}
             return plus(
@@ -94,10 +95,10 @@ def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> F
 
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
     multiples,
+    of_mod,
     one_period,
     common_factor,
     small_rest,
-    of_mod,
 )
 
 
