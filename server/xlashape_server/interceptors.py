@@ -43,10 +43,9 @@ DOMAIN = "xlashape"
 
 _log = logging.getLogger("xlashape_server.calls")
 
-_MAX_TEXT = (
-    600  # characters of one text in an error's details; all of them travel in headers, of which clients take 8 KiB
-)
-_MAX_DETAILS = 5000  # bytes of all details together
+# Errors travel in headers, of which clients take 8 KiB: the message with three characters for each byte beyond ASCII, the details in base64.
+_MAX_TEXT = 400  # bytes of one text
+_MAX_INFO = 2400  # bytes of the ErrorInfo
 
 _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
     (InvalidArgumentError, code_pb2.INVALID_ARGUMENT),
@@ -228,7 +227,7 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
     metadata = {key: _short(value) for key, value in error.details().items()}
     metadata["message"] = _short(error.message)
     info = error_details_pb2.ErrorInfo(reason=error.code.upper(), domain=DOMAIN, metadata=metadata)
-    while info.ByteSize() > _MAX_DETAILS and len(metadata) > 1:
+    while info.ByteSize() > _MAX_INFO and len(metadata) > 1:
         del info.metadata[
             max((key for key in metadata if key != "message"), key=lambda key: len(metadata[key].encode()))
         ]
@@ -250,5 +249,5 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
 
 
 def _short(text: str) -> str:
-    clean = text.encode("utf-8", "replace").decode()
-    return clean if len(clean) <= _MAX_TEXT else clean[: _MAX_TEXT - 1] + "…"
+    data = text[: _MAX_TEXT + 1].encode("utf-8", "replace")
+    return data.decode() if len(data) <= _MAX_TEXT else data[: _MAX_TEXT - 3].decode("utf-8", "ignore") + "…"

@@ -9,10 +9,9 @@ from typing import Any
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 from xlashape.proto import v1, xla
-
-from google.rpc import error_details_pb2, status_pb2
 
 
 def pieces(content: bytes, size: int = 100, **first: Any) -> list[v1.UploadModuleRequest]:

@@ -1,0 +1,95 @@
+"""Settings are checked before anything starts, and survive the way to a worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import InvalidArgumentError
+from xlashape_server import Config
+
+
+def test_it_survives_json() -> None:
+    config = Config(address="[::1]:80", workers=3, grace_seconds=0.5, store_directory="/somewhere")
+    assert Config.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:65535", ("::1", 65535)),
+        ("localhost:50051", ("localhost", 50051)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+    ],
+)
+def test_addresses(address: str, expected: tuple[str, int]) -> None:
+    assert Config(address=address).host_and_port() == expected
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "localhost",
+        ":50051",
+        "localhost:",
+        "localhost:65536",
+        "localhost:-1",
+        "::1:80",
+        "localhost:٣",
+        "h:" + "9" * 10_000,
+    ],
+)
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="address: expected HOST:PORT") as caught:
+        Config(address=address)
+    assert caught.value.field == "address"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workers": -1},
+        {"threads": 0},
+        {"log_level": "loud"},
+        {"max_request_bytes": 1 << 40},
+        {"max_request_bytes": 0},
+        {"store_bytes": 0},
+        {"store_age_seconds": 0},
+        {"grace_seconds": -1},
+        {"max_call_seconds": float("nan")},
+        {"max_call_seconds": float("inf")},
+        {"tls_certificate": "a.pem"},
+        {"tls_key": "a.pem"},
+        {"tls_client_ca": "a.pem"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_named(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Config(**wrong)  # type: ignore[arg-type]
+    [name] = wrong
+    assert name.partition("_")[0] in (caught.value.field or "")
+
+
+def test_every_setting_is_bounded_or_checked() -> None:
+    numbers = [
+        f.name
+        for f in dataclasses.fields(Config)
+        if isinstance(f.default, (int, float)) and not isinstance(f.default, bool)
+    ]
+    for name in numbers:
+        with pytest.raises(InvalidArgumentError, match=name):
+            Config(**{name: -5})
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    config = Config(tls_certificate=str(tmp_path / "c"), tls_key=str(tmp_path / "k"))
+    with pytest.raises(InvalidArgumentError, match="tls_certificate: .* cannot be read"):
+        config.check_files()
+    (tmp_path / "f").touch()
+    with pytest.raises(InvalidArgumentError, match="store_directory: .* is not a directory"):
+        Config(store_directory=str(tmp_path / "f")).check_files()

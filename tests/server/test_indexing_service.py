@@ -1,0 +1,286 @@
+"""IndexingService over gRPC, against the library in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from xlashape.hlo import HloModule
+from xlashape.indexing import input_to_output, output_to_input
+from xlashape.proto import v1, xla
+from xlashape.symbolic import IndexingMap
+
+DIVIDE = "(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]"
+
+
+def text(value: str) -> v1.MapInput:
+    return v1.MapInput(text=value)
+
+
+def inline(module: xla.HloModuleProto) -> v1.ModuleInput:
+    return v1.ModuleInput(serialized=module.SerializeToString())
+
+
+def maps_in(response: v1.IndexingMapsResponse) -> list[list[str]]:
+    return [[access.map.text for access in tensor.accesses] for tensor in response.maps]
+
+
+def test_one_instruction(ask: Any, module: xla.HloModuleProto) -> None:
+    [answer] = ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=inline(module), instruction="t"))
+    assert (answer.instruction, answer.computation, answer.opcode) == ("t", "main", "transpose")
+    assert answer.direction == v1.DIRECTION_OUTPUT_TO_INPUT
+    [tensor] = answer.maps
+    assert (tensor.output, tensor.operand, tensor.operand_name, tensor.knowledge) == (0, 0, "x", v1.KNOWLEDGE_EXACT)
+    [access] = tensor.accesses
+    assert access.map.text == "(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]"
+    assert IndexingMap.from_proto(access.map.map) == IndexingMap.parse(access.map.text)
+    assert (len(access.runtime), access.HasField("replica"), access.leaf) == (0, False, 0)
+
+
+@pytest.mark.parametrize("direction", [v1.DIRECTION_OUTPUT_TO_INPUT, v1.DIRECTION_INPUT_TO_OUTPUT])
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_stream_answers_for_every_instruction_as_the_library_does(
+    ask: Any, module: xla.HloModuleProto, direction: int, raw: bool
+) -> None:
+    request = v1.IndexingMapsRequest(module=inline(module), direction=direction, raw=raw)
+    answers = ask("IndexingService/IndexingMaps", request)
+    here = HloModule.from_proto(module)
+    assert [one.instruction for one in answers] == [one.name for one in here.instructions()]
+    for answer in answers:
+        one = here.instruction(answer.instruction)
+        if direction == v1.DIRECTION_OUTPUT_TO_INPUT:
+            expected = list(output_to_input(one))
+        else:
+            expected = [found for operand in range(len(one.operands)) for found in input_to_output(one, operand)]
+        if not raw:
+            expected = [found.simplify() for found in expected]
+        assert maps_in(answer) == [[str(access.map) for access in found] for found in expected]
+
+
+def test_one_computation_and_the_affine_style(ask: Any, module: xla.HloModuleProto) -> None:
+    reshaped = xla.HloModuleProto()
+    reshaped.CopyFrom(module)
+    flat = xla.ShapeProto(element_type=xla.F32, dimensions=[15], is_dynamic_dimension=[False])
+    flat.layout.minor_to_major.append(0)
+    reshaped.computations[1].instructions.add(name="r", opcode="reshape", id=4, shape=flat, operand_ids=[3])
+    request = v1.IndexingMapsRequest(module=inline(reshaped), computation="main", style=v1.TEXT_STYLE_AFFINE)
+    answers = ask("IndexingService/IndexingMaps", request)
+    assert [one.instruction for one in answers] == ["x", "t", "n", "r"]
+    assert maps_in(answers[3]) == [["(d0) -> (d0 floordiv 3, d0 mod 3), domain: d0 in [0, 14]"]]
+    assert maps_in(answers[0]) == []
+
+
+def dynamic_slice() -> xla.HloModuleProto:
+    def shape(kind: int, *sizes: int) -> xla.ShapeProto:
+        made = xla.ShapeProto(element_type=kind, dimensions=sizes, is_dynamic_dimension=[False] * len(sizes))
+        made.layout.minor_to_major.extend(range(len(sizes) - 1, -1, -1))
+        return made
+
+    main = xla.HloComputationProto(name="main", id=1, root_id=3)
+    main.instructions.add(name="p", opcode="parameter", id=1, shape=shape(xla.F32, 10))
+    main.instructions.add(name="o", opcode="parameter", id=2, shape=shape(xla.S32), parameter_number=1)
+    main.instructions.add(
+        name="ds", opcode="dynamic-slice", id=3, shape=shape(xla.F32, 4), operand_ids=[1, 2], dynamic_slice_sizes=[4]
+    )
+    return xla.HloModuleProto(name="m", entry_computation_id=1, entry_computation_name="main", computations=[main])
+
+
+def test_runtime_variables_come_with_their_producers(ask: Any) -> None:
+    [answer] = ask(
+        "IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=inline(dynamic_slice()), instruction="ds")
+    )
+    assert maps_in(answer) == [
+        ["(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 3], rt0 in [0, 6]"],
+        ["(d0) -> (), domain: d0 in [0, 3]"],
+    ]
+    [producer] = answer.maps[0].accesses[0].runtime
+    assert (producer.instruction, producer.map.text, producer.is_position) == (
+        "o",
+        "(d0) -> (), domain: d0 in [0, 3]",
+        False,
+    )
+
+
+def test_an_index_asks_for_one_output_or_operand(ask: Any) -> None:
+    backwards = v1.IndexingMapsRequest(
+        module=inline(dynamic_slice()), instruction="ds", direction=v1.DIRECTION_INPUT_TO_OUTPUT, index=1
+    )
+    [answer] = ask("IndexingService/IndexingMaps", backwards)
+    assert [tensor.operand_name for tensor in answer.maps] == ["o"]
+    for direction in (v1.DIRECTION_OUTPUT_TO_INPUT, v1.DIRECTION_INPUT_TO_OUTPUT):
+        for index in (2, -1):
+            request = v1.IndexingMapsRequest(
+                module=inline(dynamic_slice()), instruction="ds", direction=direction, index=index
+            )
+            with pytest.raises(grpc.RpcError) as caught:
+                ask("IndexingService/IndexingMaps", request)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert caught.value.details().startswith("index: ds has no ")
+
+
+def test_what_cannot_be_told_is_said_to_be_unknown(ask: Any) -> None:
+    module = dynamic_slice()
+    module.computations[0].instructions.add(
+        name="s",
+        opcode="sort",
+        id=4,
+        shape=module.computations[0].instructions[0].shape,
+        operand_ids=[1],
+        dimensions=[0],
+    )
+    answers = ask(
+        "IndexingService/IndexingMaps",
+        v1.IndexingMapsRequest(module=inline(module), direction=v1.DIRECTION_INPUT_TO_OUTPUT),
+    )
+    known = {tensor.knowledge for answer in answers for tensor in answer.maps}
+    assert known <= {v1.KNOWLEDGE_EXACT, v1.KNOWLEDGE_EVERY_ELEMENT, v1.KNOWLEDGE_UNKNOWN}
+    assert v1.KNOWLEDGE_UNSPECIFIED not in known
+
+
+def test_simplifying(ask: Any) -> None:
+    maps = ["(d0, d1) -> (d0 + d1 floordiv 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]", DIVIDE]
+    forms = [text(maps[0]), v1.MapInput(map=IndexingMap.parse(maps[1]).to_proto())]
+    answer = ask("IndexingService/SimplifyMap", v1.SimplifyMapRequest(maps=forms, style=v1.TEXT_STYLE_AFFINE))
+    expected = [IndexingMap.parse(one).simplify() for one in maps]
+    assert [one.map.text for one in answer.maps] == [one.to_text("affine") for one in expected]
+    assert [IndexingMap.from_proto(one.map.map) for one in answer.maps] == expected
+
+
+def test_unused_variables_are_removed_on_request(ask: Any) -> None:
+    given = text("(d0)[s0, s1]{rt0} -> (d0 + s1), domain: d0 in [0, 3], s0 in [0, 5], s1 in [0, 2], rt0 in [0, 1]")
+    [kept] = ask("IndexingService/SimplifyMap", v1.SimplifyMapRequest(maps=[given])).maps
+    assert (len(kept.map.map.ranges), list(kept.removed_ranges)) == (2, [])
+    [made] = ask("IndexingService/SimplifyMap", v1.SimplifyMapRequest(maps=[given], remove_unused_variables=True)).maps
+    assert made.map.text == "(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 2]"
+    assert (list(made.removed_ranges), list(made.removed_runtime)) == ([0], [0])
+
+
+def test_composing(ask: Any) -> None:
+    first = "(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]"
+    second = "(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"
+    third = "(d0, d1) -> (d1), domain: d0 in [0, 7], d1 in [0, 3]"
+    chains = [v1.MapChain(maps=map(text, (first, second))), v1.MapChain(maps=map(text, (first, second, third)))]
+    answer = ask("IndexingService/ComposeMaps", v1.ComposeMapsRequest(chains=chains))
+    a, b, c = map(IndexingMap.parse, (first, second, third))
+    assert [IndexingMap.from_proto(one.map) for one in answer.maps] == [a.compose(b), a.compose(b).compose(c)]
+    raw = ask("IndexingService/ComposeMaps", v1.ComposeMapsRequest(chains=chains[:1], raw=True))
+    assert raw.maps[0].text == a.compose_unsimplified(b).to_text()
+
+
+def test_evaluating(ask: Any) -> None:
+    points = [[d0, s0] for d0 in range(-1, 12) for s0 in range(-1, 5)]
+    request = v1.EvaluateMapRequest(map=text(DIVIDE), points=[n for point in points for n in point], count=len(points))
+    answer = ask("IndexingService/EvaluateMap", request)
+    results, inside = IndexingMap.parse(DIVIDE).evaluate_batch(np.array(points))
+    assert list(answer.results) == results.ravel().tolist()
+    assert list(answer.in_domain) == inside.tolist()
+    assert 0 < sum(answer.in_domain) < len(points)
+
+
+def test_evaluating_without_variables_or_results(ask: Any) -> None:
+    answer = ask("IndexingService/EvaluateMap", v1.EvaluateMapRequest(map=text("() -> ()")))
+    assert (list(answer.results), list(answer.in_domain)) == ([], [True])
+    answer = ask("IndexingService/EvaluateMap", v1.EvaluateMapRequest(map=text("() -> (7)"), count=3))
+    assert (list(answer.results), list(answer.in_domain)) == ([7, 7, 7], [True] * 3)
+    answer = ask("IndexingService/EvaluateMap", v1.EvaluateMapRequest(map=text("KNOWN EMPTY"), count=2))
+    assert (list(answer.results), list(answer.in_domain)) == ([], [False, False])
+
+
+def nodes(*made: tuple[int, int, list[int]]) -> list[v1.Expression]:
+    return [v1.Expression(kind=kind, value=value, operands=operands) for kind, value, operands in made]
+
+
+ONE = v1.Variable(bounds=v1.Interval(lower=0, upper=3))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        v1.IndexingMap(dimensions=[ONE], results=[0]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((0, 0, [])), results=[0]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((2, 1, [])), results=[0]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((2, -1, [])), results=[0]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((5, 0, [0, 0])), results=[0]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((2, 0, []), (5, 0, [0, 7])), results=[1]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((2, 0, []), (9, 0, [0])), results=[1]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((2, 0, []), (1, 0, []), (9, 0, [0, 1])), results=[2]),
+        v1.IndexingMap(dimensions=[ONE], expressions=nodes((99, 0, [])), results=[0]),
+        v1.IndexingMap(state=17),
+        v1.IndexingMap(dimensions=[ONE], constraints=[v1.Constraint(expression=3)]),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(ask: Any, wrong: v1.IndexingMap) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("IndexingService/SimplifyMap", v1.SimplifyMapRequest(maps=[text(DIVIDE), v1.MapInput(map=wrong)]))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details().startswith("maps[1].map")
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_", "said"),
+    [
+        (
+            "SimplifyMap",
+            v1.SimplifyMapRequest(maps=[text(DIVIDE), text("(d0) -> (d1)")]),
+            "maps[1].text: line 1, column 10",
+        ),
+        ("SimplifyMap", v1.SimplifyMapRequest(maps=[v1.MapInput()]), "maps[0]: a map is missing"),
+        ("SimplifyMap", v1.SimplifyMapRequest(style=5), "style: expected a number from 0 to 2, found 5"),
+        (
+            "ComposeMaps",
+            v1.ComposeMapsRequest(chains=[v1.MapChain(maps=[text(DIVIDE)])]),
+            "chains[0].maps: expected two maps or more, found 1",
+        ),
+        (
+            "ComposeMaps",
+            v1.ComposeMapsRequest(
+                chains=[v1.MapChain(maps=[text(DIVIDE), text("(d0) -> (d0), domain: d0 in [0, 1]")])]
+            ),
+            "chains[0].maps[1]: the first map has 2 results",
+        ),
+        (
+            "EvaluateMap",
+            v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2, 3]),
+            "points: expected a multiple of 2 numbers, found 3",
+        ),
+        ("EvaluateMap", v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2], count=5), "count: 5 stated"),
+        ("EvaluateMap", v1.EvaluateMapRequest(map=text("UNDEFINED")), "map: an undefined map cannot be evaluated"),
+        ("EvaluateMap", v1.EvaluateMapRequest(), "map: a map is missing"),
+        ("IndexingMaps", v1.IndexingMapsRequest(direction=3), "direction: expected a number from 0 to 2, found 3"),
+        ("IndexingMaps", v1.IndexingMapsRequest(), "module: a module is missing"),
+        (
+            "IndexingMaps",
+            v1.IndexingMapsRequest(module=inline(dynamic_slice()), instruction="nobody"),
+            "instruction: module 'm' has no instruction",
+        ),
+        (
+            "IndexingMaps",
+            v1.IndexingMapsRequest(module=inline(dynamic_slice()), computation="main", instruction="nobody"),
+            "instruction: computation 'main' has no instruction",
+        ),
+        (
+            "IndexingMaps",
+            v1.IndexingMapsRequest(module=inline(dynamic_slice()), computation="nowhere"),
+            "computation: module 'm' has no computation",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any, said: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(f"IndexingService/{rpc}", request_)
+    assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
+    assert caught.value.details().startswith(said)
+
+
+def test_an_instruction_whose_attributes_do_not_fit_is_named(ask: Any, module: xla.HloModuleProto) -> None:
+    wrong = xla.HloModuleProto()
+    wrong.CopyFrom(module)
+    wrong.computations[1].instructions[1].dimensions[:] = [0, 0]
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=inline(wrong)))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "t" in caught.value.details()
+    assert caught.value.details().startswith("instruction: ")

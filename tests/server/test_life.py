@@ -1,0 +1,292 @@
+"""Starting, dying, stopping: calls in flight end, workers come back, a taken port is said, and the server tells about itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from xlashape.errors import LimitExceededError, UnavailableError
+from xlashape.proto import services, v1
+from xlashape_client import Client
+from xlashape_server import Config, Server
+
+SHAPE = "f32[3,5]{1,0:T(2,2)}"
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to be in time"
+        time.sleep(0.02)
+
+
+def test_every_worker_stays_on_a_core_of_its_own(server: Server) -> None:
+    pids = server.worker_pids
+    assert len(pids) == 2
+    if sys.platform == "linux":
+        cores = [os.sched_getaffinity(pid) for pid in pids]
+        assert all(len(core) == 1 for core in cores)
+        if len(os.sched_getaffinity(0)) > 1:
+            assert cores[0] != cores[1]
+
+
+def test_connections_are_spread_over_the_workers(server: Server) -> None:
+    pids: set[str] = set()
+    for _ in range(200):
+        with socket.create_connection(("127.0.0.1", server.config.host_and_port()[1]), timeout=5):
+            pids.add("answered")
+    assert pids == {"answered"}
+
+
+def test_a_taken_address_is_said(server: Server) -> None:
+    with pytest.raises(UnavailableError, match=f"cannot listen on {server.address}"):
+        Server(Config(address=server.address, workers=1)).start()
+    with pytest.raises(UnavailableError, match="cannot listen on"):
+        Server(Config(address="203.0.113.7:0", workers=1)).start()
+
+
+def test_a_worker_that_cannot_start_says_why(tmp_path: Any) -> None:
+    for name in ("c", "k"):
+        (tmp_path / name).write_text("not a certificate")
+    config = Config(
+        address="127.0.0.1:0",
+        workers=1,
+        tls_certificate=str(tmp_path / "c"),
+        tls_key=str(tmp_path / "k"),
+        log_level="error",
+    )
+    with pytest.raises(UnavailableError, match="worker 0 cannot start"):
+        Server(config).start()
+
+
+def test_a_dead_worker_is_replaced() -> None:
+    with Server(Config(address="127.0.0.1:0", workers=1)) as server:
+        [first] = server.worker_pids
+        with Client(server.address) as client:
+            assert client.linear_index(SHAPE, (2, 3)) == 17
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: bool(server.worker_pids) and server.worker_pids != [first])
+            client.wait_until_ready(20)
+            assert client.linear_index(SHAPE, (2, 3)) == 17
+
+
+def test_workers_end_with_their_parent() -> None:
+    script = "from xlashape_server import *; import time; s = Server(Config(address='127.0.0.1:0', workers=2)).start(); print(s.worker_pids, flush=True); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pids = json.loads(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+
+    def gone() -> bool:
+        for pid in pids:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                continue
+            return False
+        return True
+
+    wait_until(gone)
+
+
+class Upload:
+    """An upload that stays in flight until it is told to go on."""
+
+    def __init__(self, address: str, content: bytes) -> None:
+        self._pieces: queue.Queue[bytes | None] = queue.Queue()
+        self._channel = grpc.insecure_channel(address)
+        call = self._channel.stream_unary("/xlashape.v1.HloService/UploadModule")
+        half = len(content) // 2
+        self._rest = v1.UploadModuleRequest(data=content[half:]).SerializeToString()
+        self._pieces.put(v1.UploadModuleRequest(data=content[:half], size_bytes=len(content)).SerializeToString())
+        self._future = call.future(self._messages(), timeout=30)
+
+    def _messages(self) -> Iterator[bytes]:
+        while (piece := self._pieces.get()) is not None:
+            yield piece
+
+    def finish(self) -> v1.UploadModuleResponse:
+        self._pieces.put(self._rest)
+        self._pieces.put(None)
+        try:
+            return v1.UploadModuleResponse.FromString(self._future.result(30))
+        finally:
+            self._channel.close()
+
+    def give_up(self) -> None:
+        self._pieces.put(None)
+        self._future.cancel()
+        self._channel.close()
+
+
+def serving(*arguments: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    script = "import sys; from xlashape_server import *; sys.exit(serve(Config.from_json(sys.argv[1])))"
+    config = Config(address="127.0.0.1:0", workers=2, grace_seconds=20).to_json()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, config, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_call_in_flight_ends_well_when_the_server_stops(how: signal.Signals, wide: Callable[[int], bytes]) -> None:
+    process, event = serving()
+    assert (event["event"], event["workers"], event["pid"]) == ("serving", 2, process.pid)
+    address = event["address"]
+    upload = Upload(address, wide(10))
+    with grpc.insecure_channel(address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        time.sleep(0.3)  # the first half is on its way
+        process.send_signal(how)
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        wait_until(lambda: not answers(address))
+        assert process.poll() is None
+        assert upload.finish().module.instruction_count == 10
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+
+
+def answers(address: str) -> bool:
+    with Client(address, timeout=2) as client:
+        try:
+            return client.linear_index(SHAPE, (2, 3)) == 17
+        except UnavailableError:
+            return False
+
+
+def test_a_second_signal_stops_at_once(wide: Callable[[int], bytes]) -> None:
+    process, event = serving()
+    upload = Upload(event["address"], wide(10))
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not answers(event["address"]))
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+    upload.give_up()
+
+
+def test_stopping_twice_or_before_starting_is_fine() -> None:
+    server = Server(Config(address="127.0.0.1:0", workers=1))
+    server.stop()
+    with Server(Config(address="127.0.0.1:0", workers=1)) as running:
+        running.stop()
+        running.stop()
+        assert running.worker_pids == []
+
+
+def test_health_by_name(channel: grpc.Channel) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    for name in ("", *(service.full_name for service in services())):
+        assert (
+            stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=10).status
+            == health_pb2.HealthCheckResponse.SERVING
+        )
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Check(health_pb2.HealthCheckRequest(service="xlashape.v1.Nothing"), timeout=10)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def reflected(channel: grpc.Channel, **question: Any) -> reflection_pb2.ServerReflectionResponse:
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    return next(stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(**question)]), timeout=10))
+
+
+def test_reflection_lists_every_service(channel: grpc.Channel) -> None:
+    names = {one.name for one in reflected(channel, list_services="").list_services_response.service}
+    assert names == {
+        "xlashape.v1.ShapeService",
+        "xlashape.v1.HloService",
+        "xlashape.v1.IndexingService",
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+    }
+
+
+def test_a_client_that_knows_nothing_learns_every_type_by_reflection(channel: grpc.Channel) -> None:
+    files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+
+    def learn(**question: str) -> None:
+        answer = reflected(channel, **question)
+        assert not answer.HasField("error_response"), answer.error_response.error_message
+        for data in answer.file_descriptor_response.file_descriptor_proto:
+            file = descriptor_pb2.FileDescriptorProto.FromString(data)
+            if file.name not in files:
+                files[file.name] = file
+                for needed in file.dependency:
+                    learn(file_by_filename=needed)
+
+    for service in reflected(channel, list_services="").list_services_response.service:
+        learn(file_containing_symbol=service.name)
+    for symbol in ("xla.HloModuleProto", "xla.ShapeProto", "xlashape.v1.LinearIndexRequest.indices"):
+        answer = reflected(channel, file_containing_symbol=symbol)
+        assert answer.file_descriptor_response.file_descriptor_proto, symbol
+    assert "xla/xla_data.proto" in files
+    assert [one.name for one in files["xlashape/v1/shape_service.proto"].service] == ["ShapeService"]
+    assert (
+        reflected(channel, file_containing_symbol="no.such.Thing").error_response.error_code
+        == grpc.StatusCode.NOT_FOUND.value[0]
+    )
+
+
+def test_every_rpc_of_the_schema_is_answered(channel: grpc.Channel) -> None:
+    for service in services():
+        for method in service.methods:
+            path = f"/{service.full_name}/{method.name}"
+            try:
+                if method.client_streaming:
+                    channel.stream_unary(path)(iter([b""]), timeout=10)
+                elif method.server_streaming:
+                    list(channel.unary_stream(path)(b"", timeout=10))
+                else:
+                    channel.unary_unary(path)(b"", timeout=10)
+            except grpc.RpcError as error:
+                assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, path
+
+
+def test_more_calls_than_allowed_are_refused() -> None:
+    config = Config(address="127.0.0.1:0", workers=1, max_concurrent_calls=2, threads=4)
+    with Server(config) as server:
+        uploads = [Upload(server.address, bytes(100)) for _ in range(2)]
+        time.sleep(0.5)
+        with Client(server.address) as client, pytest.raises(LimitExceededError) as caught:
+            client.linear_index(SHAPE, (2, 3))
+        assert caught.value.limit == "concurrent_calls"
+        for upload in uploads:
+            upload.give_up()
+
+
+def test_threads_of_one_client_share_its_connection(client: Client) -> None:
+    wrong: list[int] = []
+
+    def ask() -> None:
+        for i in range(50):
+            if client.linear_index(SHAPE, (i % 3, i % 5)) < 0:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong

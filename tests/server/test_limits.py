@@ -1,0 +1,229 @@
+"""Every limit is kept and named; a deadline ends what is under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.proto import v1
+from xlashape.proto.packed import join
+from xlashape_client import Client
+from xlashape_server import Config, Server
+from xlashape_server.handlers import HloHandlers, IndexingHandlers, ShapeHandlers
+from xlashape_server.modules import Modules
+from xlashape_server.store import Store
+
+NEVER = 1e12
+
+
+@pytest.fixture
+def modules(tmp_path: Path) -> Callable[[Config], Modules]:
+    return lambda config: Modules(
+        config, Store(tmp_path, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
+    )
+
+
+def refused(call: Callable[[], Any]) -> tuple[str, int | None, int | None, str | None]:
+    with pytest.raises(LimitExceededError) as caught:
+        call()
+    error = caught.value
+    return error.limit, error.maximum, error.value, error.field
+
+
+def shapes(count: int) -> list[v1.ShapeInput]:
+    return [v1.ShapeInput(text="f32[2]")] * count
+
+
+def test_batches(modules: Callable[[Config], Modules]) -> None:
+    config = Config(max_batch=3)
+    handlers, maps = ShapeHandlers(config), IndexingHandlers(config, modules(config))
+    assert handlers.byte_size(v1.ByteSizeRequest(shapes=shapes(3)).SerializeToString())
+    expected = ("batch", 3, 4, "shapes")
+    assert refused(lambda: handlers.byte_size(v1.ByteSizeRequest(shapes=shapes(4)).SerializeToString())) == expected
+    assert (
+        refused(lambda: handlers.describe_shape(v1.DescribeShapeRequest(shapes=shapes(4)).SerializeToString(), NEVER))
+        == expected
+    )
+    four = v1.SimplifyMapRequest(maps=[v1.MapInput(text="() -> ()")] * 4).SerializeToString()
+    assert refused(lambda: maps.simplify_map(four, NEVER)) == ("batch", 3, 4, "maps")
+    chains = v1.ComposeMapsRequest(chains=[v1.MapChain()] * 4).SerializeToString()
+    assert refused(lambda: maps.compose_maps(chains, NEVER)) == ("batch", 3, 4, "chains")
+
+
+def test_indices(modules: Callable[[Config], Modules]) -> None:
+    config = Config(max_indices=10)
+    handlers, maps = ShapeHandlers(config), IndexingHandlers(config, modules(config))
+    vector = v1.ShapeInput(text="f32[100]")
+
+    def linear(count: int) -> bytes:
+        return handlers.linear_index(v1.LinearIndexRequest(shape=vector, indices=range(count)).SerializeToString())
+
+    assert linear(10)
+    assert refused(lambda: linear(11)) == ("indices", 10, 11, "indices")
+    scalars = v1.LinearIndexRequest(shape=v1.ShapeInput(text="f32[]"), count=2**40).SerializeToString()
+    assert refused(lambda: handlers.linear_index(scalars)) == ("indices", 10, 2**40, "indices")
+    multi = v1.MultiIndexRequest(shape=vector, positions=range(11)).SerializeToString()
+    assert refused(lambda: handlers.multi_index(multi)) == ("indices", 10, 11, "positions")
+    points = v1.EvaluateMapRequest(map=v1.MapInput(text="() -> ()"), count=2**62).SerializeToString()
+    assert refused(lambda: maps.evaluate_map(points, NEVER)) == ("indices", 10, 2**62, "points")
+
+
+def test_answers_larger_than_any_request(modules: Callable[[Config], Modules]) -> None:
+    config = Config(max_request_bytes=4096)
+    deep = v1.ShapeInput(text=f"f32[{','.join('1' * 100)}]")
+    request = v1.MultiIndexRequest(shape=deep, positions=[0] * 100).SerializeToString()
+    limit, maximum, value, field = refused(lambda: ShapeHandlers(config).multi_index(request))
+    assert (limit, maximum, value, field) == ("response_bytes", 8192, 100 * 801, "positions")
+    maps = IndexingHandlers(config, modules(config))
+    wide = v1.EvaluateMapRequest(map=v1.MapInput(text=f"() -> ({', '.join('1' * 300)})"), count=10).SerializeToString()
+    assert refused(lambda: maps.evaluate_map(wide, NEVER))[0] == "response_bytes"
+    many = v1.SimplifyMapRequest(
+        maps=[v1.MapInput(text="(d0) -> (d0), domain: d0 in [0, 3]")] * 500
+    ).SerializeToString()
+    assert refused(lambda: maps.simplify_map(many, NEVER))[0] == "response_bytes"
+
+
+def test_modules(modules: Callable[[Config], Modules], wide: Callable[[int], bytes]) -> None:
+    def listed(config: Config, content: bytes) -> bytes:
+        request = v1.ListInstructionsRequest(module=v1.ModuleInput(serialized=content)).SerializeToString()
+        return HloHandlers(config, modules(config)).list_instructions(request, NEVER)
+
+    content = wide(20)
+    assert listed(Config(max_module_instructions=20, max_module_bytes=len(content)), content)
+    bytes_ = Config(max_module_bytes=len(content) - 1)
+    assert refused(lambda: listed(bytes_, content)) == (
+        "module_bytes",
+        len(content) - 1,
+        len(content),
+        "module.serialized",
+    )
+    instructions = Config(max_module_instructions=19)
+    assert refused(lambda: listed(instructions, content)) == ("module_instructions", 19, None, "module.serialized")
+    memory = Config(max_module_memory=10_000)
+    assert refused(lambda: listed(memory, content)) == ("module_memory", 10_000, None, "module.serialized")
+
+
+def test_uploads_are_refused_while_they_come(modules: Callable[[Config], Modules], tmp_path: Path) -> None:
+    config = Config(max_module_bytes=1000)
+    seen = 0
+
+    def messages() -> Iterator[bytes]:
+        nonlocal seen
+        while True:
+            seen += 1
+            yield v1.UploadModuleRequest(data=bytes(300)).SerializeToString()
+
+    handlers = HloHandlers(config, modules(config))
+    assert refused(lambda: handlers.upload_module(messages(), NEVER)) == ("module_bytes", 1000, 1200, "data")
+    assert seen == 4
+    announced = v1.UploadModuleRequest(size_bytes=1001).SerializeToString()
+    assert refused(lambda: handlers.upload_module(iter([announced]), NEVER)) == (
+        "module_bytes",
+        1000,
+        1001,
+        "size_bytes",
+    )
+    assert not any((tmp_path / "incoming").iterdir())
+
+
+def test_the_store_is_bounded(modules: Callable[[Config], Modules], wide: Callable[[int], bytes]) -> None:
+    config = Config(store_bytes=500)
+    handlers = HloHandlers(config, modules(config))
+    upload = v1.UploadModuleRequest(data=wide(20)).SerializeToString()
+    assert refused(lambda: handlers.upload_module(iter([upload]), NEVER))[:2] == ("store_bytes", 500)
+
+
+def test_pages_are_bounded(modules: Callable[[Config], Modules], wide: Callable[[int], bytes]) -> None:
+    config = Config(max_page_size=4)
+    request = v1.ListInstructionsRequest(module=v1.ModuleInput(serialized=wide(9)), page_size=1000).SerializeToString()
+    answer = v1.ListInstructionsResponse.FromString(
+        HloHandlers(config, modules(config)).list_instructions(request, NEVER)
+    )
+    assert (len(answer.instructions), answer.total_size) == (4, 9)
+
+
+def test_decoded_modules_are_kept_within_their_bound(
+    modules: Callable[[Config], Modules], wide: Callable[[int], bytes]
+) -> None:
+    contents = [wide(count) for count in (5, 6, 7)]
+    keeps = modules(Config(module_cache_bytes=len(contents[0]) + len(contents[1])))
+    first, second = (keeps.decode(content, "module") for content in contents[:2])
+    assert keeps.decode(contents[0], "module") is first
+    third = keeps.decode(contents[2], "module")
+    assert keeps.decode(contents[2], "module") is third
+    assert keeps.decode(contents[1], "module") is not second
+    none = modules(Config(module_cache_bytes=0))
+    assert none.decode(contents[0], "module") is not none.decode(contents[0], "module")
+
+
+TERMS = [f"((d0 * {i} + d1) mod {i + 7}) floordiv 3" for i in range(2, 302)]
+HEAVY = f"(d0, d1) -> ({', '.join(' + '.join(TERMS[i::4]) for i in range(4))}), domain: d0 in [0, 999], d1 in [0, 999]"
+
+
+def heavy_request(points: int) -> bytes:
+    table = np.zeros((points, 2), "<i8")
+    return join(v1.EvaluateMapRequest(map=v1.MapInput(text=HEAVY)), points=memoryview(table).cast("B"))
+
+
+@pytest.mark.parametrize(
+    "rpc",
+    [
+        "evaluate_map",
+        "simplify_map",
+        "compose_maps",
+        "indexing_maps",
+        "list_instructions",
+        "byte_sizes",
+        "describe_shape",
+    ],
+)
+def test_a_deadline_ends_every_long_answer(
+    modules: Callable[[Config], Modules], wide: Callable[[int], bytes], rpc: str
+) -> None:
+    config = Config()
+    inline = v1.ModuleInput(serialized=wide(2000))
+    requests: dict[str, tuple[Any, Any]] = {
+        "evaluate_map": (IndexingHandlers, heavy_request(20_000)),
+        "simplify_map": (IndexingHandlers, v1.SimplifyMapRequest(maps=[v1.MapInput(text=HEAVY)])),
+        "compose_maps": (
+            IndexingHandlers,
+            v1.ComposeMapsRequest(
+                chains=[v1.MapChain(maps=[v1.MapInput(text="(d0) -> (d0), domain: d0 in [0, 3]")] * 2)] * 300
+            ),
+        ),
+        "indexing_maps": (IndexingHandlers, v1.IndexingMapsRequest(module=inline)),
+        "list_instructions": (HloHandlers, v1.ListInstructionsRequest(module=inline)),
+        "byte_sizes": (HloHandlers, v1.ByteSizesRequest(module=inline)),
+        "describe_shape": (ShapeHandlers, v1.DescribeShapeRequest(shapes=shapes(1000))),
+    }
+    kind, request = requests[rpc]
+    handlers = kind(config) if kind is ShapeHandlers else kind(config, modules(config))
+    data = request if isinstance(request, bytes) else request.SerializeToString()
+    with pytest.raises(DeadlineExceededError):
+        answer = getattr(handlers, rpc)(data, time.monotonic() - 1)
+        list(answer)
+
+
+def test_a_deadline_frees_the_thread_that_worked_for_it() -> None:
+    with Server(Config(address="127.0.0.1:0", workers=1, threads=1)) as server, Client(server.address) as client:
+        points = np.zeros((400_000, 2), np.int64)
+        with pytest.raises(DeadlineExceededError):
+            client.evaluate_map_batch(HEAVY, points, timeout=0.3)
+        # The only thread there is takes the next call.
+        assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3), timeout=10) == 17
+
+
+def test_our_own_limit_of_time_is_named() -> None:
+    with (
+        Server(Config(address="127.0.0.1:0", workers=1, max_call_seconds=0.2)) as server,
+        Client(server.address) as client,
+    ):
+        with pytest.raises(LimitExceededError, match="more than 0.2 seconds") as caught:
+            client.evaluate_map_batch(HEAVY, np.zeros((400_000, 2), np.int64), timeout=60)
+        assert caught.value.limit == "call_seconds"

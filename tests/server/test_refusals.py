@@ -1,0 +1,212 @@
+"""An error of the library becomes a status with details, and the very same error in the client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from xlashape import errors
+from xlashape.errors import XlashapeError
+from xlashape.proto import v1
+from xlashape_client.failures import exception_of
+from xlashape_server.config import Config
+from xlashape_server.interceptors import DOMAIN, Guard, status_of
+
+EXAMPLES: list[tuple[XlashapeError, int]] = [
+    (errors.InvalidArgumentError("no", field="a.b[3]"), code_pb2.INVALID_ARGUMENT),
+    (
+        errors.ParseError(
+            "expected ')'",
+            line=3,
+            column=7,
+            source_line="f32[2",
+            caret=5,
+            name="x.hlo",
+            expected="')'",
+            found="'2'",
+            field="shape.text",
+        ),
+        code_pb2.INVALID_ARGUMENT,
+    ),
+    (errors.DecodeError("not it"), code_pb2.INVALID_ARGUMENT),
+    (errors.InvalidShapeError("no shape"), code_pb2.INVALID_ARGUMENT),
+    (errors.InvalidIndexError("no index"), code_pb2.INVALID_ARGUMENT),
+    (errors.SizeOverflowError("too large"), code_pb2.INVALID_ARGUMENT),
+    (errors.InvalidModuleError("no module"), code_pb2.INVALID_ARGUMENT),
+    (errors.InvalidMapError("no map"), code_pb2.INVALID_ARGUMENT),
+    (errors.LossyConversionError("would lose"), code_pb2.INVALID_ARGUMENT),
+    (errors.NotFoundError("not there", kind="instruction", name="fusion.3", field="instruction"), code_pb2.NOT_FOUND),
+    (
+        errors.LimitExceededError("too many", limit="batch", maximum=3, value=4, field="shapes"),
+        code_pb2.RESOURCE_EXHAUSTED,
+    ),
+    (errors.LimitExceededError("too many", limit="analysis_steps", maximum=3), code_pb2.RESOURCE_EXHAUSTED),
+    (errors.DeadlineExceededError("too late"), code_pb2.DEADLINE_EXCEEDED),
+    (errors.UnsupportedError("not yet"), code_pb2.UNIMPLEMENTED),
+    (errors.UnavailableError("not here"), code_pb2.UNAVAILABLE),
+    (XlashapeError("something"), code_pb2.UNKNOWN),
+]
+
+
+class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
+    """What a client sees of a status."""
+
+    def __init__(self, status: status_pb2.Status) -> None:
+        self._status = status
+
+    def code(self) -> grpc.StatusCode:
+        return next(code for code in grpc.StatusCode if code.value[0] == self._status.code)
+
+    def details(self) -> str:
+        return self._status.message
+
+    def trailing_metadata(self) -> Any:
+        return (("something-else", "x"), ("grpc-status-details-bin", self._status.SerializeToString()))
+
+    initial_metadata = is_active = time_remaining = cancel = add_callback = None  # type: ignore[assignment]
+
+
+def detail(status: status_pb2.Status, kind: Any) -> Any:
+    for packed in status.details:
+        found = kind()
+        if packed.Unpack(found):
+            return found
+    return None
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), EXAMPLES, ids=lambda value: value.code if isinstance(value, XlashapeError) else ""
+)
+def test_every_error_arrives_as_it_was_raised(error: XlashapeError, code: int) -> None:
+    status = status_of(error)
+    assert status.code == code
+    info = detail(status, error_details_pb2.ErrorInfo)
+    assert (info.domain, info.reason) == (DOMAIN, error.code.upper())
+    arrived = exception_of(Failed(status), "server")
+    assert type(arrived) is type(error)
+    assert (arrived.message, arrived.details(), str(arrived)) == (error.message, error.details(), str(error))
+
+
+def test_every_class_of_the_tree_has_an_example() -> None:
+    def below(kind: type[XlashapeError]) -> set[type[XlashapeError]]:
+        return {kind}.union(*(below(child) for child in kind.__subclasses__()))
+
+    assert {type(error) for error, _ in EXAMPLES} == below(XlashapeError)
+
+
+def test_details_that_any_client_understands() -> None:
+    [violation] = detail(status_of(EXAMPLES[1][0]), error_details_pb2.BadRequest).field_violations
+    assert (violation.field, violation.description) == ("shape.text", "x.hlo:3:7: expected ')'")
+    assert status_of(EXAMPLES[1][0]).message == "shape.text: x.hlo:3:7: expected ')'"
+    resource = detail(status_of(EXAMPLES[9][0]), error_details_pb2.ResourceInfo)
+    assert (resource.resource_type, resource.resource_name) == ("instruction", "fusion.3")
+    [quota] = detail(status_of(EXAMPLES[10][0]), error_details_pb2.QuotaFailure).violations
+    assert (quota.subject, quota.description) == ("batch", "too many")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 1_000_000, "ö€😀" * 100_000, "\ud800" * 5000, "\0" * 5000],
+    ids=["long", "wide", "surrogates", "zeros"],
+)
+def test_details_stay_small_enough_for_headers(text: str) -> None:
+    error = errors.ParseError(text, source_line=text, name=text, expected=text, found=text, field=text)
+    status = status_of(error)
+    assert 3 * len(status.message.encode()) + 4 * status.ByteSize() / 3 < 7500
+    arrived = exception_of(Failed(status), "server")
+    assert isinstance(arrived, errors.ParseError)
+    assert (arrived.line, arrived.column) == (1, 1)
+
+
+def test_a_huge_wrong_name_survives_the_wire(ask: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("ShapeService/ByteSize", v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="ß" * 300_000)]))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+class Context:
+    """As much of a grpc.ServicerContext as a guard uses."""
+
+    def __init__(self, remaining: float | None = None) -> None:
+        self.remaining = remaining
+        self.status: Any = None
+
+    def time_remaining(self) -> float | None:
+        return self.remaining
+
+    def abort_with_status(self, status: Any) -> None:
+        self.status = status
+        raise RuntimeError("aborted")
+
+    def peer(self) -> str:
+        return "test"
+
+    def is_active(self) -> bool:
+        return True
+
+
+def refused(guard: Guard, raises: BaseException, remaining: float | None = None) -> Any:
+    def handler(request: bytes, deadline: float) -> bytes:
+        raise raises
+
+    context = Context(remaining)
+    with pytest.raises(RuntimeError, match="aborted"):
+        guard.long("Some/Rpc", handler)(b"", context)  # type: ignore[arg-type]
+    return context.status
+
+
+def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    status = refused(Guard(Config()), KeyError("the secret"))
+    assert status.code is grpc.StatusCode.INTERNAL
+    assert "secret" not in status.details
+    assert "the secret" in caplog.text
+    assert not any("secret" in str(value) for _, value in status.trailing_metadata)
+
+
+def test_running_out_of_memory_is_a_limit() -> None:
+    assert refused(Guard(Config()), MemoryError()).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_deadline_is_the_callers_or_ours() -> None:
+    guard = Guard(Config(max_call_seconds=5))
+    late = errors.DeadlineExceededError("the deadline passed")
+    assert refused(guard, late, remaining=0.0).code is grpc.StatusCode.DEADLINE_EXCEEDED
+    status = refused(guard, errors.DeadlineExceededError("the deadline passed"), remaining=100.0)
+    assert (status.code, status.details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "the call took more than 5 seconds")
+
+
+def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
+    guard = Guard(Config(max_request_bytes=1024))
+    context = Context()
+    with pytest.raises(RuntimeError, match="aborted"):
+        guard.quick("Some/Rpc", lambda data: data)(bytes(1025), context)  # type: ignore[arg-type]
+    assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert guard.quick("Some/Rpc", lambda data: data)(bytes(1024), context) == bytes(1024)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="aborted"):
+        guard.from_stream("Some/Rpc", lambda requests, _: b"".join(requests))(iter([b"a", bytes(1025)]), context)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="aborted"):
+        list(guard.to_stream("Some/Rpc", lambda data, _: iter([data]))(bytes(1025), context))  # type: ignore[arg-type]
+
+
+def test_at_debug_every_call_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    guard = Guard(Config(log_level="debug"))
+    caplog.set_level("DEBUG", "xlashape_server")
+    context: Any = Context()
+    assert guard.quick("A/Quick", lambda data: data + b"!")(b"abc", context) == b"abc!"
+    assert guard.long("A/Long", lambda data, _: data)(b"abc", context) == b"abc"
+    assert guard.from_stream("A/In", lambda data, _: b"".join(data))(iter([b"a", b"b"]), context) == b"ab"
+    assert list(guard.to_stream("A/Out", lambda data, _: iter([data, data]))(b"abc", context)) == [b"abc", b"abc"]
+    refused(guard, errors.InvalidArgumentError("no"))
+    facts = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
+    assert [(one["rpc"], one["code"]) for one in facts] == [
+        ("A/Quick", "OK"),
+        ("A/Long", "OK"),
+        ("A/In", "OK"),
+        ("A/Out", "OK"),
+        ("Some/Rpc", "INVALID_ARGUMENT"),
+    ]
+    assert (facts[0]["request_bytes"], facts[0]["response_bytes"], facts[0]["peer"]) == (3, 4, "test")
+    assert facts[3]["responses"] == 2
