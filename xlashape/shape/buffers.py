@@ -16,6 +16,7 @@ XLA has no function of its own for this; the facts are those of `tile_formula`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceed
 from xlashape.shape.primitive_type import PrimitiveType
 from xlashape.shape.shape import Shape
 from xlashape.shape.strided_copy import copy_block, plan, view_strides
-from xlashape.shape.tile_formula import array_of, geometry, physical_position
+from xlashape.shape.tile_formula import TileStep, array_of, geometry, physical_position
 from xlashape.shape.tiling import physical_bytes, stored_bits
 
 __all__ = ["pack", "relayout", "unpack"]
@@ -58,15 +59,17 @@ def pack(
     shape = array_of(shape)
     storage = _Storage(shape)
     values = _values(shape, storage, array)
-    buffer = _output(shape, physical_bytes(shape), out)
-    elements = geometry(shape).elements
-    unit = _plain(_fill_value(shape, storage, fill))
+    size = physical_bytes(shape)
+    unit = _plain(_fill_value(shape, storage, fill))[()]
+    buffer = (
+        _new(shape, size, "u1", zero=not storage.packed_bits and not unit) if out is None else _given(shape, size, out)
+    )
     if storage.packed_bits:
-        flat = _allocate(shape, elements, "u1")
+        flat = _new(shape, geometry(shape).elements, "u1")
     else:
         flat = buffer.view(_PLAIN[storage.dtype.itemsize])
-    if elements > values.size:
-        flat.fill(unit[()])
+    if unit or out is not None or storage.packed_bits:
+        _fill_padding(shape, flat, unit)
     _move(shape, _plain(values), flat, into_buffer=True)
     if storage.packed_bits:
         _pack_bits(flat, storage, buffer)
@@ -105,7 +108,7 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
     if copy is False:
         why = "elements share bytes" if storage.packed_bits else "its tiles divide a dimension"
         raise UnsupportedError(f"an array cannot be a view of the buffer of {shape}: {why}")
-    result = _allocate_array(shape, dimensions, storage.dtype)
+    result = _new(shape, dimensions, storage.dtype)
     if storage.packed_bits:
         flat = _unpack_bits(given, geometry(shape).elements, storage)
     else:
@@ -225,9 +228,7 @@ def _bytes_of(buffer: Any) -> NDArray[np.uint8]:
     )
 
 
-def _output(shape: Shape, size: int, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
-    if out is None:
-        return _allocate(shape, size, "u1")
+def _given(shape: Shape, size: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
     given = _bytes_of(out)
     if given.size != size:
         raise InvalidArgumentError(f"the buffer of {shape} has {size} bytes, found {given.size}", field="out")
@@ -236,17 +237,38 @@ def _output(shape: Shape, size: int, out: NDArray[np.uint8] | None) -> NDArray[n
     return given
 
 
-def _allocate(shape: Shape, count: int, dtype: str) -> _Array:
-    return _allocate_array(shape, (count,), np.dtype(dtype))
-
-
-def _allocate_array(shape: Shape, dimensions: tuple[int, ...], dtype: np.dtype[Any]) -> _Array:
+def _new(shape: Shape, sizes: int | tuple[int, ...], dtype: np.dtype[Any] | str, *, zero: bool = False) -> _Array:
     try:
-        return np.empty(dimensions, dtype)
+        # The system hands out zeroed memory when it is touched: cheaper than writing zeros where little else is.
+        return np.zeros(sizes, dtype) if zero else np.empty(sizes, dtype)
     except (MemoryError, ValueError) as error:
         raise LimitExceededError(
             f"an array or buffer of {shape} does not fit in memory: {error}", limit="memory"
         ) from None
+
+
+def _fill_padding(shape: Shape, flat: _Array, unit: Any) -> None:
+    """Writes `unit` into all padding, and here and there into places of elements that are still to be written."""
+    array = geometry(shape)
+    if array.elements == math.prod(array.dimensions):
+        return
+    first = array.steps[0] if array.steps else None
+    if first is not None and any(
+        _pads(step) or len(step.kept) < len(first.kept) + len(first.tile) for step in array.steps[1:]
+    ):
+        flat.fill(unit)
+        return
+    # Only the first tile pads, and later ones stay inside it: its padding is in the last tiles of each dimension.
+    flat[array.tiled_elements :] = unit
+    if first is not None and array.tiled_elements:
+        tiles = flat[: array.tiled_elements].reshape(*first.kept, *first.counts, -1)
+        for i, (size, t) in enumerate(zip(first.sizes, first.tile, strict=True), len(first.kept)):
+            if size % t:
+                tiles[(*[slice(None)] * i, -1)] = unit
+
+
+def _pads(step: TileStep) -> bool:
+    return any(size % t for size, t in zip(step.sizes, step.tile, strict=True))
 
 
 def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> None:

@@ -30,10 +30,12 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _LITTLE_ENDIAN = sys.byteorder == "little"
 _PIECE = 1 << 15
 """Elements of a temporary: with what it is made of, it stays in the second-level cache."""
-_TRANSPOSE_BLOCK = 64
-"""Rows and columns of a block that is transposed in one go: 64 cache lines each way."""
-_TRANSPOSE_BYTES = 1 << 17
-"""A matrix of fewer bytes is transposed as a whole."""
+_SIDE = 256
+"""Rows and columns of a block that is transposed in one go, at most."""
+_GAP = 16
+"""Elements left free behind each row of a block in transit: columns then do not fall into the same few places of the cache."""
+_SMALL_BYTES = 1 << 16
+"""An array of fewer bytes is copied in whatever order."""
 
 
 class Axis(NamedTuple):
@@ -191,13 +193,13 @@ def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
         ):
             _copy_words(ours, theirs, into_buffer)
             return
-    if inner <= 8 and len(shape) > 1:
+    if ours.nbytes > _SMALL_BYTES and inner < 8 and len(shape) > 1:
         for piece in _split(_PIECE, ours, theirs):
             for i in range(inner):
                 _assign(piece[0][..., i], piece[1][..., i], into_buffer)
         return
     nearest = min(range(len(shape)), key=lambda axis: (abs(ours.strides[axis]), axis))
-    if nearest != len(shape) - 1 and inner * shape[nearest] * size > _TRANSPOSE_BYTES:
+    if ours.nbytes > _SMALL_BYTES and nearest != len(shape) - 1:
         _transpose(ours, theirs, nearest, into_buffer)
         return
     _assign(ours, theirs, into_buffer)
@@ -232,13 +234,21 @@ def _copy_words(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
 
 
 def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) -> None:
-    """Rows of one side are columns of the other: in square blocks, so that no cache line is loaded twice."""
+    """Rows of one side are columns of the other: block by block, each by way of a copy in the cache that has its source's order."""
     a, b = np.moveaxis(ours, nearest, -2), np.moveaxis(theirs, nearest, -2)
-    rows, columns = a.shape[-2:]
-    for i in range(0, rows, _TRANSPOSE_BLOCK):
-        for j in range(0, columns, _TRANSPOSE_BLOCK):
-            part = (..., slice(i, i + _TRANSPOSE_BLOCK), slice(j, j + _TRANSPOSE_BLOCK))
-            _assign(a[part], b[part], into_buffer)
+    side = _SIDE if a.itemsize <= 4 else _SIDE // 2
+    transit: dict[tuple[int, ...], _Array] = {}
+    for i in range(0, a.shape[-2], side):
+        for j in range(0, a.shape[-1], side):
+            part = (..., slice(i, i + side), slice(j, j + side))
+            for p, q in _split(side * side, a[part], b[part]):
+                source, target = (np.swapaxes(p, -1, -2), np.swapaxes(q, -1, -2)) if into_buffer else (q, p)
+                block = transit.get(source.shape)
+                if block is None:
+                    *outer, width = source.shape
+                    block = transit[source.shape] = np.empty((*outer, width + _GAP), a.dtype)[..., :width]
+                np.copyto(block, source)
+                np.copyto(target, block)
 
 
 def _split(limit: int, first: _Array, second: _Array) -> Iterator[tuple[_Array, _Array]]:
