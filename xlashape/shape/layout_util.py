@@ -232,7 +232,8 @@ def get_with_default_layout(shape: Shape) -> Shape:
 def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
     """`dst` with the layouts of `src`, array by array; also with none where `src` has none.
 
-    InvalidShapeError unless both have the same tuples, and arrays of the same numbers of dimensions in the same places.
+    InvalidShapeError unless both have the same tuples, and arrays of the same numbers of dimensions in the same places; a
+    token or an opaque in `src` has nothing to copy.
 
     >>> copy_layout_between_shapes(Shape.parse("(f32[2,3]{0,1})"), Shape.parse("(s8[4,5])"))
     Shape('(s8[4,5]{0,1})')
@@ -241,6 +242,8 @@ def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
         if src.rank != dst.rank:
             raise InvalidShapeError(f"{src} has {src.rank} dimensions, {dst} has {dst.rank}", field="dst")
         return dst.with_layout(src.layout)
+    if not src.is_array and not src.tuple_shapes and not src.is_tuple:
+        return dst
     if src.is_array or dst.is_array or src.is_tuple != dst.is_tuple or len(src.tuple_shapes) != len(dst.tuple_shapes):
         raise InvalidShapeError(f"{_text(src)} and {_text(dst)} have not the same structure", field="dst")
     inner = zip(src.tuple_shapes, dst.tuple_shapes, strict=True)
@@ -277,17 +280,19 @@ def has_custom_element_size_in_bits(shape: Shape) -> bool:
 def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
     """Whether the layouts are equal, array by array; element types and sizes are left aside.
 
-    False where tuples differ in length, or arrays in their number of dimensions. InvalidShapeError where an array or a
-    tuple stands across from something else.
+    False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. A token or an
+    opaque on the left has no layout to differ.
     """
-    if lhs.is_tuple != rhs.is_tuple or _has_layouts(lhs) != _has_layouts(rhs):
-        raise InvalidShapeError(f"{_text(lhs)} and {_text(rhs)} have not the same structure", field="rhs")
     if lhs.is_tuple:
-        return len(lhs.tuple_shapes) == len(rhs.tuple_shapes) and all(
-            layouts_in_shapes_equal(a, b) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+        return (
+            rhs.is_tuple
+            and len(lhs.tuple_shapes) == len(rhs.tuple_shapes)
+            and all(layouts_in_shapes_equal(a, b) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True))
         )
     if not _has_layouts(lhs):
         return True
+    if not _has_layouts(rhs):
+        return False
     a, b = array_of(lhs), array_of(rhs)
     return a.rank == b.rank and equal_layouts(a.layout, b.layout)
 

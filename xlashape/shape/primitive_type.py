@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError
 
@@ -175,7 +175,7 @@ class PrimitiveType(IntEnum):
         import numpy as np
 
         try:
-            name = cast("np.dtype[Any]", np.dtype(dtype)).name
+            name = str(np.dtype(dtype))  # a name that tells a foreign byte order too, which no element type has
         except TypeError:
             raise InvalidArgumentError(f"{dtype!r:.60} is no NumPy type", field="dtype") from None
         for names in (_NUMPY, _ML_DTYPES):

@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
+from xlashape.math import product
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import Shape
 from xlashape.shape.shape_util._common import array_of, minor_to_major_of, permutation_of, text_of
 from xlashape.shape.shape_util.elements import same_element_type
 from xlashape.shape.shape_util.make import make_shape_with_descending_layout_and_same_physical_layout
-from xlashape.shape.shape_util.sizes import byte_size_of_primitive_type, elements_in
+from xlashape.shape.shape_util.sizes import elements_in
 
 __all__ = [
     "BitcastDecomposition",
@@ -102,7 +103,7 @@ def transpose_is_bitcast(
 def reshape_is_bitcast(input_shape: Shape, output_shape: Shape, ignore_element_type: bool = False) -> bool:
     """Whether the reshape moves nothing in memory.
 
-    InvalidShapeError unless both have as many elements. Arrays of no elements are always a bitcast apart.
+    False unless both have as many elements. Arrays of no elements are always a bitcast apart.
 
     >>> reshape_is_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[6]")), reshape_is_bitcast(
     ...     Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[6]"))
@@ -111,14 +112,8 @@ def reshape_is_bitcast(input_shape: Shape, output_shape: Shape, ignore_element_t
     source, target = array_of(input_shape), array_of(output_shape)
     if not ignore_element_type and not same_element_type(source, target):
         return False
-    _require_same_elements(source, target)
-    return not elements_in(source) or _runs(source) == _runs(target)
-
-
-def _require_same_elements(source: Shape, target: Shape) -> None:
-    a, b = elements_in(source), elements_in(target)
-    if a != b:
-        raise InvalidShapeError(f"{text_of(source)} has {a} elements, {text_of(target)} has {b}", field="output_shape")
+    count = elements_in(source)
+    return count == elements_in(target) and (not count or _runs(source) == _runs(target))
 
 
 def _runs(array: Shape) -> list[tuple[int, int]]:
@@ -166,13 +161,9 @@ def deduce_transpose_dimensions_for_bitcast(input_shape: Shape, output_shape: Sh
 
 
 def is_decomposable_bitcast(a: Shape, b: Shape) -> bool:
-    """Whether both are arrays of as many elements, and of the same size in bytes."""
-    if not all(shape.is_array or shape.is_buffer for shape in (a, b)):
-        return False
-    source, target = array_of(a), array_of(b)
-    return elements_in(source) == elements_in(target) and byte_size_of_primitive_type(
-        source.element_type
-    ) == byte_size_of_primitive_type(target.element_type)
+    """Whether both are arrays of as many elements; their element types are left aside."""
+    arrays = all(shape.is_array or shape.is_buffer for shape in (a, b))
+    return arrays and elements_in(a) == elements_in(b)
 
 
 def decompose_bitcast_to_trt(input_shape: Shape, output_shape: Shape) -> BitcastDecompositionTrt:
@@ -217,59 +208,52 @@ def decompose_bitcast(input_shape: Shape, output_shape: Shape) -> BitcastDecompo
 def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
     """The output with the order in memory that makes the reshape from the input a bitcast, or None if there is none.
 
-    Dimensions of size 1 come out most major, the last one least so. As in XLA the answer is static, and of its old layout
-    nothing is left.
+    Dimensions of size 1 come out most major, the last one least so. As in XLA nothing is left of the output's old layout,
+    and its dynamic flags stay only where it has a dimension of size 1.
 
     >>> align_layouts(Shape.parse("f32[4,6]{0,1}"), Shape.parse("f32[2,2,3,2]"))
     Shape('f32[2,2,3,2]{1,0,3,2}')
     """
     source, target = array_of(input_shape), array_of(output_shape)
-    if not same_element_type(source, target):
-        raise InvalidShapeError(
-            f"{source.element_type} and {target.element_type} are not the same", field="output_shape"
-        )
-    _require_same_elements(source, target)
-    aligned = Shape.array(target.element_type, target.dimensions)
-    if not elements_in(source):
-        return aligned
-    strided: list[tuple[int, int]] = []  # stride and number of the target's dimensions of more than one element
-    dimension = target.rank - 1
-    for size, stride in reversed(_runs(source)):
-        end = stride * size
-        while stride < end:
-            while target.dimensions[dimension] == 1:
-                dimension -= 1
-            strided.append((stride, dimension))
-            stride *= target.dimensions[dimension]
-            dimension -= 1
-        if stride != end:
+    if not same_element_type(source, target) or elements_in(source) != elements_in(target):
+        return None
+    physical = [d for d in minor_to_major_of(source) if source.dimensions[d] != 1]
+    stretches = {}
+    for first, second in _common_factors(source.dimensions, target.dimensions):
+        olds = [d for d in reversed(first) if source.dimensions[d] != 1]
+        if olds:
+            stretches[olds[0]] = (olds, [d for d in reversed(second) if target.dimensions[d] != 1])
+    order: list[int] = []
+    at = 0
+    while at < len(physical):
+        olds, news = stretches.get(physical[at], ([], []))
+        if not olds or physical[at : at + len(olds)] != olds:
             return None
-    order = [number for _, number in sorted(strided)]
+        order += news
+        at += len(olds)
     order += [d for d in reversed(range(target.rank)) if target.dimensions[d] == 1]
-    return aligned.with_layout(Layout(order))
+    dynamic = target.dynamic_dimensions if 1 in target.dimensions else None
+    return Shape.array(target.element_type, target.dimensions, Layout(order), dynamic)
 
 
 def inserted_or_deleted_1_sized_dimensions(shape_pre: Shape, shape_post: Shape) -> ShapeEqualityDescriptor | None:
     """The dimensions of size 1 to delete from the first and to insert in the second, if that is all the difference.
 
+    Of arrays without elements XLA, and this function, compare no more than what comes before the first difference.
+
     >>> inserted_or_deleted_1_sized_dimensions(Shape.parse("f32[1,4]"), Shape.parse("f32[4,1]"))
     ShapeEqualityDescriptor(deleted_dimensions=(0,), inserted_dimensions=(1,))
     """
-    before, after = array_of(shape_pre).dimensions, array_of(shape_post).dimensions
     deleted: list[int] = []
     inserted: list[int] = []
-    i = j = 0
-    while i < len(before) or j < len(after):
-        if i < len(before) and j < len(after) and before[i] == after[j]:
-            i, j = i + 1, j + 1
-        elif i < len(before) and before[i] == 1:
-            deleted.append(i)
-            i += 1
-        elif j < len(after) and after[j] == 1:
-            inserted.append(j)
-            j += 1
-        else:
+    before, after = array_of(shape_pre).dimensions, array_of(shape_post).dimensions
+    for first, second in _common_factors(before, after):
+        if len(first) == len(second) == 1:
+            continue
+        if any(before[d] > 1 for d in first) or any(after[d] > 1 for d in second):
             return None
+        deleted += first
+        inserted += second
     return ShapeEqualityDescriptor(tuple(deleted), tuple(inserted))
 
 
@@ -280,10 +264,11 @@ def dimensions_unmodified_by_reshape(input_shape: Shape, output_shape: Shape) ->
     ((2, 1), (3, 3))
     """
     source, target = array_of(input_shape), array_of(output_shape)
-    _require_same_elements(source, target)
-    a, b = source.dimensions, target.dimensions
+    if elements_in(source) != elements_in(target):
+        message = f"{text_of(target)} has not as many elements as {text_of(source)}"
+        raise InvalidShapeError(message, field="output_shape")
     pairs: list[tuple[int, int]] = []
-    for first, second in _common_factors(a, b):
+    for first, second in _common_factors(source.dimensions, target.dimensions):
         if len(first) == 1 and len(second) == 1:
             pairs.append((first[0], second[0]))
     return tuple(pairs)
@@ -292,25 +277,26 @@ def dimensions_unmodified_by_reshape(input_shape: Shape, output_shape: Shape) ->
 def _common_factors(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[range, range]]:
     """The shortest stretches of both lists with equal products, in order. A 1 across from something else stands alone.
 
-    Lists with a 0 in them are one stretch, unless they are equal.
+    Equal beginnings are taken one by one. Where a 0 comes behind them, the rest is one stretch; where the rests have not
+    the same product, everything is.
     """
-    if a == b:
-        return [(range(i, i + 1), range(i, i + 1)) for i in range(len(a))]
-    if 0 in a or 0 in b:
+    i = j = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    if product(a[i:]) != product(b[j:]):
         return [(range(len(a)), range(len(b)))]
-    stretches: list[tuple[range, range]] = []
-    i = j = 0
+    stretches = [(range(k, k + 1), range(k, k + 1)) for k in range(i)]
+    if 0 in a[i:] or 0 in b[j:]:
+        return [*stretches, (range(i, len(a)), range(j, len(b)))]
     while i < len(a) or j < len(b):
         first, second = i, j
         if i < len(a) and j < len(b) and (a[i] == b[j] or 1 not in (a[i], b[j])):
             left, right = a[i], b[j]
             i, j = i + 1, j + 1
-            while left != right and (i < len(a) if left < right else j < len(b)):
+            while left != right:
                 if left < right:
                     left, i = left * a[i], i + 1
                 else:
                     right, j = right * b[j], j + 1
-        elif i < len(a) and (a[i] == 1 or j == len(b)):
+        elif i < len(a) and a[i] == 1:
             i += 1
         else:
             j += 1

@@ -127,18 +127,13 @@ def equal_ignoring_fp_precision(lhs: Shape, rhs: Shape) -> bool:
 
 
 def equal_structure(lhs: Shape, rhs: Shape) -> bool:
-    """Whether tuples stand in the same places and have the same lengths; what the leaves are is left aside.
+    """Whether both have shapes at the same indices; what the leaves are is left aside, and an empty tuple is like a leaf.
 
     >>> equal_structure(Shape.parse("(f32[], (s32[2], f32[]))"), Shape.parse("(s32[], (token[], pred[3]))"))
     True
     """
-    if lhs.is_tuple != rhs.is_tuple:
-        return False
-    if not lhs.is_tuple:
-        return True
-    return len(lhs.tuple_shapes) == len(rhs.tuple_shapes) and all(
-        equal_structure(a, b) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
-    )
+    inner = [shape.tuple_shapes if shape.is_tuple else () for shape in (lhs, rhs)]
+    return len(inner[0]) == len(inner[1]) and all(equal_structure(a, b) for a, b in zip(*inner, strict=True))
 
 
 def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:

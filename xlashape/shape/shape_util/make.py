@@ -114,16 +114,32 @@ def make_shape_with_descending_layout(element_type: _Type, dimensions: Iterable[
 def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> Shape:
     """The shape with dimensions renumbered so that every array's layout is major to minor and no element moves.
 
+    Of the layout its tiles, tail padding, element size and memory space stay, as in XLA.
+
     >>> make_shape_with_descending_layout_and_same_physical_layout(Shape.parse("f32[2,3,4,5]{0,3,2,1}"))
     Shape('f32[3,4,5,2]{3,2,1,0}')
     """
-    return map_leaves(shape, lambda array: permute_dimensions(minor_to_major_of(array)[::-1], array))
+
+    def change(array: Shape) -> Shape:
+        physical = permute_dimensions(minor_to_major_of(array)[::-1], array)
+        layout = physical.layout or Layout.default(physical.rank)
+        return physical.with_layout(
+            Layout(
+                layout.minor_to_major,
+                layout.tiles,
+                layout.tail_padding_alignment_in_elements,
+                element_size_in_bits=layout.element_size_in_bits,
+                memory_space=layout.memory_space,
+            )
+        )
+
+    return map_leaves(shape, change)
 
 
 def make_static_shape(original: Shape) -> Shape:
-    """The shape with every dimension static at its bound, and without `M(n)` in its layouts.
+    """The shape with every dimension static at its bound, and an array without `M(n)` in its layout.
 
-    InvalidShapeError if a dimension is unbounded.
+    InvalidShapeError if a dimension is unbounded. As in XLA the layouts inside a tuple keep their `M(n)`.
 
     >>> make_static_shape(Shape.parse("f32[<=2]{0:M(8)}"))
     Shape('f32[2]{0}')
@@ -133,7 +149,8 @@ def make_static_shape(original: Shape) -> Shape:
         layout = array.layout
         return array if layout is None else array.with_layout(layout.replace(dynamic_shape_metadata_prefix_bytes=0))
 
-    return map_leaves(make_shape_with_static_dimensions(original), without_prefix)
+    static = make_shape_with_static_dimensions(original)
+    return static if static.is_tuple else map_leaves(static, without_prefix)
 
 
 def make_shape_with_static_dimensions(shape: Shape) -> Shape:

@@ -243,7 +243,7 @@ def _data_size(shape: Shape) -> int:
     array = array_of(shape)
     bits = 1 if array.element_type is PrimitiveType.PRED else array.element_type.bit_width
     sizes = 4 * array.rank if any(array.dynamic_dimensions) else 0
-    return ceil_div(elements_in(array) * bits, 8) + sizes
+    return sizes + (ceil_div(elements_in(array) * bits, 8) if bits < 8 else byte_size_of_elements(array))
 
 
 def _pointer_size(pointer_size: int) -> int:
