@@ -24,7 +24,10 @@ from xlashape.symbolic.text import MapParts, Producer, Var, default_name
 
 if TYPE_CHECKING:
     import numpy as np
+    from google.protobuf.message import Message
     from numpy.typing import NDArray
+
+    from xlashape.proto import v1
 
 __all__ = ["IndexingMap", "Var", "WithoutUnused"]
 
@@ -213,6 +216,27 @@ class IndexingMap:
         '(d0) -> (d0 floordiv 8), domain: d0 in [0, 31]'
         """
         return _text.map_text(self._parts(), style)
+
+    def to_proto(self) -> v1.IndexingMap:
+        """A new `xlashape.v1.IndexingMap`. SizeOverflowError if a number does not fit int64."""
+        from xlashape.symbolic.serde import map_to_proto  # protobuf loads on first use
+
+        return map_to_proto(self)
+
+    @classmethod
+    def from_proto(cls, value: bytes | Message) -> IndexingMap:
+        """The map of an `xlashape.v1.IndexingMap`: its bytes, or a message of any protobuf pool.
+
+        DecodeError for bytes that are none, InvalidMapError with the path of the field for a map that cannot be, LimitExceededError for
+        expressions beyond the limits.
+
+        >>> m = IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 31]")
+        >>> IndexingMap.from_proto(m.to_proto()) == m
+        True
+        """
+        from xlashape.symbolic.serde import map_from_proto
+
+        return map_from_proto(value)
 
     def _parts(self) -> MapParts:
         kind = "undefined" if self.is_undefined else "empty" if self.is_known_empty else "map"
