@@ -6,6 +6,8 @@ are analysed once, in whichever module they stand.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -15,19 +17,22 @@ from xlashape.indexing import ops
 from xlashape.indexing.build import Malformed, dims_of
 from xlashape.indexing.constants import fold_constants
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet, ReplicaIndexing, RuntimeVariable
-from xlashape.indexing.registry import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, Access, Op, Registered, Rows
+from xlashape.indexing.registry import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, Access, Op, Registered, Rows, leaves
 from xlashape.limits import spend
 from xlashape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.symbolic import IndexingMap
 
-__all__ = ["Answer", "from_operand", "from_output", "leaf_count", "unknown_from_operand", "unknown_from_output"]
+__all__ = ["EMPTY", "Answer", "Signature", "answer_from_output", "from_operand", "from_output", "leaf_count", "unknown_from_operand", "unknown_from_output"]
 
 Answer = tuple[OperandIndexingSet, ...]
 
 _ = ops  # importing it registers the rules
 
-MAX_ANSWERS = 1 << 14
-"""Answers that are kept. When there are more, all are forgotten."""
+MAX_SIGNATURES = 1 << 13
+"""Different operations whose answers are kept. When there are more, all are forgotten."""
+
+EMPTY = OperandIndexingSet()
+"""Of an array that is not accessed."""
 
 
 class _Kept(NamedTuple):
@@ -36,80 +41,110 @@ class _Kept(NamedTuple):
     """What the rows mean for any instruction; None where producers are to be bound."""
 
 
-_kept: dict[tuple[Any, ...], _Kept] = {}
+class Signature:
+    """An operation in one direction, with all that its rule can see, and the answers so far by what was asked."""
+
+    __slots__ = ("_op", "_unbounded", "answers", "attributes", "registered", "shape", "shapes")
+
+    def __init__(
+        self, registered: Registered, shape: Shape, shapes: tuple[Shape, ...], attributes: Hashable, answers: dict[Any, _Kept]
+    ) -> None:
+        self.registered = registered
+        self.shape = shape
+        self.shapes = shapes
+        self.attributes = attributes
+        self.answers = answers
+        self._op: Op | None = None
+        self._unbounded: bool | None = None
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether any array has a dimension without a bound."""
+        if self._unbounded is None:
+            self._unbounded = any([is_unbounded(shape) for shape in (self.shape, *self.shapes)])
+        return self._unbounded
+
+    @property
+    def op(self) -> Op:
+        """What the rule sees."""
+        if self._op is None:
+            self._op = Op.of(self.shape, self.shapes, self.attributes)
+        return self._op
+
+
+_signatures: dict[tuple[Any, ...], Signature] = {}
 _lock = Lock()
 
 
-def _keep(key: tuple[Any, ...], rows: Rows) -> _Kept:
-    bound = None
-    if not any(access.runtime for row in rows for access in row):
-        bound = tuple([OperandIndexingSet([_plain(access) for access in row]) for row in rows])
-    kept = _Kept(rows, bound)
-    with _lock:
-        if len(_kept) >= MAX_ANSWERS:
-            _kept.clear()
-        _kept[key] = kept
-    return kept
+def signature(instruction: HloInstruction, registered: Registered) -> Signature:
+    """The signature that the instruction shares with all its equals."""
+    rule, reader = registered
+    shape = instruction.shape
+    shapes = tuple([operand.shape for operand in instruction.operands])
+    attributes = None if reader is None else reader(instruction.proto)
+    key = (rule, shape, shapes, attributes)
+    found = _signatures.get(key)
+    if found is None:
+        found = Signature(registered, shape, shapes, attributes, {})
+        with _lock:
+            if len(_signatures) >= MAX_SIGNATURES:
+                _signatures.clear()
+            _signatures[key] = found
+    return found
 
 
 def from_output(instruction: HloInstruction, output: int, registered: Registered | None) -> Answer:
     """One set an operand, by the opcode's rule; unknown without one."""
-    proto = instruction.proto
-    operands = instruction.operands
-    shape = instruction.shape
-    shapes = tuple([operand.shape for operand in operands])
     if registered is None:
         return unknown_from_output(instruction)
-    rule, reader = registered
-    key = (rule, output, shape, shapes, None if reader is None else reader(proto))
-    kept = _kept.get(key)
+    return answer_from_output(instruction, output, signature(instruction, registered))
+
+
+def answer_from_output(instruction: HloInstruction, output: int, known: Signature) -> Answer:
+    """`from_output`, where the signature is known."""
+    kept = known.answers.get(output)
     if kept is None:
         spend(1)
-        op = Op.of(shape, shapes, key[4])
+        op = known.op
         if not 0 <= output < len(op.outputs):
-            raise InvalidArgumentError(
-                f"{instruction.name} has no output {output}: it has {len(op.outputs)}", field="output"
-            )
-        if _unbounded(op):
+            raise InvalidArgumentError(f"{instruction.name} has no output {output}: it has {len(op.outputs)}", field="output")
+        if known.unbounded:
             return unknown_from_output(instruction)
-        rows = _ruled(instruction, registered, op, output)
-        _check_rows(
-            instruction, rows, len(operands), dims_of(op.outputs[output]), lambda i, leaf: dims_of(op.operands[i][leaf])
-        )
-        kept = _keep(key, rows)
-    return kept.bound if kept.bound is not None else _bound(kept.rows, operands, instruction)
+        rows = _ruled(instruction, known.registered, op, output)
+        dims = dims_of(op.outputs[output])
+        _check_rows(instruction, rows, len(op.operands), dims, lambda i, leaf: dims_of(op.operands[i][leaf]))
+        kept = known.answers[output] = _keep(rows)
+    return kept.bound if kept.bound is not None else _bound(kept.rows, instruction)
 
 
 def from_operand(instruction: HloInstruction, operand: int, leaf: int, registered: Registered | None) -> Answer:
     """One set for each leaf of the result, by the opcode's rule; unknown without one."""
-    operands = instruction.operands
-    shape = instruction.shape
-    shapes = tuple([one.shape for one in operands])
     if registered is None:
         return unknown_from_operand(instruction)
-    rule, reader = registered
-    key = (rule, (operand, leaf), shape, shapes, None if reader is None else reader(instruction.proto))
-    kept = _kept.get(key)
+    known = signature(instruction, registered)
+    kept = known.answers.get((operand, leaf))
     if kept is None:
         spend(1)
-        op = Op.of(shape, shapes, key[4])
-        if not 0 <= operand < len(operands):
-            raise InvalidArgumentError(
-                f"{instruction.name} has no operand {operand}: it has {len(operands)}", field="operand"
-            )
+        op = known.op
+        if not 0 <= operand < len(op.operands):
+            raise InvalidArgumentError(f"{instruction.name} has no operand {operand}: it has {len(op.operands)}", field="operand")
         if not 0 <= leaf < len(op.operands[operand]):
             raise InvalidArgumentError(
-                f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(op.operands[operand])}",
-                field="leaf",
+                f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(op.operands[operand])}", field="leaf"
             )
-        if _unbounded(op):
+        if known.unbounded:
             return unknown_from_operand(instruction)
-        rows = _ruled(instruction, registered, op, operand, leaf)
-        _check_rows(
-            instruction, rows, len(op.outputs), dims_of(op.operands[operand][leaf]), lambda i, _: dims_of(op.outputs[i])
-        )
-        kept = _keep(key, rows)
-    return kept.bound if kept.bound is not None else _bound(kept.rows, operands, instruction)
+        rows = _ruled(instruction, known.registered, op, operand, leaf)
+        dims = dims_of(op.operands[operand][leaf])
+        _check_rows(instruction, rows, len(op.outputs), dims, lambda i, _: dims_of(op.outputs[i]))
+        kept = known.answers[operand, leaf] = _keep(rows)
+    return kept.bound if kept.bound is not None else _bound(kept.rows, instruction)
+
+
+def _keep(rows: Rows) -> _Kept:
+    if any([access.runtime for row in rows for access in row]):
+        return _Kept(rows, None)
+    return _Kept(rows, tuple([OperandIndexingSet([_plain(access) for access in row]) if row else EMPTY for row in rows]))
 
 
 def rule_from_output(instruction: HloInstruction) -> Registered | None:
@@ -124,7 +159,7 @@ def rule_from_operand(instruction: HloInstruction) -> Registered | None:
 
 def leaf_count(shape: Shape) -> int:
     """How many leaves a shape has."""
-    return 1 if not shape.is_tuple else sum(1 for _ in shape.leaves())
+    return 1 if not shape.is_tuple else len(leaves(shape))
 
 
 _UNKNOWN = OperandIndexing(IndexingMap.undefined())
@@ -146,8 +181,10 @@ def _unknown_leaves(shape: Shape) -> OperandIndexingSet:
     )
 
 
-def _unbounded(op: Op) -> bool:
-    return any(UNBOUNDED_SIZE in dims_of(shape) for leaves in (op.outputs, *op.operands) for shape in leaves)
+@lru_cache(maxsize=1 << 12)
+def is_unbounded(shape: Shape) -> bool:
+    """Whether any array in it has a dimension without a bound."""
+    return any(UNBOUNDED_SIZE in dims_of(leaf) for leaf in leaves(shape))
 
 
 def _ruled(instruction: HloInstruction, registered: Registered, op: Op, *asked: int) -> Rows:
@@ -184,7 +221,8 @@ def _plain(access: Access) -> OperandIndexing:
     return OperandIndexing(access.map, (), _replica(access), access.leaf, every=access.every)
 
 
-def _bound(rows: Rows, operands: tuple[HloInstruction, ...], instruction: HloInstruction) -> Answer:
+def _bound(rows: Rows, instruction: HloInstruction) -> Answer:
+    operands = instruction.operands
     sets: list[OperandIndexingSet] = []
     for row in rows:
         members: list[OperandIndexing] = []

@@ -7,6 +7,7 @@ instruction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from xlashape.indexing.registry import Access, Op, Rows
 from xlashape.shape import PrimitiveType, Shape
@@ -74,6 +75,11 @@ def operand_dims(op: Op, operand: int, leaf: int = 0) -> tuple[int, ...]:
     return dims_of(op.operands[operand][leaf])
 
 
+@lru_cache(maxsize=1 << 12)
+def _whole(dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
+    return make_map(dims, [rng(i) for i in range(len(target))], ranges=target)
+
+
 def make_map(
     dims: Iterable[int | Interval],
     results: Iterable[Expr],
@@ -96,11 +102,13 @@ def _var(bounds: int | Interval) -> Var:
     return Var(Interval(0, bounds - 1) if isinstance(bounds, int) else bounds)
 
 
+@lru_cache(maxsize=1 << 12)
 def identity(dims: tuple[int, ...]) -> tuple[Access, ...]:
     """Each element from the element of the same index."""
     return (Access(make_map(dims, [dim(i) for i in range(len(dims))])),)
 
 
+@lru_cache(maxsize=1 << 12)
 def to_scalar(dims: tuple[int, ...]) -> tuple[Access, ...]:
     """Each element from the one element of a scalar."""
     return (Access(make_map(dims, ())),)
@@ -108,7 +116,7 @@ def to_scalar(dims: tuple[int, ...]) -> tuple[Access, ...]:
 
 def everything(dims: tuple[int, ...], target: tuple[int, ...], leaf: int = 0, *, every: bool = False) -> Access:
     """Each element from every element. `every` marks that nothing narrower is known to be true."""
-    return Access(make_map(dims, [rng(i) for i in range(len(target))], ranges=target), leaf, every=every)
+    return Access(_whole(dims, target), leaf, every=every)
 
 
 def every_element(op: Op, output: int) -> Rows:
@@ -122,4 +130,7 @@ def every_element(op: Op, output: int) -> Rows:
 
 def nothing_but(count: int, rows: dict[int, tuple[Access, ...]]) -> Rows:
     """The rows given, by number, and nothing for the others of `count`."""
-    return tuple(rows.get(i, NOTHING) for i in range(count))
+    found = [NOTHING] * count
+    for number, row in rows.items():
+        found[number] = row
+    return tuple(found)

@@ -15,9 +15,11 @@ from typing import NamedTuple, TypeAlias
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.analysis import (
+    EMPTY,
     Answer,
     from_operand,
     from_output,
+    is_unbounded,
     leaf_count,
     rule_from_operand,
     rule_from_output,
@@ -25,14 +27,13 @@ from xlashape.indexing.analysis import (
     unknown_from_output,
 )
 from xlashape.indexing.build import dims_of, everything, identity, to_scalar
+from xlashape.indexing.loops import while_from_operand, while_from_output
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.registry import is_calling
+from xlashape.indexing.registry import is_calling, leaves
 from xlashape.limits import spend
-from xlashape.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape import Shape
 
 __all__ = ["Analysis", "Reached"]
-
-EMPTY = OperandIndexingSet()
 
 Members: TypeAlias = dict[OperandIndexing, None]
 """A set that keeps its order."""
@@ -126,7 +127,7 @@ class Analysis:
         opcode = instruction.proto.opcode
         if not is_calling(opcode):
             return from_output(instruction, output, rule_from_output(instruction))
-        outputs, operands = _leaves(instruction.shape), instruction.operands
+        outputs, operands = leaves(instruction.shape), instruction.operands
         if not 0 <= output < len(outputs):
             raise InvalidArgumentError(
                 f"{instruction.name} has no output {output}: it has {len(outputs)}", field="output"
@@ -139,7 +140,7 @@ class Analysis:
                 found += yield from self._called_from_result(instruction, branch, output, 1)
             return tuple(found)
         if opcode == "while":
-            return (_while_from_output(instruction, output),)
+            return (while_from_output(instruction, output),)
         if opcode == "async-start":
             if len(instruction.shape.tuple_shapes) < 2:
                 raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
@@ -164,12 +165,12 @@ class Analysis:
         opcode = instruction.proto.opcode
         if not is_calling(opcode):
             return from_operand(instruction, operand, leaf, rule_from_operand(instruction))
-        outputs, operands = _leaves(instruction.shape), instruction.operands
+        outputs, operands = leaves(instruction.shape), instruction.operands
         if not 0 <= operand < len(operands):
             raise InvalidArgumentError(
                 f"{instruction.name} has no operand {operand}: it has {len(operands)}", field="operand"
             )
-        own = _leaves(operands[operand].shape)
+        own = leaves(operands[operand].shape)
         if not 0 <= leaf < len(own):
             raise InvalidArgumentError(
                 f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(own)}", field="leaf"
@@ -183,7 +184,7 @@ class Analysis:
             branch = _called(instruction, len(operands) - 1)[operand - 1]
             return (yield from self._called_from_parameter(instruction, branch, 0, leaf, 1))
         if opcode == "while":
-            return _while_from_operand(instruction, leaf)
+            return while_from_operand(instruction, leaf)
         passed: list[OperandIndexingSet] = []
         if opcode == "async-start":
             for number, one in enumerate(operands):
@@ -277,16 +278,8 @@ def _ordered(computation: HloComputation) -> list[HloInstruction]:
     return ready
 
 
-def _leaves(shape: Shape) -> list[Shape]:
-    return list(shape.leaves())
-
-
 def _unbounded(instruction: HloInstruction) -> bool:
-    return any(
-        UNBOUNDED_SIZE in dims_of(leaf)
-        for shape in (instruction.shape, *(one.shape for one in instruction.operands))
-        for leaf in shape.leaves()
-    )
+    return any(is_unbounded(shape) for shape in (instruction.shape, *(one.shape for one in instruction.operands)))
 
 
 def _set(found: object, leaf: int = 0, *, every: bool = False) -> OperandIndexingSet:
@@ -294,7 +287,7 @@ def _set(found: object, leaf: int = 0, *, every: bool = False) -> OperandIndexin
 
 
 def _start(shape: Shape, leaf: int) -> OperandIndexing:
-    return OperandIndexing(identity(dims_of(_leaves(shape)[leaf]))[0].map, leaf=leaf)
+    return OperandIndexing(identity(dims_of(leaves(shape)[leaf]))[0].map, leaf=leaf)
 
 
 def _united(members: Iterable[Members]) -> OperandIndexingSet:
@@ -323,76 +316,7 @@ def _passed_on(instruction: HloInstruction, output: int) -> Answer:
     """async-start: leaf `output` of the operands, counted one after the other."""
     found: list[OperandIndexingSet] = []
     for operand in instruction.operands:
-        leaves = _leaves(operand.shape)
-        found.append(_set(identity(dims_of(leaves[output]))[0].map, output) if 0 <= output < len(leaves) else EMPTY)
-        output -= len(leaves)
-    return tuple(found)
-
-
-_PASSING = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
-
-
-def _unchanged(body: HloComputation, leaf: int) -> bool:
-    """Whether the body's result holds at this leaf what its parameter holds there, untouched."""
-    one = body.root
-    at = leaf
-    while True:
-        opcode = one.proto.opcode
-        if opcode == "parameter":
-            return at == leaf
-        if opcode == "tuple":
-            for operand in one.operands:
-                count = leaf_count(operand.shape)
-                if at < count:
-                    one = operand
-                    break
-                at -= count
-            else:
-                return False
-        elif opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
-            elements = one.operands[0].shape.tuple_shapes
-            if not 0 <= one.proto.tuple_index < len(elements):
-                return False
-            at += sum(leaf_count(shape) for shape in elements[: one.proto.tuple_index])
-            one = one.operands[0]
-        elif opcode in _PASSING and one.operands:
-            one = one.operands[0]
-        else:
-            return False
-
-
-def _loop(instruction: HloInstruction) -> tuple[list[Shape], HloComputation]:
-    body, _ = _called(instruction, 2)
-    leaves = _leaves(instruction.shape)
-    if len(instruction.operands) != 1 or len(body.parameters) != 1:
-        raise _mismatch(instruction, body)
-    for shape in (instruction.operands[0].shape, body.root.shape, body.parameters[0].shape):
-        if [dims_of(leaf) for leaf in shape.leaves()] != [dims_of(leaf) for leaf in leaves]:
-            raise _mismatch(instruction, body)
-    return leaves, body
-
-
-def _while_from_output(instruction: HloInstruction, output: int) -> OperandIndexingSet:
-    """What the body passes through unchanged is what came in; any other element may come from every element."""
-    leaves, body = _loop(instruction)
-    dims = dims_of(leaves[output])
-    if _unchanged(body, output):
-        return _set(identity(dims)[0].map, output)
-    return OperandIndexingSet(
-        [
-            OperandIndexing(everything(dims, dims_of(shape)).map, leaf=leaf, every=True)
-            for leaf, shape in enumerate(leaves)
-        ]
-    )
-
-
-def _while_from_operand(instruction: HloInstruction, leaf: int) -> Answer:
-    leaves, body = _loop(instruction)
-    dims = dims_of(leaves[leaf])
-    found: list[OperandIndexingSet] = []
-    for output, shape in enumerate(leaves):
-        if _unchanged(body, output):
-            found.append(_set(identity(dims)[0].map) if output == leaf else EMPTY)
-        else:
-            found.append(_set(everything(dims, dims_of(shape)).map, every=True))
+        own = leaves(operand.shape)
+        found.append(_set(identity(dims_of(own[output]))[0].map, output) if 0 <= output < len(own) else EMPTY)
+        output -= len(own)
     return tuple(found)

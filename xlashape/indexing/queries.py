@@ -14,11 +14,18 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
+from xlashape.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    LimitExceededError,
+    XlashapeError,
+    from_details,
+)
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing.analysis import Answer, leaf_count
+from xlashape.indexing.analysis import Answer, answer_from_output, leaf_count, signature
 from xlashape.indexing.computations import Analysis
 from xlashape.indexing.operand_indexing import OperandIndexingSet
+from xlashape.indexing.registry import OUTPUT_TO_INPUT
 
 __all__ = [
     "InstructionIndexing",
@@ -108,10 +115,20 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
             if not instruction.operands:
                 continue
             shape = instruction.shape
-            for output in range(leaf_count(shape)) if shape.is_tuple else (0,):
-                with _named(instruction):
-                    answer = analysis.output_to_input(instruction, output)
-                yield InstructionIndexing(instruction, output, answer)
+            known = OUTPUT_TO_INPUT.get(instruction.proto.opcode)
+            try:
+                if known is not None:
+                    one = signature(instruction, known)
+                    for output in range(leaf_count(shape)) if shape.is_tuple else _FIRST:
+                        yield InstructionIndexing(instruction, output, answer_from_output(instruction, output, one))
+                else:
+                    for output in range(leaf_count(shape)):
+                        yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
+            except (LimitExceededError, DeadlineExceededError) as error:
+                raise _naming(instruction, error) from error
+
+
+_FIRST = (0,)
 
 
 @contextmanager
@@ -119,17 +136,10 @@ def _named(instruction: HloInstruction) -> Generator[None, None, None]:
     """Errors about limits name the instruction."""
     try:
         yield
-    except LimitExceededError as error:
-        if instruction.name in error.message:
-            raise
-        raise LimitExceededError(
-            f"instruction {instruction.name!r}: {error.message}",
-            limit=error.limit,
-            maximum=error.maximum,
-            value=error.value,
-            field=error.field,
-        ) from error
-    except DeadlineExceededError as error:
-        if instruction.name in error.message:
-            raise
-        raise DeadlineExceededError(f"instruction {instruction.name!r}: {error.message}", field=error.field) from error
+    except (LimitExceededError, DeadlineExceededError) as error:
+        raise _naming(instruction, error) from error
+
+
+def _naming(instruction: HloInstruction, error: LimitExceededError | DeadlineExceededError) -> XlashapeError:
+    message = error.message if instruction.name in error.message else f"instruction {instruction.name!r}: {error.message}"
+    return from_details(error.code, message, error.details())

@@ -14,6 +14,7 @@ declared with `calls`; opcodes about which nothing can be said with `unknown`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from xlashape.proto import xla
@@ -32,8 +33,10 @@ __all__ = [
     "Rows",
     "Runtime",
     "calls",
+    "first_leaves",
     "input_to_output",
     "is_calling",
+    "leaves",
     "output_to_input",
     "unknown",
 ]
@@ -55,13 +58,22 @@ class Op(NamedTuple):
     @classmethod
     def of(cls, shape: Shape, operand_shapes: tuple[Shape, ...], attributes: Any) -> Op:
         """With the leaves of the shapes."""
-        return cls(
-            shape,
-            operand_shapes,
-            attributes,
-            tuple(shape.leaves()),
-            tuple([tuple(operand.leaves()) for operand in operand_shapes]),
-        )
+        return cls(shape, operand_shapes, attributes, leaves(shape), tuple([leaves(operand) for operand in operand_shapes]))
+
+
+@lru_cache(maxsize=1 << 12)
+def leaves(shape: Shape) -> tuple[Shape, ...]:
+    """The arrays (tokens, opaques, buffers) within a shape, depth first; the shape itself if it is no tuple."""
+    return tuple(shape.leaves())
+
+
+@lru_cache(maxsize=1 << 12)
+def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
+    """Where the leaves of each shape begin when the shapes are put into one tuple; at the end, how many there are."""
+    starts = [0]
+    for shape in shapes:
+        starts.append(starts[-1] + (len(leaves(shape)) if shape.is_tuple else 1))
+    return tuple(starts)
 
 
 class Runtime(NamedTuple):

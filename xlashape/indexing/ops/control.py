@@ -5,6 +5,8 @@ A map between tokens is `() -> ()`: it says what must come before, not what is r
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from xlashape.indexing.attributes import opcode, tuple_index
 from xlashape.indexing.build import (
     NOTHING,
@@ -18,8 +20,7 @@ from xlashape.indexing.build import (
     require,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, calls, input_to_output, output_to_input, unknown
-from xlashape.shape import Shape
+from xlashape.indexing.registry import Access, Op, Rows, calls, first_leaves, input_to_output, output_to_input, unknown
 
 calls("fusion", "the maps of the fused computation's root, through every path")
 calls("call", "the maps of the computation's root")
@@ -49,29 +50,22 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
     return identity(dims)
 
 
-def _count(shape: Shape) -> int:
-    return sum(1 for _ in shape.leaves())
-
-
 # -- tuples -----------------------------------------------------------------------------------------------------------------------
 
 
 @output_to_input("tuple")
 def tuple_output_to_input(op: Op, output: int) -> Rows:
     """The operand that stands there."""
-    require(sum(len(own) for own in op.operands) == len(op.outputs), "has not as many elements as operands")
-    first = 0
-    for operand, own in enumerate(op.operands):
-        if output < first + len(own):
-            return nothing_but(len(op.operands), {operand: _passed(op, operand, output - first, output)})
-        first += len(own)
-    return ()
+    starts = first_leaves(op.operand_shapes)
+    require(starts[-1] == len(op.outputs), "has not as many elements as operands")
+    operand = bisect_right(starts, output) - 1
+    return nothing_but(len(op.operands), {operand: _passed(op, operand, output - starts[operand], output)})
 
 
 @input_to_output("tuple")
 def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The place where the operand stands."""
-    at = sum(len(own) for own in op.operands[:operand]) + leaf
+    at = first_leaves(op.operand_shapes)[operand] + leaf
     return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
 
 
@@ -80,7 +74,7 @@ def _element(op: Op) -> int:
     require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of what is no tuple")
     elements = op.operand_shapes[0].tuple_shapes
     require(0 <= op.attributes < len(elements), f"takes element {op.attributes} of {len(elements)}")
-    return sum(_count(shape) for shape in elements[: op.attributes])
+    return first_leaves(elements)[op.attributes]
 
 
 @output_to_input("get-tuple-element", attributes=tuple_index)
@@ -148,7 +142,7 @@ def _results_before(op: Op) -> int:
     """How many leaves of a -done's operand come before the results: those of the operands that the start has passed on."""
     require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "finishes what was not started")
     if op.attributes in ("async-done", "all-gather-done"):
-        return _count(op.operand_shapes[0].tuple_shapes[0]) if op.operand_shapes[0].tuple_shapes else 0
+        return first_leaves(op.operand_shapes[0].tuple_shapes[:1])[-1]
     return {"copy-done": 0, "collective-permute-done": 1, "recv-done": 0}[op.attributes]
 
 
