@@ -24,8 +24,8 @@ from xlashape.symbolic.expr import (
     Mul,
     Variable,
     postorder,
-    sum_terms,
 )
+from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.rules import floordiv as floordiv_rules
 from xlashape.symbolic.rules import mod as mod_rules
@@ -49,14 +49,24 @@ class Simplifier:
 
     __slots__ = ("_forms", "_known_values", "_ranges", "_sum_ranges")
 
-    def __init__(self, bounds: dict[Variable, Bounds], facts: Sequence[tuple[Form, Bounds]] = ()) -> None:
-        """`facts` are forms known to stay within an interval, whatever the bounds of the variables say: what the constraints of a map promise."""
+    def __init__(self, bounds: dict[Variable, Bounds]) -> None:
         self._ranges = Ranges(bounds)
         self._forms: dict[Expr, Form] = {}
         self._known_values: dict[Expr, int] = {}
         self._sum_ranges: dict[frozenset[tuple[Expr, int]], Bounds] = {}
-        for (terms, constant), (low, high) in facts:
-            self._learn(terms, low - constant, high - constant)
+
+    def knowing(self, facts: Sequence[tuple[Expr, Interval]]) -> Simplifier:
+        """A simplifier that also knows, of each expression in `facts`, an interval that it stays within: what the constraints of a map promise."""
+        sums = [(form, interval) for form, interval in [(self.form_of(expr), interval) for expr, interval in facts] if len(form[0]) > 1]
+        made = Simplifier({node: bounds for node, bounds in self._ranges.known.items() if isinstance(node, Variable)})
+        for (terms, constant), (low, high) in sums:
+            made._learn(terms, low - constant, high - constant)
+        for expr, (low, high) in facts:
+            terms, constant = made.form_of(expr)
+            if len(terms) == 1:
+                made._learn(terms, low - constant, high - constant)
+        made._forms.clear()
+        return made
 
     def _learn(self, terms: Terms, low: int, high: int) -> None:
         if len(terms) != 1:
@@ -158,7 +168,13 @@ class Simplifier:
             result = rule(self, terms, constant, divisor)
             if result is not None:
                 return result
+        simpler = self._sum(terms, constant)
+        if simpler[0] is not terms:
+            return self.floor_div(*simpler, divisor)
         atom = floordiv_rules.new_floor_div(terms, constant, divisor)
+        if atom not in self._ranges.known:
+            low, high = self.range_of_form(terms, constant)
+            self._ranges.known[atom] = (low // divisor, high // divisor)
         form = self._forms[atom] = ({atom: 1}, 0)
         return form
 
@@ -173,7 +189,12 @@ class Simplifier:
             result = rule(self, terms, constant, modulus)
             if result is not None:
                 return result
+        simpler = self._sum(terms, constant)
+        if simpler[0] is not terms:
+            return self.modulo(*simpler, modulus)
         atom = mod_rules.new_mod(terms, constant, modulus)
+        if atom not in self._ranges.known:
+            self._ranges.known[atom] = (0, modulus - 1)
         form = self._forms[atom] = ({atom: 1}, 0)
         return form
 
@@ -197,7 +218,8 @@ class Simplifier:
                 return self._scaled(rhs, lhs[1])
             return self._sum(*multiply_forms(self, lhs, rhs))
         if cls is FloorDiv:
-            whole, rest = self._multiples(node.lhs, rhs[1])  # type: ignore[attr-defined]
+            dividend: Expr = node.lhs  # type: ignore[attr-defined]
+            whole, rest = self._multiples(dividend, rhs[1])
             if whole is None:
                 return self._sum(*self.floor_div(*lhs, rhs[1]))
             divided = ({atom: coefficient // rhs[1] for atom, coefficient in whole[0].items()}, whole[1] // rhs[1])
@@ -229,27 +251,50 @@ class Simplifier:
         if factor == 0:
             return {}, 0
         terms, constant = {atom: coefficient * factor for atom, coefficient in terms.items()}, constant * factor
-        return self._sum(terms, constant) if factor < 0 else (terms, constant)
+        return self._sum(terms, constant)
 
     def _multiples(self, dividend: Expr, divisor: int) -> tuple[Form | None, Form]:
         """The sum `dividend` as (terms written as multiples of `divisor`, the rest), before like terms of both merge.
 
         x * 16 + y / 4 * 2048 is y * 2048 + x * 16 where x and y share no atom; where they do, the merged coefficient is no multiple any more.
         """
-        forms = self._forms
+        while isinstance(dividend, FloorDiv) and dividend.rhs is _ONE:
+            dividend = dividend.lhs
         if dividend.__class__ is not Add:
-            return None, forms[dividend]
-        parts = [forms[term] for term in sum_terms(dividend)]
-        found = False
-        for terms, _ in parts:
-            for coefficient in terms.values():
-                if coefficient % divisor == 0:
-                    found = True
-        if not found:
-            return None, forms[dividend]
+            return None, self._forms[dividend]
+        written: dict[Expr, int] = {}
+        constant = _flatten(dividend, 1, written)
+        parts = [(self._forms[atom], coefficient) for atom, coefficient in written.items() if coefficient]
+        if not any(c * factor % divisor == 0 for (terms, _), factor in parts for c in terms.values()):
+            return None, self._forms[dividend]
         whole: Form = ({}, 0)
-        rest: Form = ({}, 0)
-        for terms, constant in parts:
-            whole = sum_rules.plus(*whole, ({atom: c for atom, c in terms.items() if c % divisor == 0}, 0))
-            rest = sum_rules.plus(*rest, ({atom: c for atom, c in terms.items() if c % divisor}, constant))
+        rest: Form = ({}, constant)
+        for (terms, shift), factor in parts:
+            multiples = {atom: c for atom, c in terms.items() if c * factor % divisor == 0}
+            others = terms if not multiples else {atom: c for atom, c in terms.items() if atom not in multiples}
+            whole = sum_rules.plus(*whole, (multiples, 0), factor)
+            rest = sum_rules.plus(*rest, (others, shift), factor)
         return whole, self._sum(*rest)
+
+
+def _flatten(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
+    """Adds `factor` times the sum as it is written to `terms`, like terms together; answers its constant."""
+    constant = 0
+    stack = [(expr, factor)]
+    while stack:
+        node, factor = stack.pop()
+        if isinstance(node, Add):
+            stack.append((node.rhs, factor))
+            stack.append((node.lhs, factor))
+        elif isinstance(node, Mul) and isinstance(node.rhs, Constant):
+            stack.append((node.lhs, factor * node.rhs.value))
+        elif isinstance(node, FloorDiv) and node.rhs is _ONE:
+            stack.append((node.lhs, factor))
+        elif isinstance(node, Constant):
+            constant += node.value * factor
+        else:
+            terms[node] = terms.get(node, 0) + factor
+    return constant
+
+
+_ONE = Constant(1)

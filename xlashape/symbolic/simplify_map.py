@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from xlashape.symbolic.constraints import Constraint, Domain
 from xlashape.symbolic.expr import Expr, Variable
-from xlashape.symbolic.simplify import Simplifier
 
 __all__ = ["Simplified", "simplify_parts"]
 
@@ -31,6 +30,5 @@ def simplify_parts(
         return None
     simplifier = domain.simplifier
     if domain.facts:
-        facts = [(simplifier.form_of(expr), interval) for expr, interval in domain.facts]
-        simplifier = Simplifier(domain.bounds, [fact for fact in facts if fact[0][0]])
+        simplifier = simplifier.knowing(domain.facts)
     return Simplified(domain.bounds, tuple([simplifier.simplify(result) for result in results]), domain.constraints)

@@ -12,14 +12,17 @@ __all__ = ["fold"]
 
 @law(
     ("d0 in [0, 9]", "min(d0, d0)", "d0"),
+    ("d0 in [0, 9]", "min(d0 - 3, d0 + 2)", "d0 - 3"),
     ("d0 in [0, 9]", "min(d0, 0)", "0"),
     ("d0 in [0, 9], d1 in [0, 9]", "max(d1, d0)", "max(d0, d1)"),
 )
 def fold(context: Context, operator: type[Min] | type[Max], a: Form, b: Form) -> Form:
-    """op(x, x) = x; an op with one possible value is that value; operands stand in order."""
+    """op(x + a, x + b) = x + op(a, b); an op with one possible value is that value; operands stand in order."""
     left, right = expression_of(*a), expression_of(*b)
     if left is right:
         return a
+    if a[0] == b[0]:
+        return a if (a[1] < b[1]) is (operator is Min) else b
     (a_low, a_high), (b_low, b_high) = context.range_of_form(*a), context.range_of_form(*b)
     if operator is Min:
         low, high = min(a_low, b_low), min(a_high, b_high)

@@ -38,7 +38,9 @@ def one_period(context: Context, terms: Terms, constant: int, modulus: int) -> F
     """x mod m = x - q m if x lies within [q m, q m + m - 1]."""
     low, high = context.range_of_form(terms, constant)
     start = low // modulus * modulus
-    return (terms, constant - start) if high < start + modulus else None
+    if high >= start + modulus:
+        return None
+    return ({}, low - start) if low == high else (terms, constant - start)
 
 
 @law(("d0 in [-50, 50]", "(d0 mod 12) mod 4", "d0 mod 4"))
