@@ -59,16 +59,13 @@ def pack(
     shape = array_of(shape)
     storage = _Storage(shape)
     values = _values(shape, storage, array)
-    size = physical_bytes(shape)
+    size, elements = physical_bytes(shape), geometry(shape).elements
     unit = _plain(_fill_value(shape, storage, fill))[()]
-    buffer = (
-        _new(shape, size, "u1", zero=not storage.packed_bits and not unit) if out is None else _given(shape, size, out)
-    )
-    if storage.packed_bits:
-        flat = _new(shape, geometry(shape).elements, "u1")
-    else:
-        flat = buffer.view(_PLAIN[storage.dtype.itemsize])
-    if unit or out is not None or storage.packed_bits:
+    # The system hands out zeroed memory when it is touched: cheaper than writing zeros where little else is.
+    zeroed = out is None and not storage.packed_bits and not unit and elements > 2 * values.size
+    buffer = _new(shape, size, "u1", zero=zeroed) if out is None else _given(shape, size, out)
+    flat = _new(shape, elements, "u1") if storage.packed_bits else buffer.view(_PLAIN[storage.dtype.itemsize])
+    if not zeroed:
         _fill_padding(shape, flat, unit)
     _move(shape, _plain(values), flat, into_buffer=True)
     if storage.packed_bits:
@@ -239,7 +236,6 @@ def _given(shape: Shape, size: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]
 
 def _new(shape: Shape, sizes: int | tuple[int, ...], dtype: np.dtype[Any] | str, *, zero: bool = False) -> _Array:
     try:
-        # The system hands out zeroed memory when it is touched: cheaper than writing zeros where little else is.
         return np.zeros(sizes, dtype) if zero else np.empty(sizes, dtype)
     except (MemoryError, ValueError) as error:
         raise LimitExceededError(

@@ -30,6 +30,8 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _LITTLE_ENDIAN = sys.byteorder == "little"
 _PIECE = 1 << 15
 """Elements of a temporary: with what it is made of, it stays in the second-level cache."""
+_WORDS_IN_PIECE = 1 << 18
+"""Elements taken through words at a time: they, the words and the temporaries stay in the second-level cache."""
 _SIDE = 256
 """Rows and columns of a block that is transposed in one go, at most."""
 _GAP = 16
@@ -213,24 +215,42 @@ def _assign(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
 
 
 def _copy_words(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
-    """Elements that alternate in the buffer, 2, 4 or 8 from as many rows, are its low, …, high parts of wider words."""
-    parts, bits = ours.shape[-1], 8 * ours.itemsize
-    wide = _WORDS[parts * ours.itemsize]
+    """Elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
+
+    NumPy is fast at widening and narrowing casts and slow at steps of a few bytes. Part i of a word is the low part of the
+    word that begins i elements later; so neither direction has to shift.
+    """
+    parts, size = ours.shape[-1], ours.itemsize
+    wide = np.dtype(_WORDS[parts * size])
     words: _Array = theirs.view(wide)[..., 0]
-    scratch = np.empty(min(_PIECE, words.size), wide)
-    for word, elements in _split(_PIECE, words, ours):
-        temporary = scratch[: word.size].reshape(word.shape)
-        if into_buffer:
-            np.copyto(word, elements[..., 0])
-            for i in range(1, parts):
-                np.copyto(temporary, elements[..., i])
-                np.left_shift(temporary, i * bits, out=temporary)
-                np.bitwise_or(word, temporary, out=word)
-        else:
-            np.copyto(elements[..., 0], word, casting="unsafe")
-            for i in range(1, parts):
-                np.right_shift(word, i * bits, out=temporary)
-                np.copyto(elements[..., i], temporary, casting="unsafe")
+    copy_piece = _words_into_buffer if into_buffer else _words_from_buffer
+    limit = min(_WORDS_IN_PIECE // parts, words.size)
+    # One row a part, with room for the word that begins late. No byte before a part's own first one is ever written.
+    scratch = np.zeros((parts, (limit + 1) * wide.itemsize), np.uint8)
+    for word, elements in _split(limit, words, ours):
+        copy_piece(word, elements, scratch)
+
+
+def _words_into_buffer(words: _Array, elements: _Array, scratch: _Array) -> None:
+    size, width = elements.itemsize, words.nbytes
+    np.copyto(words, elements[..., 0])
+    for i in range(1, elements.shape[-1]):
+        late: _Array = scratch[i, i * size : i * size + width].view(words.dtype).reshape(words.shape)
+        np.copyto(late, elements[..., i])
+        np.bitwise_or(words, scratch[i, :width].view(words.dtype).reshape(words.shape), out=words)
+
+
+def _words_from_buffer(words: _Array, elements: _Array, scratch: _Array) -> None:
+    parts, size, count = elements.shape[-1], elements.itemsize, words.size
+    flat = np.ascontiguousarray(words).reshape(-1)
+    data = flat.view(np.uint8)
+    planes: _Array = scratch.reshape(-1)[: parts * count * size].view(elements.dtype).reshape(parts, count)
+    np.copyto(planes[0], flat, casting="unsafe")
+    for i in range(1, parts):
+        late: _Array = data[i * size : data.size - (parts - i) * size].view(words.dtype)
+        np.copyto(planes[i, :-1], late, casting="unsafe")
+        planes[i, -1] = flat[-1] >> words.dtype.type(8 * size * i)
+    np.copyto(np.moveaxis(elements, -1, 0), planes.reshape(parts, *words.shape))
 
 
 def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) -> None:
