@@ -6,7 +6,6 @@ Exit codes: 0 answered, 1 an error of the library (or the server), 2 the command
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -38,10 +37,6 @@ class Commands(click.Group):
             sys.exit(130)
         except XlashapeError as error:
             _fail(one_line(error))
-        except BrokenPipeError:
-            # The reader of our output has gone, as `| head` does; nothing is wrong, and Python must not flush into it again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         sys.exit(result if isinstance(result, int) else 0)
