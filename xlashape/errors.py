@@ -87,7 +87,8 @@ class ParseError(InvalidArgumentError):
 
     `line` and `column` count from 1, the column in characters; `source_line` is the line it stands on
     (shortened around the mistake when very long), `name` where the text came from, `expected` and `found` what the
-    message is made of. `str()` shows the line with a caret below the mistake.
+    message is made of. `str()` shows the line with a caret below the mistake. A parser that went on behind the mistake keeps what
+    else it found in `others`, in the order of the text; `str()` shows them below. They do not travel over the service.
     """
 
     code = "parse"
@@ -113,13 +114,14 @@ class ParseError(InvalidArgumentError):
         self.name = name
         self.expected = expected
         self.found = found
+        self.others: tuple[ParseError, ...] = ()
 
     def __str__(self) -> str:
         where = f"{self.name}:{self.line}:{self.column}" if self.name else f"line {self.line}, column {self.column}"
         text = f"{where}: {self.message}"
         if self.source_line:
             text += f"\n  {self.source_line}\n  {' ' * self.caret}^"
-        return text
+        return "\n".join([text, *map(str, self.others)])
 
     def details(self) -> dict[str, str]:
         known = {

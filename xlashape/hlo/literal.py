@@ -6,6 +6,6 @@ from xlashape.hlo.literal import from_numpy, literal_text, parse_literal, to_num
 from xlashape.hlo.literal_data import from_raw, raw
 from xlashape.hlo.literal_format import literal_text
 from xlashape.hlo.literal_numpy import from_numpy, to_numpy
-from xlashape.hlo.literal_parse import MAX_ELIDED_BYTES, parse_literal
+from xlashape.hlo.literal_parse import MAX_ELIDED_BYTES, Elided, parse_literal
 
-__all__ = ["MAX_ELIDED_BYTES", "from_numpy", "from_raw", "literal_text", "parse_literal", "raw", "to_numpy"]
+__all__ = ["MAX_ELIDED_BYTES", "Elided", "from_numpy", "from_raw", "literal_text", "parse_literal", "raw", "to_numpy"]

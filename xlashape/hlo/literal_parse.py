@@ -17,6 +17,7 @@ token.
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from math import inf
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -30,7 +31,7 @@ from xlashape.proto import xla
 if TYPE_CHECKING:
     from xlashape.text import Source
 
-__all__ = ["MAX_ELIDED_BYTES", "parse_literal"]
+__all__ = ["MAX_ELIDED_BYTES", "Elided", "parse_literal"]
 
 MAX_ELIDED_BYTES: Final = 1 << 28
 """Bytes that a `{...}` may stand for: a few characters of text must not ask for all of memory."""
@@ -51,11 +52,49 @@ _LEADING = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
 _INTEGER = re.compile(r"-?[0-9]+")
 
 
-def parse_literal(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.LiteralProto, int]:
+class Elided:
+    """What stands in for elided elements, `constant({...})`: numbers that go on from one constant of a text to the next, as XLA's do.
+
+    XLA fills the array, row-major, with successive 32-bit words; what is left of it, one to three bytes, gets numbers of a series of its own,
+    at the places of its first words. In XLA both series also go on from one text to the next within a process; here they begin anew.
+    """
+
+    __slots__ = ("_bytes", "_total", "_words")
+
+    def __init__(self) -> None:
+        self._words = 0
+        self._bytes = 0
+        self._total = 0
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes. Raises LimitExceededError when the constants of one text come to more than MAX_ELIDED_BYTES."""
+        self._total += size
+        if self._total > MAX_ELIDED_BYTES:
+            raise LimitExceededError(
+                f"elided constants of {self._total} bytes are more than {MAX_ELIDED_BYTES}",
+                limit="elided constant bytes",
+                maximum=MAX_ELIDED_BYTES,
+                value=self._total,
+            )
+        count, rest = divmod(size, 4)
+        words = array("I", range(self._words, self._words + count))
+        if sys.byteorder == "big":
+            words.byteswap()
+        data = bytearray(words.tobytes()) + bytes(rest)
+        self._words += count
+        for place in range(count, count + rest):
+            data[place] = self._bytes & 0xFF
+            self._bytes += 1
+        return bytes(data)
+
+
+def parse_literal(
+    source: Source, at: int, shape: xla.ShapeProto, elided: Elided | None = None
+) -> tuple[xla.LiteralProto, int]:
     """The literal whose text begins at offset `at` (spaces and comments allowed before it), and the offset behind it.
 
     `shape` is what the constant is declared as. The literal's own shape is XLA's: without dynamic dimensions and
-    element_size_in_bits; an instruction's shape becomes the same. Raises ParseError, or LimitExceededError for an elided constant
+    element_size_in_bits; an instruction's shape becomes the same. `elided` is what the elided constants of one text share. Raises ParseError, or LimitExceededError for an elided constant
     of more than MAX_ELIDED_BYTES.
 
     >>> from xlashape.text import Source
@@ -63,10 +102,11 @@ def parse_literal(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.L
     [1, -2]
     """
     literal = xla.LiteralProto()
+    elided = Elided() if elided is None else elided
     own = literal.shape
     own.CopyFrom(shape)
     if own.element_type == xla.TUPLE:
-        return _parse_tuple(source, at, own, 0)
+        return _parse_tuple(source, at, own, 0, elided)
     _make_static(own)
     if not own.dimensions:
         # Scalars are most of all constants: a plain number goes straight into its field.
@@ -91,7 +131,7 @@ def parse_literal(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.L
                 elif kind == xla.U32 and 0 <= value <= 0xFFFFFFFF:
                     literal.u32s.append(value)
                     return literal, scalar.end()
-    return _parse_array(source, at, own)
+    return _parse_array(source, at, own, elided)
 
 
 def _make_static(shape: xla.ShapeProto) -> None:
@@ -116,7 +156,9 @@ def _fail(source: Source, at: int, expected: str) -> NoReturn:
     raise source.error(at, f"expected {expected}, found {found}", expected=expected, found=found)
 
 
-def _parse_tuple(source: Source, at: int, shape: xla.ShapeProto, depth: int) -> tuple[xla.LiteralProto, int]:
+def _parse_tuple(
+    source: Source, at: int, shape: xla.ShapeProto, depth: int, elided: Elided
+) -> tuple[xla.LiteralProto, int]:
     if depth > MAX_SHAPE_DEPTH:
         raise source.error(at, f"tuples nest deeper than {MAX_SHAPE_DEPTH} levels")
     text, literal = source.text, xla.LiteralProto(shape=shape)
@@ -129,12 +171,12 @@ def _parse_tuple(source: Source, at: int, shape: xla.ShapeProto, depth: int) -> 
         if i and text.startswith(",", at):
             at += 1
         if part_shape.element_type == xla.TUPLE:
-            part, at = _parse_tuple(source, at, part_shape, depth + 1)
+            part, at = _parse_tuple(source, at, part_shape, depth + 1, elided)
         else:
             own = xla.ShapeProto()
             own.CopyFrom(part_shape)
             _make_static(own)
-            part, at = _parse_array(source, at, own)
+            part, at = _parse_array(source, at, own, elided)
         literal.tuple_literals.append(part)
         literal.shape.tuple_shapes[i].CopyFrom(part.shape)
     at = _skip(source, at)
@@ -143,7 +185,7 @@ def _parse_tuple(source: Source, at: int, shape: xla.ShapeProto, depth: int) -> 
     return literal, at + 1
 
 
-def _parse_array(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.LiteralProto, int]:
+def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided) -> tuple[xla.LiteralProto, int]:
     at = _skip(source, at)
     try:
         element = element_type(shape)
@@ -153,6 +195,9 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto) -> tuple[xla.Li
         raise source.error(at, error.message) from error
     parsed = _plain_array(source.text, at, element, list(shape.dimensions), count) if shape.dimensions else None
     data, end = parsed if parsed is not None else _by_token(source, at, element, list(shape.dimensions), count)
+    if data is None:
+        data = elided.take(count * element.width)
+        data = bytes([byte & 1 for byte in data]) if element.kind == "pred" else data
     if places is not None:
         elements = memoryview(data).cast("B")
         width = element.width
@@ -266,8 +311,8 @@ def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> b
     return out.tobytes()
 
 
-def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes, int]:
-    """Raw elements in row-major order and the offset behind the array, whatever may stand in one."""
+def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes | None, int]:
+    """Raw elements in row-major order, None where they are elided, and the offset behind the array, whatever may stand in one."""
     text, rank = source.text, len(sizes)
     if rank == 0:
         return _element(source, at, element)
@@ -301,13 +346,6 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], c
         elif token == "...":
             if nest != 1:
                 raise source.error(at, f"'...' stands for a whole array; here it is {nest} levels deep")
-            if count * element.width > MAX_ELIDED_BYTES:
-                raise LimitExceededError(
-                    f"an elided constant of {count * element.width} bytes is more than {MAX_ELIDED_BYTES}",
-                    limit="elided constant bytes",
-                    maximum=MAX_ELIDED_BYTES,
-                    value=count * element.width,
-                )
             elided, seen[0] = True, sizes[0]
         else:
             if nest != rank and (kind == "number" or token == "("):
@@ -318,19 +356,12 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], c
             parts.append(data)
             continue
         at = match.end()  # pyright: ignore[reportOptionalMemberAccess]
-    return (_elided(element, count) if elided else b"".join(parts)), at + 1
+    return (None if elided else b"".join(parts)), at + 1
 
 
 def _room(source: Source, at: int, seen: list[int], sizes: list[int], nest: int) -> None:
     if seen[nest - 1] > sizes[nest - 1]:
         raise source.error(at, f"expected {sizes[nest - 1]} elements in this dimension, found more")
-
-
-def _elided(element: ElementType, count: int) -> bytes:
-    size = count * element.width
-    words = array("I", range(size // 4)).tobytes()
-    data = words + bytes(size - len(words))
-    return bytes([byte & 1 for byte in data]) if element.kind == "pred" else data
 
 
 def _element(source: Source, at: int, element: ElementType) -> tuple[bytes, int]:

@@ -1,0 +1,220 @@
+"""From what was read to the message: order of instructions, ids, unique names, stack frames, schedule.
+
+Instructions stand in XLA's post order: from each instruction that nobody uses, in the order of the text, depth first, control
+predecessors before operands, the last of them first. The id is (place of the computation << 32) | place in the text. A scheduled
+module's order of execution, which is the text's, goes into its schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlashape.hlo.encode import Fields, packed_ints, sized, varint
+from xlashape.hlo.names import UniqueNames
+from xlashape.hlo.parse_state import Computation, Instruction
+from xlashape.proto import xla
+
+__all__ = ["Frames", "emit_computations", "post_order", "program_shape"]
+
+_MODULE = Fields(xla.HloModuleProto)
+_COMPUTATION = Fields(xla.HloComputationProto)
+_INSTRUCTION = Fields(xla.HloInstructionProto)
+_METADATA = Fields(xla.OpMetadata)
+_PROGRAM_SHAPE = Fields(xla.ProgramShapeProto)
+_NAME = _INSTRUCTION.tag("name")
+_OPERANDS = _INSTRUCTION.tag("operand_ids")
+_ONE = _COMPUTATION.tag("instructions")
+_ID = varint(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number << 3)
+
+
+class Frames:
+    """The module's table of stack frames, made of those that instructions name in the text's tables."""
+
+    __slots__ = ("_locations", "_made", "files", "frames", "functions", "index", "locations", "payloads")
+
+    def __init__(
+        self,
+        locations: Sequence[tuple[str, str, tuple[int, int, int, int]]] = (),
+        frames: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.locations = locations
+        """The text's file locations: file, function, (line, end line, column, end column)."""
+        self.frames = frames
+        """The text's stack frames: (number of the location, number of the parent), 0 for no parent."""
+        self.index = xla.StackFrameIndexProto()
+        self.files: dict[str, int] = {}
+        self.functions: dict[str, int] = {}
+        self._locations: dict[tuple[int, int, tuple[int, int, int, int]], int] = {}
+        self._made: dict[tuple[int, int], int] = {}
+        self.payloads: dict[bytes, int] = {}
+
+    def number(self, frame: int) -> int:
+        """The number in the module's table of the text's frame; 0 for one that the text does not have."""
+        chain: list[int] = []
+        while 0 < frame <= len(self.frames) and len(chain) <= len(self.frames):
+            chain.append(frame)
+            frame = self.frames[frame - 1][1]
+        made = 0
+        for one in reversed(chain):
+            made = self._frame(self._location(self.frames[one - 1][0]), made)
+        return made
+
+    def _location(self, number: int) -> int:
+        if not 0 < number <= len(self.locations):
+            return 0
+        file, function, numbers = self.locations[number - 1]
+        key = (self._string(self.files, file), self._string(self.functions, function), numbers)
+        found = self._locations.get(key)
+        if found is None:
+            found = self._locations[key] = len(self._locations) + 1
+            line, end_line, column, end_column = numbers
+            self.index.file_locations.add(
+                file_name_id=key[0],
+                function_name_id=key[1],
+                line=line,
+                end_line=end_line,
+                column=column,
+                end_column=end_column,
+            )
+        return found
+
+    @staticmethod
+    def _string(table: dict[str, int], text: str) -> int:
+        return table.setdefault(text, len(table) + 1)
+
+    def _frame(self, location: int, parent: int) -> int:
+        found = self._made.get((location, parent))
+        if found is None:
+            found = self._made[location, parent] = len(self._made) + 1
+            self.index.stack_frames.add(file_location_id=location, parent_frame_id=parent)
+        return found
+
+    def data(self) -> bytes:
+        """Fields of the module: the tables, where there are any."""
+        payloads = b"".join(_MODULE.message("payloads", payload) for payload in self.payloads)
+        if not self._made:
+            return payloads
+        self.index.file_names.extend(self.files)
+        self.index.function_names.extend(self.functions)
+        return _MODULE.message("stack_frame_index", self.index) + payloads
+
+
+def post_order(instructions: Sequence[Instruction]) -> list[int]:
+    """Places of the instructions in XLA's post order."""
+    count = len(instructions)
+    used = bytearray(count)
+    for one in instructions:
+        for operand in one.operands:
+            used[operand] = 1
+    order: list[int] = []
+    state = bytearray(count)  # 0 not seen, 1 entered, 2 written
+    for root in range(count):
+        if used[root]:
+            continue
+        stack = [root]
+        while stack:
+            place = stack[-1]
+            if state[place]:
+                if state[place] == 1:
+                    state[place] = 2
+                    order.append(place)
+                stack.pop()
+                continue
+            state[place] = 1
+            one = instructions[place]
+            for operand in reversed(one.operands):
+                if not state[operand]:
+                    stack.append(operand)
+            for before in one.control:
+                if not state[before]:
+                    stack.append(before)
+    return order
+
+
+def program_shape(computation: Computation, names: Sequence[str]) -> bytes:
+    """A ProgramShapeProto: parameters, result, and the parameters' names."""
+    instructions = computation.instructions
+    pieces: list[bytes] = []
+    for number in range(len(computation.parameters)):
+        pieces.append(_PROGRAM_SHAPE.message("parameters", instructions[computation.parameters[number]].shape.data))
+    pieces.append(_PROGRAM_SHAPE.message("result", instructions[computation.root].shape.data))
+    tag = _PROGRAM_SHAPE.tag("parameter_names")
+    pieces.extend(tag + sized(name.encode()) for name in names)
+    return b"".join(pieces)
+
+
+def emit_computations(
+    computations: Sequence[Computation], frames: Frames | None, *, scheduled: bool, first: int | None = None
+) -> tuple[bytes, list[str]]:
+    """Fields of the module: its computations, tables and, where it is scheduled, its schedule. Also the computations' final names.
+
+    Uses the computations up: their instructions are gone afterwards. `first` is the place of the one that is named before the others.
+    """
+    frames = Frames() if frames is None else frames
+    unique, unique_computations = UniqueNames(), UniqueNames()
+    reserved = None if first is None else unique_computations.take(computations[first].name)
+    pieces: list[bytes] = []
+    final_names: list[str] = []
+    sequences = xla.HloScheduleProto()
+    tag = _MODULE.tag("computations")
+    for place, computation in enumerate(computations):
+        name = reserved if place == first and reserved is not None else unique_computations.take(computation.name)
+        final_names.append(name)
+        data = _emit(computation, name, place, unique, frames)
+        pieces.append(tag)
+        pieces.append(varint(len(data)))
+        pieces.append(data)
+        if scheduled and not computation.is_fusion:
+            base = place << 32
+            sequences.sequences[place].instruction_ids.extend(range(base, base + len(computation.instructions)))
+        computation.instructions = []
+    pieces.append(frames.data())
+    if scheduled:
+        pieces.append(_MODULE.message("schedule", sequences))
+    return b"".join(pieces), final_names
+
+
+def _emit(computation: Computation, name: str, place: int, unique: UniqueNames, frames: Frames) -> bytes:
+    instructions = computation.instructions
+    base = place << 32
+    names = [unique.take(one.name) for one in instructions]
+    pieces: list[bytes] = [_COMPUTATION.string("name", name)]
+    for number in post_order(instructions):
+        one = instructions[number]
+        encoded = names[number].encode()
+        parts = [_NAME, varint(len(encoded)), encoded, one.data]
+        identity = base | number
+        if identity:
+            parts.append(_ID)
+            parts.append(varint(identity))
+        if one.operands:
+            packed = b"".join([varint(base | operand) for operand in one.operands])
+            parts.append(_OPERANDS)
+            parts.append(varint(len(packed)))
+            parts.append(packed)
+        if one.calls:
+            parts.append(_INSTRUCTION.tag("called_computation_ids") + sized(packed_ints(one.calls)))
+        if one.control:
+            parts.append(
+                _INSTRUCTION.tag("control_predecessor_ids") + sized(packed_ints(base | c for c in one.control))
+            )
+        if one.frame:
+            frame = frames.number(one.frame)
+            parts.append(_INSTRUCTION.message("metadata", _METADATA.integer("stack_frame_id", frame)))
+        if one.payload is not None:
+            number_of = frames.payloads.setdefault(one.payload, len(frames.payloads))
+            payload = xla.OpMetadata(metadata_payload=xla.Payload(id=number_of))
+            parts.append(_INSTRUCTION.message("metadata", payload))
+        if one.thread:
+            parts.append(_INSTRUCTION.string("async_execution_thread", one.thread))
+        data = b"".join(parts)
+        pieces.append(_ONE)
+        pieces.append(varint(len(data)))
+        pieces.append(data)
+    parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
+    pieces.append(_COMPUTATION.message("program_shape", program_shape(computation, parameters)))
+    pieces.append(_COMPUTATION.integer("id", place))
+    pieces.append(_COMPUTATION.integer("root_id", base | computation.root))
+    pieces.append(_COMPUTATION.integer("is_fusion_computation", computation.is_fusion))
+    pieces.append(_COMPUTATION.string("execution_thread", computation.thread))
+    return b"".join(pieces)

@@ -1,0 +1,183 @@
+r"""The tokens of HLO text, on top of the cursor's.
+
+name       := letter (letter | digit | '_' | '-' | '.')*        letters are ASCII's, and '_'
+reference  := '%'? name
+attribute  := name '='                                          no space before the '='
+string     := '"' (any but '"', '\' and line end | escape)* '"'   or the same in single quotes
+escape     := C's:  \n \r \t \\ \" \' \? \a \b \f \v  \ooo  \xhh
+bool       := 'true' | 'false'
+double     := INT | DECIMAL | 'inf' | '-inf' | 'nan'
+integers   := '{' (INT (',' INT)*)? '}'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from xlashape.text import Cursor
+
+__all__ = ["KEYWORDS", "NAME", "HloCursor"]
+
+_T = TypeVar("_T")
+
+NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
+"""The regular expression of a name."""
+
+KEYWORDS = frozenset("true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown".split())
+"""Words that are not names unless '%' stands before them."""
+
+_NAME = re.compile(NAME)
+_ATTRIBUTE = re.compile(rf"({NAME})=")
+_INTEGERS = re.compile(r"\{[ ]*(-?[0-9]{1,18}(?:,[ ]*-?[0-9]{1,18})*)?[ ]*\}")
+_STRING = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"' + r"|'([^'\\\n]*(?:\\.[^'\\\n]*)*)'", re.DOTALL)
+_LONG_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"' + r"|'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
+_DOUBLE = re.compile(r"-?(?:inf|nan)\b|[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]+)|(.))|(\\)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"} | {
+    bytes([char]): bytes([char]) for char in rb"\?'" + b'"'
+}
+
+
+class HloCursor(Cursor):
+    """A cursor that knows HLO's tokens."""
+
+    __slots__ = ()
+
+    def parse_name(self, what: str = "a name") -> str:
+        """A name, '%' left aside, or raises; `what` names it in the error."""
+        self.skip_space()
+        text, at = self.text, self.at
+        percent = text.startswith("%", at)
+        match = _NAME.match(text, at + percent)
+        if match is None or (not percent and match.group() in KEYWORDS):
+            self.fail(what)
+        self.at = match.end()
+        return match.group()
+
+    def parse_optional_attribute_name(self) -> str | None:
+        """What stands before '=', the '=' consumed too, or None."""
+        self.skip_space()
+        match = _ATTRIBUTE.match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        return match.group(1)
+
+    def parse_attribute_name(self) -> str:
+        """What stands before '=', the '=' consumed too, or raises."""
+        name = self.parse_optional_attribute_name()
+        if name is None:
+            self.fail("an attribute, name=value")
+        return name
+
+    def parse_string(self, what: str = "a string") -> bytes:
+        """The content of a string, its escapes replaced. Bytes, since `\\377` need not be UTF-8."""
+        self.skip_space()
+        match = _STRING.match(self.text, self.at) or _LONG_STRING.match(self.text, self.at)
+        if match is None:
+            if self.text.startswith(('"', "'"), self.at):
+                raise self.error("this string is never closed", expected="a closing quote")
+            self.fail(what)
+        at, self.at = self.at, match.end()
+        raw = match.group(match.lastindex or 1)
+        try:
+            data = raw.encode()
+        except UnicodeEncodeError:
+            raise self.error(f"{what}: half of a surrogate pair is no text", at=at, expected="text") from None
+        if "\\" not in raw:
+            return data
+
+        def replace(escape: re.Match[bytes]) -> bytes:
+            octal, hexadecimal, char, _ = escape.groups()
+            if octal is not None:
+                value = int(octal, 8)
+            elif hexadecimal is not None:
+                value = int(hexadecimal[-8:], 16) if not hexadecimal[:-8].strip(b"0") else 256
+            elif char is not None and char in _ESCAPES:
+                return _ESCAPES[char]
+            else:
+                value = 256
+            if value > 255:
+                shown = escape.group()[:12].decode(errors="replace")
+                raise self.error(f"{what}: {shown!r} is no escape", at=at, expected="an escape of C", found=shown)
+            return bytes([value])
+
+        return _ESCAPE.sub(replace, data)
+
+    def parse_text(self, what: str = "a string") -> bytes:
+        """A string that must be UTF-8, as bytes of it."""
+        self.skip_space()
+        at = self.at
+        data = self.parse_string(what)
+        if not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                raise self.error(f"{what}: its escapes are no UTF-8", at=at, expected="UTF-8") from None
+        return data
+
+    def parse_bool(self, what: str = "'true' or 'false'") -> bool:
+        """true or false."""
+        self.skip_space()
+        match = _NAME.match(self.text, self.at)
+        word = match.group() if match is not None else ""
+        if match is None or word not in ("true", "false"):
+            self.fail(what)
+        self.at = match.end()
+        return word == "true"
+
+    def parse_int_between(self, low: int, high: int, what: str) -> int:
+        """An integer from `low` to `high`, both included."""
+        self.skip_space()
+        at = self.at
+        value = self.parse_int(what)
+        if not low <= value <= high:
+            raise self.error(f"{what}: {value} is not between {low} and {high}", at=at, expected=what, found=str(value))
+        return value
+
+    def parse_double(self, what: str = "a number") -> float:
+        """A double; integers count."""
+        self.skip_space()
+        match = _DOUBLE.match(self.text, self.at)
+        if match is None:
+            self.fail(what)
+        self.at = match.end()
+        return float(match.group())
+
+    def parse_ints(self, opening: str = "{", closing: str = "}", what: str = "an integer") -> list[int]:
+        """Integers between `opening` and `closing`, commas between them."""
+        self.skip_space()
+        if opening == "{":
+            match = _INTEGERS.match(self.text, self.at)
+            if match is not None:
+                self.at = match.end()
+                inside = match.group(1)
+                return list(map(int, inside.split(","))) if inside else []
+        return self.parse_list(lambda: self.parse_int(what), opening, closing)
+
+    def parse_list(self, parse: Callable[[], _T], opening: str = "{", closing: str = "}") -> list[_T]:
+        """What `parse` reads, again and again between `opening` and `closing`, commas between."""
+        self.expect(opening)
+        found: list[_T] = []
+        if self.accept(closing):
+            return found
+        while True:
+            found.append(parse())
+            if self.accept(closing):
+                return found
+            if not self.accept(","):
+                self.fail(f"',' or '{closing}'")
+
+    def parse_word_of(self, words: dict[str, _T], what: str) -> _T:
+        """The value of the word that comes next, one of `words`."""
+        self.skip_space()
+        at = self.at
+        match = _NAME.match(self.text, at)
+        if match is None or match.group() not in words:
+            found = repr(match.group()[:40]) if match is not None else self.found()
+            known = ", ".join(sorted(words)) if len(words) <= 12 else f"one of {len(words)}"
+            raise self.error(f"expected {what} ({known}), found {found}", at=at, expected=what, found=found)
+        self.at = match.end()
+        return words[match.group()]

@@ -1,0 +1,565 @@
+r"""Instructions of HLO text.
+
+    instruction := 'ROOT'? name '=' right
+    right       := shape? opcode '(' operands ')' (',' attribute)*
+    operands    := (operand (',' operand)*)? ','?           operand := shape? reference | right
+    parameter(INT)      constant(literal)                   what stands in their parentheses
+    attribute   := name '=' value                           the names an opcode has: `attributes`; the values: `parse_value`
+
+What real dumps write is matched by three regular expressions an instruction, head, operands and one attribute after the other, and
+shapes and attributes are kept by their text. Everything else, comments in odd places, operands with operations within, goes the
+long way through the cursor, which also finds the words for what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+from xlashape.errors import ParseError
+from xlashape.hlo import complete
+from xlashape.hlo.attributes import OPERATIONS, UNSET_ASYNC, Operation
+from xlashape.hlo.encode import Fields, sized
+from xlashape.hlo.lex import KEYWORDS, NAME, HloCursor
+from xlashape.hlo.literal import parse_literal
+from xlashape.hlo.parse_metadata import parse_metadata
+from xlashape.hlo.parse_state import Attribute, Computation, Instruction, KnownShape, State
+from xlashape.hlo.parse_value import VALUES, VALUES_OF
+from xlashape.proto import xla
+from xlashape.shape import PrimitiveType
+
+__all__ = ["RESERVED", "parse_body", "parse_instruction_text"]
+
+_FIELDS = Fields(xla.HloInstructionProto)
+_METADATA_TAG = _FIELDS.tag("metadata")
+
+RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
+"""Words that begin a shape and so are no names, '%' or not."""
+_NO_NAME = RESERVED | KEYWORDS
+
+_SPACE = r"[ \t\r\n]*"
+_PARENTHESES = r"\([^()]*(?:\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)[^()]*)*\)"
+_SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_PARENTHESES}"
+_HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({_SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
+_SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
+_OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME})*)?)[ \t]*\)")
+_OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({_SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
+_NAME = re.compile(NAME)
+_NAMED = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?{NAME}[ \t\r\n]*=")
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_BRACES = r"\{[^{}\"]*\}"
+for _ in range(3):
+    _BRACES = rf"\{{[^{{}}\"]*(?:(?:{_STRING}|{_BRACES})[^{{}}\"]*)*\}}"
+_VALUE = rf"{_STRING}|{_BRACES}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?|%?[A-Za-z0-9_.\->?]+"
+_ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.DOTALL)
+_NUMBER = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*\)")
+_SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
+_RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
+
+_CALLS = frozenset(
+    "to_apply calls condition body select scatter true_computation false_computation branch_computations called_computations".split()
+)
+_MAX_DEPTH = 100  # of operations within operands
+_MAX_PARAMETER = 1 << 24
+
+
+class _Body:
+    """One computation's body while it is read."""
+
+    __slots__ = ("computation", "cursor", "names", "open", "state", "text")
+
+    def __init__(self, state: State, computation: Computation) -> None:
+        self.state = state
+        self.cursor = state.cursor
+        self.text = state.text
+        self.computation = computation
+        self.names: dict[str, int] = {}
+        """Name → place; -1 for an instruction that could not be read."""
+        self.open = False
+        """Whether an operand that is nowhere becomes a parameter."""
+
+
+def parse_body(state: State, computation: Computation) -> None:
+    """Reads instructions up to and with the '}' that ends the computation; the '{' is consumed. Fills `computation`."""
+    body = _Body(state, computation)
+    cursor = state.cursor
+    last: int | None = None
+    while True:
+        if cursor.accept("}"):
+            if last is None:
+                cursor.at -= 1
+                cursor.fail("an instruction")
+            break
+        try:
+            last = _parse_instruction(body)
+        except ParseError as error:
+            state.note(error)
+            last = -1
+            match = _RESYNC.search(state.text, cursor.at)
+            if match is None:
+                state.raise_errors()
+                return
+            cursor.at = match.start() + 1
+    if computation.root < 0:
+        computation.root = last
+    if not state.errors:
+        _check_parameters(body)
+
+
+def _check_parameters(body: _Body) -> None:
+    parameters = body.computation.parameters
+    count = len(parameters)
+    for number in range(count):
+        if number not in parameters:
+            raise body.cursor.error(
+                f"computation {body.computation.name!r} has {count} parameters, but none of number {number}",
+                at=body.cursor.at - 1,
+            )
+
+
+def _parse_instruction(body: _Body) -> int:
+    """Reads one instruction; answers its place."""
+    cursor, text = body.cursor, body.text
+    start = cursor.at
+    match = _HEAD.match(text, start)
+    if match is not None:
+        root, percent, name, shape_text, opcode = match.groups()
+        name_at = match.start(3)
+        if name in _NO_NAME and (not percent or name in RESERVED):
+            raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
+        if name in body.names:
+            raise _twice(body, name, name_at)
+        shape = body.state.shapes.get(shape_text)
+        if shape is None:
+            try:
+                shape = body.state.shape_of_text(shape_text, match.start(4))
+            except ParseError:
+                body.names[name] = -1
+                raise
+        cursor.at = match.end()
+        opcode_at = match.start(5)
+    else:
+        cursor.skip_space()
+        root = _accept_root(cursor)
+        cursor.skip_space()
+        name_at = cursor.at
+        name = cursor.parse_name("the name of an instruction")
+        if name in RESERVED:
+            raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
+        if name in body.names:
+            raise _twice(body, name, name_at)
+        if text.startswith("=", cursor.at) or not cursor.accept("="):
+            cursor.fail("' = '")
+        body.names[name] = -1
+        shape, opcode, opcode_at = _shape_and_opcode(body)
+        cursor.expect("(")
+    body.names[name] = -1
+    place = _finish_right(body, name, shape, opcode, opcode_at, 0)
+    body.names[name] = place
+    if root:
+        if body.computation.root >= 0:
+            raise cursor.error("a computation has only one ROOT", at=start, expected="no second ROOT")
+        body.computation.root = place
+    return place
+
+
+def _twice(body: _Body, name: str, at: int) -> ParseError:
+    return body.cursor.error(
+        f"instruction {name!r} stands in this computation already", at=at, expected="another name", found=name
+    )
+
+
+def _accept_root(cursor: HloCursor) -> str | None:
+    at = cursor.at
+    match = _NAME.match(cursor.text, at)
+    if match is None or match.group() != "ROOT":
+        return None
+    cursor.at = match.end()
+    return "ROOT"
+
+
+def _shape_and_opcode(body: _Body) -> tuple[KnownShape | None, str, int]:
+    """shape? opcode; the shape is None where it is to be inferred."""
+    cursor = body.cursor
+    cursor.skip_space()
+    match = _NAME.match(cursor.text, cursor.at)
+    word = match.group() if match is not None else ""
+    shape = None
+    if match is None or word in RESERVED or (word == "b" and cursor.text.startswith("(", match.end())):
+        shape = body.state.parse_shape()
+        cursor.skip_space()
+    at = cursor.at
+    return shape, cursor.parse_name("an opcode"), at
+
+
+def parse_instruction_text(state: State, computation: Computation) -> None:
+    """Reads a text of one instruction, `(ROOT? name =)? shape opcode(operands), attributes`.
+
+    An operand that is nowhere is a parameter of `computation`, of the shape written before it.
+    """
+    body = _Body(state, computation)
+    body.open = True
+    cursor = state.cursor
+    cursor.skip_space()
+    name = "_"
+    if _HEAD.match(cursor.text, cursor.at) or _NAMED.match(cursor.text, cursor.at):
+        _parse_instruction(body)
+        computation.root = len(computation.instructions) - 1
+        return
+    shape, opcode, at = _shape_and_opcode(body)
+    if shape is None:
+        cursor.at = at
+        cursor.fail("an instruction: its name and ' = ', or its shape")
+    cursor.expect("(")
+    computation.root = _finish_right(body, name, shape, opcode, at, 0)
+
+
+# -- the right side -------------------------------------------------------------------------
+
+
+def _finish_right(body: _Body, name: str, shape: KnownShape | None, opcode: str, opcode_at: int, depth: int) -> int:
+    """Reads operands and attributes, the '(' consumed; adds the instruction and answers its place."""
+    cursor = body.cursor
+    wrapper = ""
+    operation = OPERATIONS.get(opcode)
+    if operation is None:
+        operation, opcode, wrapper = _async(body, opcode, opcode_at)
+    operands: tuple[int, ...] = ()
+    data = b""
+    number = 0
+    if opcode == "parameter":
+        number = _parameter(body)
+        data = _FIELDS.integer("parameter_number", number)
+    elif opcode == "constant":
+        data = _constant(body, shape, opcode_at)
+    else:
+        operands = _operands(body, depth)
+    attributes = _attributes(body, opcode, operation, wrapper)
+    if -1 in operands:
+        # An operand could not be read; nothing more can be said of this instruction.
+        return -1
+    instructions = body.computation.instructions
+    count = len(operands)
+    if not operation.least <= count <= operation.most:
+        raise _count_error(cursor, opcode, operation, count, opcode_at)
+    known = [instructions[operand] for operand in operands]
+    made = complete.instruction(body.state, name, shape, opcode, data, operands, known, attributes, opcode_at, wrapper)
+    place = len(instructions)
+    if opcode == "parameter":
+        if body.computation.parameters.setdefault(number, place) != place:
+            raise cursor.error(f"parameter {number} stands in this computation already", at=opcode_at)
+    if "control-predecessors" in attributes:
+        made.control = attributes["control-predecessors"].calls
+    instructions.append(made)
+    return place
+
+
+def _count_error(cursor: HloCursor, opcode: str, operation: Operation, count: int, at: int) -> ParseError:
+    bound = f"{operation.least}" if operation.most == operation.least else f"at least {operation.least}"
+    return cursor.error(
+        f"{opcode} takes {bound} operand{'' if operation.least == 1 else 's'}, found {count}",
+        at=at,
+        expected=f"{bound} operands",
+        found=str(count),
+    )
+
+
+def _async(body: _Body, opcode: str, at: int) -> tuple[Operation, str, str]:
+    """The operation that `negate-start`, `-update` or `-done` stands for, and the opcode wrapped."""
+    wrapped, _, ending = opcode.rpartition("-")
+    if ending not in ("start", "update", "done") or wrapped not in OPERATIONS:
+        raise body.cursor.error(f"unknown opcode {opcode!r}", at=at, expected="an opcode", found=opcode)
+    if ending == "start":
+        inner = OPERATIONS[wrapped]
+        allowed = inner.allowed | {"async_execution_thread"}
+        return Operation(inner.least, inner.most, inner.required, allowed), "async-start", wrapped
+    return Operation(1, 1, (), UNSET_ASYNC), f"async-{ending}", wrapped
+
+
+def _parameter(body: _Body) -> int:
+    cursor = body.cursor
+    match = _NUMBER.match(cursor.text, cursor.at)
+    if match is not None and len(match.group(1)) < 8:
+        number = int(match.group(1))
+        cursor.at = match.end()
+    else:
+        number = cursor.parse_int_between(0, _MAX_PARAMETER, "a parameter's number")
+        cursor.expect(")")
+    return number
+
+
+def _constant(body: _Body, shape: KnownShape | None, at: int) -> bytes:
+    cursor, state = body.cursor, body.state
+    if shape is None:
+        raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
+    start = cursor.at
+    match = _SCALAR.match(cursor.text, start)
+    cache = state.attributes_of("constant")
+    key = ""
+    if match is not None:
+        key = (
+            f"\0{shape.shape.element_type}\0{match.group(1)}" if shape.shape.is_scalar and shape.shape.is_array else ""
+        )
+        kept = cache.get(key) if key else None
+        if kept is not None:
+            cursor.at = match.end()
+            return kept.data
+    literal, cursor.at = parse_literal(state.source, start, shape.proto(), state.elided)
+    cursor.expect(")")
+    data = _FIELDS.message("literal", literal)
+    if key and match is not None and cursor.at == match.end():
+        state.keep_attribute(cache, key, Attribute("", data))
+    return data
+
+
+def _operands(body: _Body, depth: int) -> tuple[int, ...]:
+    """Reads operands up to and with the ')'."""
+    cursor, text = body.cursor, body.text
+    match = _OPERANDS.match(text, cursor.at)
+    names = body.names
+    if match is not None:
+        inside = match.group(1)
+        if not inside:
+            cursor.at = match.end()
+            return ()
+        if "/" in inside:
+            inside = _COMMENT.sub("", inside)
+        try:
+            found = tuple([names[name] for name in _NAME.findall(inside)])
+        except KeyError:
+            pass
+        else:
+            cursor.at = match.end()
+            return found
+    places: list[int] = []
+    state = body.state
+    while True:
+        match = _OPERAND.match(text, cursor.at)
+        if match is not None:
+            shape_text, _, name, closing = match.groups()
+            place = names.get(name)
+            if place is not None:
+                if shape_text is not None and place >= 0:
+                    shape = state.shapes.get(shape_text) or state.shape_of_text(shape_text, match.start(1))
+                    _check_written(body, shape, place, match.start(1))
+                places.append(place)
+                cursor.at = match.end()
+                if closing == ")":
+                    return tuple(places)
+                continue
+        if cursor.accept(")"):
+            return tuple(places)
+        places.append(_operand(body, depth))
+        if cursor.accept(")"):
+            return tuple(places)
+        if not cursor.accept(","):
+            cursor.fail("',' or ')' behind an operand")
+
+
+def _check_written(body: _Body, written: KnownShape, place: int, at: int) -> None:
+    made = body.computation.instructions[place]
+    if made.shape is not written and made.shape.data != written.data and made.shape.bare != written.bare:
+        raise body.cursor.error(
+            f"operand {made.name!r} has shape {made.shape.bare}, not {written.bare}",
+            at=at,
+            expected=str(made.shape.bare),
+            found=str(written.bare),
+        )
+
+
+def _operand(body: _Body, depth: int) -> int:
+    """One operand, the long way: shape? reference | shape? opcode '(' …."""
+    cursor, text = body.cursor, body.text
+    cursor.skip_space()
+    at = cursor.at
+    match = _NAME.match(text, at)
+    shape = None
+    shape_at = at
+    if match is None or match.group() in RESERVED or (match.group() == "b" and text.startswith("(", match.end())):
+        if not text.startswith("%", at):
+            if match is None and not text.startswith("(", at):
+                cursor.fail("an operand")
+            shape = body.state.parse_shape()
+            cursor.skip_space()
+            at = cursor.at
+    percent = text.startswith("%", at)
+    match = _NAME.match(text, at + percent)
+    if match is None:
+        if body.open and shape is not None:
+            return _outside(body, "", shape)
+        cursor.fail("an operand")
+    name = match.group()
+    cursor.at = match.end()
+    place = body.names.get(name)
+    if place is None and body.open and shape is not None and not cursor.looking_at("("):
+        return _outside(body, name, shape)
+    if place is not None and not cursor.looking_at("("):
+        if shape is not None and place >= 0:
+            _check_written(body, shape, place, shape_at)
+        return place
+    if percent or not cursor.looking_at("("):
+        raise cursor.error(
+            f"no instruction {name!r} stands before this", at=at, expected="an instruction read already", found=name
+        )
+    if depth >= _MAX_DEPTH:
+        raise cursor.error(f"operations nest deeper than {_MAX_DEPTH} levels", at=at)
+    cursor.expect("(")
+    made = f"{name}.anon"
+    place = _finish_right(body, made, shape, name, at, depth + 1)
+    return place
+
+
+def _outside(body: _Body, name: str, shape: KnownShape) -> int:
+    computation = body.computation
+    place = len(computation.instructions)
+    made = complete.parameter(name, shape, len(computation.parameters))
+    computation.parameters[len(computation.parameters)] = place
+    computation.instructions.append(made)
+    body.names[name] = place
+    return place
+
+
+# -- attributes -----------------------------------------------------------------------------
+
+
+def _attributes(body: _Body, opcode: str, operation: Operation, wrapper: str) -> dict[str, Attribute]:
+    """Reads attributes, each behind a comma, and checks which there are."""
+    cursor, text, state = body.cursor, body.text, body.state
+    cache = state.attributes_of(wrapper or opcode)
+    found: dict[str, Attribute] = {}
+    allowed = operation.allowed
+    at = cursor.at
+    while True:
+        match = _ATTRIBUTE.match(text, at)
+        if match is None:
+            break
+        key = match.group(1)
+        attribute = cache.get(key)
+        if attribute is None:
+            name = match.group(2)
+            _check_name(cursor, name, opcode, allowed, found, match.start(2))
+            cursor.at = match.end(2) + 1
+            attribute = _attribute(body, name, wrapper or opcode, match.start(2))
+            at = cursor.at
+            if at == match.end() and name != "control-predecessors":
+                state.keep_attribute(cache, key, attribute)
+        else:
+            name = attribute.name
+            at = match.end()
+            if name in found or name not in allowed:
+                _check_name(cursor, name, opcode, allowed, found, match.start(2))
+        found[name] = attribute
+    cursor.at = at
+    if text.startswith((",", " ", "/", "\t", "\r"), at) or at >= len(text):
+        cursor.skip_space()
+        if text.startswith(",", cursor.at):
+            cursor.at += 1
+            rest = _attributes_after_comma(body, opcode, operation, wrapper, found)
+            if rest is not None:
+                return rest
+    for name in operation.required:
+        if name not in found:
+            raise cursor.error(
+                f"{wrapper or opcode} needs the attribute {name}", at=at, expected=f"{name}=", found=cursor.found()
+            )
+    return found
+
+
+def _attributes_after_comma(
+    body: _Body, opcode: str, operation: Operation, wrapper: str, found: dict[str, Attribute]
+) -> dict[str, Attribute] | None:
+    """What the fast way did not match: a comment before a name. The comma is consumed."""
+    cursor = body.cursor
+    while True:
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        _check_name(cursor, name, opcode, operation.allowed, found, at)
+        found[name] = _attribute(body, name, wrapper or opcode, at)
+        if not cursor.accept(","):
+            return None
+
+
+def _check_name(
+    cursor: HloCursor, name: str, opcode: str, allowed: frozenset[str], found: dict[str, Attribute], at: int
+) -> None:
+    if name in found:
+        raise cursor.error(f"attribute {name} stands there twice", at=at, expected="each attribute once", found=name)
+    if name not in allowed:
+        known = ", ".join(sorted(allowed))
+        raise cursor.error(
+            f"{opcode} has no attribute {name}; it may have {known}", at=at, expected="an attribute", found=name
+        )
+
+
+def _attribute(body: _Body, name: str, opcode: str, at: int) -> Attribute:
+    """Reads the value of attribute `name`."""
+    cursor = body.cursor
+    try:
+        if name == "metadata":
+            data, frame, payload = parse_metadata(cursor)
+            return Attribute(name, _METADATA_TAG + sized(data), frame=frame, payload=payload)
+        if name in _CALLS:
+            return Attribute(name, b"", calls=_called(body, name))
+        if name == "control-predecessors":
+            return Attribute(name, b"", calls=_predecessors(body))
+        if name == "async_execution_thread":
+            return Attribute(name, b"", thread=cursor.parse_text(name))
+        return Attribute(name, (VALUES_OF.get(opcode, VALUES).get(name) or VALUES[name])(cursor))
+    except ParseError:
+        # Where to go on from: behind the attribute's name at least.
+        cursor.at = max(cursor.at, at)
+        raise
+
+
+def _called(body: _Body, name: str) -> tuple[int, ...]:
+    cursor = body.cursor
+
+    def one() -> int:
+        cursor.skip_space()
+        at = cursor.at
+        return body.state.computation(cursor.parse_name("the name of a computation"), at)
+
+    if name in ("branch_computations", "called_computations"):
+        return tuple(cursor.parse_list(one))
+    if cursor.accept("{"):
+        return (_inline(body),)
+    return (one(),)
+
+
+def _inline(body: _Body) -> int:
+    """A computation written where it is called, its '{' consumed."""
+    state = body.state
+    if state.depth >= _MAX_DEPTH:
+        raise body.cursor.error(f"computations nest deeper than {_MAX_DEPTH} levels")
+    computation = Computation("_")
+    state.depth += 1
+    parse_body(state, computation)
+    state.depth -= 1
+    if not computation.instructions:
+        return -1
+    state.computations.append(computation)
+    return len(state.computations) - 1
+
+
+def _predecessors(body: _Body) -> tuple[int, ...]:
+    cursor = body.cursor
+
+    def one() -> int:
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_name("the name of an instruction")
+        place = body.names.get(name)
+        if place is None:
+            raise cursor.error(
+                f"no instruction {name!r} stands before this", at=at, expected="an instruction", found=name
+            )
+        return place
+
+    if cursor.looking_at("{"):
+        start = cursor.at
+        cursor.expect("{")
+        if cursor.looking_at("}"):
+            cursor.fail("the name of an instruction")
+        cursor.at = start
+    return tuple(dict.fromkeys(place for place in cursor.parse_list(one) if place >= 0))

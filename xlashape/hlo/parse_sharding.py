@@ -1,0 +1,459 @@
+r"""Shardings and device lists: sharding=, domain=, replica_groups=, source_target_pairs=. What XLA prints for OpSharding and its kin.
+
+    sharding     := '{' (single | sharding (',' sharding)* | nothing) '}'
+    single       := (kind | assignment | named)  ' shard_as' INT?  ' shard_like' INT?  metadata?
+    kind         := 'replicated' | 'manual' | 'unknown' | 'unreduced' | 'maximal' 'device=' INT
+    assignment   := 'devices=' ints (INT (',' INT)* | '<=' ints ('T(' INT … ')')?)  last_tile?
+    last_tile    := 'last_tile_dim_replicate' | 'last_tile_dims=' '{' kind (',' kind)* '}'
+    named        := 'mesh' axes (',' 'device_ids=' '(' … ')')? ',' ('replicated' | '[' dims ']')  (',' name '=' …)*
+                  | 'maximal_mesh' '[' 'device_id=' INT ']'
+    axes         := '[' (string '=' INT (',' …)*)? ']'             dims := '{' axis (',' axis)* (',' '?')? '}' …
+    axis         := string (':' '(' INT ')' INT)?
+    groups       := '{' ('{' ints '}' …)* '}' | '[' INT ',' INT ']' '<=' ints ('T(' … ')')? | 'mesh' axes … '{' axis … '}'
+
+What is written is made canonical as XLA does it: runs of an iota's dimensions that stay together are merged, a last tile dimension
+of one device goes, the kinds of the last tile dimensions are sorted, devices that hold the same data are sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlashape.hlo.encode import Fields
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.parse_metadata import parse_metadata_messages
+from xlashape.math import product
+from xlashape.proto import xla
+
+__all__ = [
+    "canonical_iota",
+    "parse_domain",
+    "parse_replica_groups",
+    "parse_sharding",
+    "parse_source_target_pairs",
+]
+
+_FIELDS = Fields(xla.HloInstructionProto)
+_MAX_DEPTH = 60  # of tuples in tuples; protobuf's decoder stops at 100 levels
+_MAX_DEVICES = 1 << 24
+_KINDS: dict[str, int] = {
+    "replicated": xla.OpSharding.REPLICATED,
+    "maximal": xla.OpSharding.MAXIMAL,
+    "manual": xla.OpSharding.MANUAL,
+    "unknown": xla.OpSharding.UNKNOWN,
+    "unreduced": xla.OpSharding.UNREDUCED,
+}
+
+
+def canonical_iota(dims: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
+    """An iota reshaped to `dims` and transposed by `perm`, with as few dimensions as give the same order of devices.
+
+    >>> canonical_iota([2, 2, 2], [2, 0, 1]), canonical_iota([8, 1], [1, 0])
+    (([4, 2], [1, 0]), ([8], [0]))
+    """
+    order = [dim for dim in perm if dims[dim] != 1]
+    runs: list[list[int]] = []
+    kept = sorted(order)
+    rank = {dim: place for place, dim in enumerate(kept)}
+    for dim in order:
+        if runs and rank[dim] == rank[runs[-1][-1]] + 1:
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+    if not runs:
+        return [1], [0]
+    source = sorted(range(len(runs)), key=lambda run: runs[run][0])
+    place_of = {run: place for place, run in enumerate(source)}
+    return [product(dims[dim] for dim in runs[run]) for run in source], [place_of[run] for run in range(len(runs))]
+
+
+# -- sharding= ------------------------------------------------------------------------------
+
+
+def parse_sharding(cursor: HloCursor) -> xla.OpSharding:
+    """A sharding in braces, as `sharding=` and `domain=` have it."""
+    return _sharding(cursor, 0)
+
+
+def _sharding(cursor: HloCursor, depth: int) -> xla.OpSharding:
+    if depth > _MAX_DEPTH:
+        raise cursor.error(f"shardings nest deeper than {_MAX_DEPTH} levels")
+    cursor.expect("{")
+    if cursor.looking_at("{") or cursor.looking_at("}"):
+        found = xla.OpSharding(type=xla.OpSharding.TUPLE)
+        if not cursor.accept("}"):
+            while True:
+                found.tuple_shardings.append(_sharding(cursor, depth + 1))
+                if cursor.accept("}"):
+                    break
+                cursor.expect(",")
+        return found
+    start = cursor.at
+    found = _named(cursor) or _single(cursor, start)
+    cursor.expect("}")
+    return found
+
+
+def _single(cursor: HloCursor, start: int) -> xla.OpSharding:
+    sharding = xla.OpSharding()
+    kind: int | None = None
+    device: int | None = None
+    dims: list[int] = []
+    devices: list[int] | tuple[list[int], list[int]] | None = None
+    last: list[int] = []
+    replicate = False
+    while not cursor.looking_at("}"):
+        cursor.skip_space()
+        at = cursor.at
+        if cursor.accept("devices="):
+            dims = cursor.parse_ints("[", "]", "a number of tiles")
+            if any(size < 1 for size in dims) or product(dims) > _MAX_DEVICES:
+                raise cursor.error(f"tile dimensions must be positive and their product at most {_MAX_DEVICES}", at=at)
+            devices = _devices(cursor, product(dims))
+        elif cursor.accept("device="):
+            device = cursor.parse_int("a device")
+        elif cursor.accept("last_tile_dims="):
+            last = cursor.parse_list(lambda: cursor.parse_word_of(_KINDS, "a kind of sharding"))
+        elif cursor.accept("metadata="):
+            sharding.metadata.extend(parse_metadata_messages(cursor))
+        else:
+            word = cursor.parse_word("a kind of sharding, devices=, last_tile_dims= or metadata=")
+            if word in _KINDS:
+                kind = _KINDS[word]
+            elif word == "last_tile_dim_replicate":
+                replicate = True
+            elif word in ("shard_as", "shard_like"):
+                sharding.is_shard_group = True
+                sharding.shard_group_id = cursor.parse_int("a shard group")
+                sharding.shard_group_type = xla.OpSharding.AS if word == "shard_as" else xla.OpSharding.LIKE
+            else:
+                raise cursor.error(
+                    f"expected a kind of sharding, found {word!r}", at=at, expected="a kind of sharding", found=word
+                )
+    if kind == xla.OpSharding.MAXIMAL:
+        if device is None:
+            raise cursor.error("a maximal sharding has one device", at=start, expected="device=")
+        sharding.type = xla.OpSharding.MAXIMAL
+        sharding.tile_assignment_devices.append(device)
+    elif kind is not None:
+        if device is not None or devices is not None:
+            raise cursor.error("a sharding of this kind has no devices", at=start)
+        sharding.type = kind
+    elif devices is None:
+        raise cursor.error("expected a kind of sharding or devices=", at=start, expected="a kind of sharding")
+    else:
+        if product(dims) == 1 and not last and not replicate:
+            raise cursor.error("a tiled sharding has more than one device", at=start)
+        if len(last) + replicate > len(dims):
+            raise cursor.error("more last tile dimensions than tile dimensions", at=start)
+        _fill_assignment(sharding, dims, devices, [xla.OpSharding.REPLICATED] if replicate else last)
+    return sharding
+
+
+def _devices(cursor: HloCursor, count: int) -> list[int] | tuple[list[int], list[int]]:
+    """The devices as a list, or an iota as (reshape dims, transpose permutation)."""
+    cursor.skip_space()
+    at = cursor.at
+    if cursor.accept("<="):
+        dims, perm = parse_iota(cursor)
+        if product(dims) != count:
+            raise cursor.error(f"{product(dims)} devices for {count} tiles", at=at)
+        return dims, perm
+    devices = [cursor.parse_int("a device")]
+    while cursor.accept(","):
+        devices.append(cursor.parse_int("a device"))
+    if len(devices) != count:
+        raise cursor.error(f"{len(devices)} devices for {count} tiles", at=at)
+    return devices
+
+
+def parse_iota(cursor: HloCursor) -> tuple[list[int], list[int]]:
+    """'[' ints ']' ('T(' ints ')')?, checked, as written."""
+    cursor.skip_space()
+    at = cursor.at
+    dims = cursor.parse_ints("[", "]", "a dimension of the iota")
+    if cursor.accept("T("):
+        cursor.at -= 1
+        perm = cursor.parse_ints("(", ")", "a dimension number")
+    elif len(dims) > 1:
+        cursor.fail("'T(', since the iota has several dimensions")
+    else:
+        perm = [0]
+    if not dims or any(not 1 <= size <= _MAX_DEVICES for size in dims) or product(dims) > _MAX_DEVICES:
+        raise cursor.error(
+            f"the dimensions of an iota must be positive and their product at most {_MAX_DEVICES}", at=at
+        )
+    if sorted(perm) != list(range(len(dims))):
+        raise cursor.error("the transposition is no permutation of the iota's dimensions", at=at)
+    return dims, perm
+
+
+def _fill_assignment(
+    sharding: xla.OpSharding, dims: list[int], devices: list[int] | tuple[list[int], list[int]], last: list[int]
+) -> None:
+    """Sets a tiled sharding, with `last` the kinds of the last tile dimensions, in canonical form."""
+    if last:
+        dims, devices, last = _sort_last(dims, devices, last)
+    if len(last) == 1 and product(dims[:-1]) == 1:
+        # One kind holds every device.
+        sharding.type = last[0]
+        return
+    if last == [xla.OpSharding.REPLICATED] and dims[-1] == 1:
+        dims, last = dims[:-1], []
+    sharding.type = xla.OpSharding.OTHER
+    sharding.tile_assignment_dimensions.extend(dims)
+    if isinstance(devices, tuple):
+        reshape, perm = canonical_iota(*devices)
+        sharding.iota_reshape_dims.extend(reshape)
+        sharding.iota_transpose_perm.extend(perm)
+    else:
+        if last == [xla.OpSharding.REPLICATED]:
+            group = dims[-1]
+            devices = [one for at in range(0, len(devices), group) for one in sorted(devices[at : at + group])]
+        sharding.tile_assignment_devices.extend(devices)
+    if last == [xla.OpSharding.REPLICATED]:
+        sharding.replicate_on_last_tile_dim = True
+    else:
+        sharding.last_tile_dims.extend(last)
+
+
+def _sort_last(
+    dims: list[int], devices: list[int] | tuple[list[int], list[int]], last: list[int]
+) -> tuple[list[int], list[int] | tuple[list[int], list[int]], list[int]]:
+    """Last tile dimensions sorted by kind, 'replicated' last, those of one kind merged."""
+    front = len(dims) - len(last)
+    order = sorted(range(len(last)), key=lambda place: (last[place] == xla.OpSharding.REPLICATED, last[place]))
+    perm = [*range(front), *(front + place for place in order)]
+    if perm != list(range(len(dims))):
+        devices = _transpose(dims, devices, perm)
+    merged_dims, merged = dims[:front], list[int]()
+    for place in order:
+        if merged and merged[-1] == last[place]:
+            merged_dims[-1] *= dims[front + place]
+        else:
+            merged.append(last[place])
+            merged_dims.append(dims[front + place])
+    return merged_dims, devices, merged
+
+
+def _transpose(
+    dims: list[int], devices: list[int] | tuple[list[int], list[int]], perm: list[int]
+) -> list[int] | tuple[list[int], list[int]]:
+    """The devices of the transposed tiles; an iota stays one if its dimensions can be split along the tiles'."""
+    if isinstance(devices, tuple):
+        reshape, iota_perm = canonical_iota(*devices)
+        if len(reshape) == 1:
+            return dims, perm
+        places = [dim for dim in range(len(dims)) if dims[dim] != 1]
+        if [dims[dim] for dim in places] == [reshape[dim] for dim in iota_perm]:
+            by_tile = dict(zip(places, iota_perm, strict=True))
+            return reshape, [by_tile[dim] for dim in perm if dim in by_tile]
+        devices = _iota_devices(reshape, iota_perm)
+    return _permuted(devices, dims, perm)
+
+
+def _permuted(values: list[int], dims: list[int], perm: list[int]) -> list[int]:
+    strides = [product(dims[dim + 1 :]) for dim in range(len(dims))]
+    positions = [0]
+    for dim in perm:
+        positions = [start + step * strides[dim] for start in positions for step in range(dims[dim])]
+    return [values[position] for position in positions]
+
+
+def _iota_devices(reshape: list[int], perm: list[int]) -> list[int]:
+    return _permuted(list(range(product(reshape))), reshape, perm)
+
+
+# -- meshes and named shardings -------------------------------------------------------------
+
+
+def _parse_mesh(cursor: HloCursor) -> tuple[xla.MeshProto, dict[bytes, int]]:
+    """What follows `mesh`: its axes and, behind a comma, its devices. Also the number of each axis by name."""
+    at = cursor.at
+    mesh = xla.MeshProto()
+    numbers: dict[bytes, int] = {}
+
+    def axis() -> None:
+        name = cursor.parse_text("the name of an axis")
+        cursor.expect("=")
+        size = cursor.parse_int_between(1, _MAX_DEVICES, "the size of an axis")
+        if name in numbers:
+            raise cursor.error(f"the mesh has two axes {name.decode()!r}", at=at)
+        numbers[name] = len(numbers)
+        mesh.axes.add(name=name.decode(), size=size)
+
+    cursor.parse_list(axis, "[", "]")
+    count = product(one.size for one in mesh.axes)
+    if count > _MAX_DEVICES:
+        raise cursor.error(f"a mesh has at most {_MAX_DEVICES} devices", at=at)
+    before = cursor.at
+    if cursor.accept(",") and cursor.accept("device_ids="):
+        cursor.expect("(")
+        if cursor.looking_at("["):
+            dims, perm = canonical_iota(*parse_iota(cursor))
+            if product(dims) != count:
+                raise cursor.error(f"{product(dims)} devices for a mesh of {count}", at=at)
+            if len(dims) > 1:
+                mesh.iota_transform.reshape_dims.extend(dims)
+                mesh.iota_transform.transpose_perm.extend(perm)
+            cursor.expect(")")
+        else:
+            cursor.at = cursor.text.rindex("(", 0, cursor.at)
+            devices = cursor.parse_ints("(", ")", "a device")
+            if sorted(devices) != list(range(count)):
+                raise cursor.error(f"the devices of the mesh are not 0 … {count - 1} in some order", at=at)
+            if devices != list(range(count)):
+                mesh.device_ids.extend(devices)
+    else:
+        cursor.at = before
+    return mesh, numbers
+
+
+def _parse_axis(cursor: HloCursor, mesh: xla.MeshProto, numbers: dict[bytes, int]) -> xla.AxisRefProto:
+    cursor.skip_space()
+    at = cursor.at
+    name = cursor.parse_text("the name of an axis")
+    if name not in numbers:
+        raise cursor.error(f"the mesh has no axis {name.decode()!r}", at=at, expected="an axis of the mesh")
+    axis = xla.AxisRefProto(mesh_axis_index=numbers[name])
+    if cursor.accept(":"):
+        cursor.expect("(")
+        axis.sub_axis_info.pre_size = cursor.parse_int_between(1, _MAX_DEVICES, "the size before the part")
+        cursor.expect(")")
+        axis.sub_axis_info.size = cursor.parse_int_between(2, _MAX_DEVICES, "the size of the part")
+        if mesh.axes[numbers[name]].size % (axis.sub_axis_info.pre_size * axis.sub_axis_info.size):
+            raise cursor.error("the part does not divide its axis", at=at)
+    return axis
+
+
+def _named(cursor: HloCursor) -> xla.OpSharding | None:
+    at = cursor.at
+    if cursor.accept("maximal_mesh"):
+        cursor.expect("[")
+        cursor.expect("device_id=")
+        device = cursor.parse_int("a device")
+        cursor.expect("]")
+        found = xla.OpSharding()
+        found.named_sharding.mesh.device_ids.append(device)
+    elif cursor.accept("mesh"):
+        found = xla.OpSharding()
+        named = found.named_sharding
+        mesh, numbers = _parse_mesh(cursor)
+        named.mesh.CopyFrom(mesh)
+        cursor.expect(",")
+        used: list[xla.AxisRefProto] = []
+
+        def axis() -> xla.AxisRefProto:
+            used.append(_parse_axis(cursor, mesh, numbers))
+            return used[-1]
+
+        def dimension() -> None:
+            dim = named.dim_shardings.add()
+            cursor.expect("{")
+            dim.is_closed = True
+            while not cursor.accept("}"):
+                if cursor.accept("?"):
+                    dim.is_closed = False
+                    cursor.expect("}")
+                    return
+                dim.axes.append(axis())
+                if not cursor.accept(","):
+                    cursor.expect("}")
+                    return
+
+        if not cursor.accept("replicated"):
+            cursor.parse_list(dimension, "[", "]")
+        lists = {"replicated": named.replicated_axes, "unreduced": named.unreduced_axes, "manual": named.manual_axes}
+        while cursor.accept(","):
+            here = cursor.at
+            name = cursor.parse_attribute_name()
+            if name == "metadata":
+                named.metadata.extend(parse_metadata_messages(cursor))
+            elif name in lists:
+                lists[name].extend(cursor.parse_list(axis))
+            else:
+                raise cursor.error(f"expected replicated, unreduced, manual or metadata, found {name!r}", at=here)
+        whole = [one.mesh_axis_index for one in used if not one.HasField("sub_axis_info")]
+        parts = {one.mesh_axis_index for one in used if one.HasField("sub_axis_info")}
+        if len(set(whole)) != len(whole) or parts & set(whole):
+            raise cursor.error("an axis of the mesh is used twice", at=at)
+    else:
+        return None
+    found.type = xla.OpSharding.REPLICATED
+    return found
+
+
+# -- collectives and domains ----------------------------------------------------------------
+
+
+def parse_replica_groups(cursor: HloCursor) -> bytes:
+    """The groups of a collective, as whichever of its three fields they are."""
+    if cursor.looking_at("{"):
+        groups = cursor.parse_list(lambda: cursor.parse_ints(what="a replica"))
+        return _FIELDS.message(
+            "collective_device_list",
+            xla.CollectiveDeviceListProto(replica_groups=[xla.ReplicaGroup(replica_ids=group) for group in groups]),
+        )
+    if cursor.accept("mesh"):
+        mesh, numbers = _parse_mesh(cursor)
+        axes = cursor.parse_list(lambda: _parse_axis(cursor, mesh, numbers))
+        return _FIELDS.message("mesh_axes_replica_group_list", xla.MeshAxesReplicaGroupListProto(mesh=mesh, axes=axes))
+    cursor.skip_space()
+    at = cursor.at
+    if not cursor.looking_at("["):
+        cursor.fail("replica groups: '{{0,1},…}', '[2,4]<=[8]' or 'mesh[…]'")
+    sizes = cursor.parse_ints("[", "]", "a number of groups")
+    if len(sizes) != 2:
+        raise cursor.error("expected the number of groups and the devices of one, [2,4]", at=at)
+    cursor.expect("<=")
+    dims, perm = canonical_iota(*parse_iota(cursor))
+    return _FIELDS.message(
+        "iota_collective_device_list",
+        xla.IotaReplicaGroupListProto(
+            num_replica_groups=sizes[0],
+            num_devices_per_group=sizes[1],
+            iota_reshape_dims=dims,
+            iota_transpose_perm=perm,
+        ),
+    )
+
+
+def parse_source_target_pairs(cursor: HloCursor) -> bytes:
+    """'{' '{' INT ',' INT '}' … '}'."""
+
+    def pair() -> bytes:
+        cursor.skip_space()
+        at = cursor.at
+        ends = cursor.parse_ints(what="a device")
+        if len(ends) != 2:
+            raise cursor.error("expected a pair, {source,target}", at=at, expected="a pair")
+        return _FIELDS.message("source_target_pairs", xla.SourceTarget(source=ends[0], target=ends[1]))
+
+    return b"".join(cursor.parse_list(pair))
+
+
+def parse_domain(cursor: HloCursor) -> bytes:
+    """'{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'. The text's entry is the proto's exit, and the other way."""
+    cursor.expect("{")
+    found: dict[str, bytes] = {}
+    while True:
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        if name in found:
+            raise cursor.error(f"{name} stands there twice", at=at)
+        if name == "kind":
+            if cursor.parse_string() != b"sharding":
+                raise cursor.error('expected the kind "sharding"', at=at, expected='"sharding"')
+            found[name] = b""
+        elif name in ("entry", "exit"):
+            side = "exit" if name == "entry" else "entry"
+            found[name] = _FIELDS.message(f"domain_{side}_sharding", parse_sharding(cursor))
+        else:
+            raise cursor.error(f"expected kind, entry or exit, found {name!r}", at=at)
+        if not cursor.accept(","):
+            break
+    cursor.expect("}")
+    if len(found) != 3:
+        cursor.fail("kind=, entry= and exit= within the domain")
+    return found["entry"] + found["exit"]
