@@ -502,7 +502,7 @@ def delinearize_index_for_nested_tiling(shape: Shape, linear_index: int) -> tupl
 def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
     """Raises InvalidShapeError if the layout cannot be that of the shape.
 
-    It has to have as many dimensions; splits lie strictly inside their dimension, ascending, one split a dimension; index
+    It has to have as many dimensions; tiles have sizes; splits lie strictly inside their dimension, ascending, one split a dimension; index
     and pointer types and a physical shape belong to sparse arrays. Tokens and opaques take any layout, tuples none.
     """
     if shape.is_tuple:
@@ -519,6 +519,9 @@ def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
         )
     if layout.physical_shape is not None:
         raise InvalidShapeError("physical_shape belongs to sparse arrays", field="layout.physical_shape")
+    for i, tile in enumerate(layout.tiles):
+        if not tile.dimensions:
+            raise InvalidShapeError("a tile has one size or more", field=f"layout.tiles[{i}].dimensions")
     seen: set[int] = set()
     for i, split in enumerate(layout.split_configs):
         field = f"layout.split_configs[{i}]"

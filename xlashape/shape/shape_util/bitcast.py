@@ -218,7 +218,7 @@ def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
     if not same_element_type(source, target) or elements_in(source) != elements_in(target):
         return None
     physical = [d for d in minor_to_major_of(source) if source.dimensions[d] != 1]
-    stretches = {}
+    stretches: dict[int, tuple[list[int], list[int]]] = {}
     for first, second in _common_factors(source.dimensions, target.dimensions):
         olds = [d for d in reversed(first) if source.dimensions[d] != 1]
         if olds:

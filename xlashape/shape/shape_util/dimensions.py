@@ -64,8 +64,9 @@ def is_effective_scalar(shape: Shape) -> bool:
 
 
 def is_scalar_with_element_type(shape: Shape, element_type: PrimitiveType | str | int) -> bool:
-    """Whether it is a scalar of that type."""
-    return shape.is_scalar and shape.element_type is PrimitiveType.of(element_type)
+    """Whether it is a scalar of that type, or a buffer of one."""
+    array = shape.buffer_shape if shape.is_buffer else shape
+    return array.is_scalar and array.element_type is PrimitiveType.of(element_type)
 
 
 def true_num_dimensions(array_shape: Shape) -> int:

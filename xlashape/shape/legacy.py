@@ -1,0 +1,330 @@
+"""Layouts written before 2018, whose arrays may be padded: reading them, indexing them, and giving them up.
+
+Serialized shapes of that time use numbers of `xla.LayoutProto` that are reserved today, and arrive as unknown fields:
+
+| number | field | meaning |
+|---|---|---|
+| 2 | padded_dimensions | the width each dimension is padded up to at its end; as many as dimensions, or none |
+| 3 | padding_value | what the padding holds: `PaddingValue` |
+| 4 | format | `Format` |
+| 5 | max_sparse_elements | of sparse arrays |
+
+`Shape.from_proto` keeps them and nothing acts on them. Whoever has such shapes asks here, array by array:
+
+>>> from xlashape.proto import xla
+>>> message = Shape.parse("f32[2,3]{0,1}").to_proto()
+>>> message.layout.MergeFromString(bytes([0x12, 2, 3, 5, 0x18, 1]))  # padded to [3, 5] with zeros
+6
+>>> array = read(Shape.from_proto(message))
+>>> array.padded_dimensions, array.linear_index((1, 2)), array.byte_size()
+((3, 5), 7, 60)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from xlashape.errors import (
+    DecodeError,
+    InvalidShapeError,
+    LimitExceededError,
+    LossyConversionError,
+    UnsupportedError,
+)
+from xlashape.limits import INT64_MAX
+from xlashape.shape import tiling
+from xlashape.shape._value import Value, int64, int64s
+from xlashape.shape.index_check import checked_index
+from xlashape.shape.layout import Layout
+from xlashape.shape.primitive_type import PrimitiveType
+from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Format", "LegacyArray", "PaddingValue", "has_legacy_fields", "read"]
+
+
+class PaddingValue(IntEnum):
+    """What the padding of an array holds."""
+
+    INVALID_PAD = 0
+    ZERO_PAD = 1
+    ONE_PAD = 2
+    LOWEST_PAD = 3
+    HIGHEST_PAD = 4
+    UNKNOWN_PAD = 5
+
+
+class Format(IntEnum):
+    """How an array is stored."""
+
+    INVALID_FORMAT = 0
+    DENSE = 1
+    SPARSE = 2
+
+
+_PADDED_DIMENSIONS, _PADDING_VALUE, _FORMAT, _MAX_SPARSE_ELEMENTS = 2, 3, 4, 5
+_LEGACY = range(2, 6)
+
+
+class LegacyArray(Value):
+    """An array with the layout of before 2018.
+
+    - `shape`: the array without what is told below; its layout orders the padded array.
+    - `padded_dimensions`: a width for each dimension, not below its size. Given empty, they are the sizes.
+    - `padding_value`, `format`, `max_sparse_elements`: as the table above says.
+
+    InvalidShapeError for widths that do not fit, for what is no array, and for unbounded dimensions.
+    """
+
+    __slots__ = ("format", "max_sparse_elements", "padded_dimensions", "padding_value", "shape")
+    __match_args__ = ("shape", "padded_dimensions", "padding_value", "format")
+    _fields = ("shape", "padded_dimensions", "padding_value", "format", "max_sparse_elements")
+    shape: Shape
+    padded_dimensions: tuple[int, ...]
+    padding_value: PaddingValue
+    format: Format
+    max_sparse_elements: int
+
+    def __init__(
+        self,
+        shape: Shape,
+        padded_dimensions: Iterable[int] = (),
+        padding_value: PaddingValue | int = PaddingValue.INVALID_PAD,
+        format: Format | int = Format.DENSE,  # noqa: A002 - the field's name
+        max_sparse_elements: int = 0,
+    ) -> None:
+        if not shape.is_array:
+            raise InvalidShapeError(f"a legacy layout belongs to an array, not to {shape!r:.100}", field="shape")
+        if UNBOUNDED_SIZE in shape.dimensions:
+            raise InvalidShapeError(f"{shape} has an unbounded dimension", field="shape")
+        if has_legacy_fields(shape):
+            raise InvalidShapeError("the shape still has its legacy fields: use legacy.read", field="shape")
+        widths = int64s(padded_dimensions, "padded_dimensions") or shape.dimensions
+        if len(widths) != shape.rank:
+            message = f"{len(widths)} padded dimensions for {shape.rank} dimensions"
+            raise InvalidShapeError(message, field="padded_dimensions")
+        for i, (width, size) in enumerate(zip(widths, shape.dimensions, strict=True)):
+            if width < size:
+                message = f"dimension {i} of size {size} cannot be padded to {width}"
+                raise InvalidShapeError(message, field=f"padded_dimensions[{i}]")
+        put = object.__setattr__
+        put(self, "shape", shape)
+        put(self, "padded_dimensions", widths)
+        put(self, "padding_value", _member(PaddingValue, padding_value, "padding_value"))
+        put(self, "format", _member(Format, format, "format"))
+        put(self, "max_sparse_elements", int64(max_sparse_elements, "max_sparse_elements"))
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some dimension is wider in memory than its size."""
+        return self.padded_dimensions != self.shape.dimensions
+
+    @property
+    def padded_shape(self) -> Shape:
+        """The padded array, as a shape of today: its elements lie where this array's do.
+
+        UnsupportedError for a sparse array, which has no such shape.
+        """
+        if self.format is Format.SPARSE:
+            raise UnsupportedError(f"{self.shape} is sparse: where its elements lie depends on their values")
+        return self.shape.replace(dimensions=self.padded_dimensions, dynamic_dimensions=None)
+
+    def linear_index(self, index: Iterable[int]) -> int:
+        """The position of an element in the buffer. InvalidIndexError for an index outside the array, padding included."""
+        numbers = checked_index(self.shape, self.shape.dimensions, index)
+        return tiling.linear_index(self.padded_shape, numbers)
+
+    def multi_index(self, position: int) -> tuple[int, ...] | None:
+        """The element at a position of the buffer, or None for padding. InvalidIndexError outside the buffer."""
+        index = tiling.multi_index(self.padded_shape, position)
+        if index is None or any(i >= size for i, size in zip(index, self.shape.dimensions, strict=True)):
+            return None
+        return index
+
+    def byte_size(self) -> int:
+        """The bytes of the buffer, padding included."""
+        return tiling.physical_bytes(self.padded_shape)
+
+    def pack(self, array: ArrayLike) -> NDArray[Any]:
+        """The buffer of an array, its padding filled: zeros, ones, or the lowest or highest value of the element type (an
+        infinity where it has one). Where the value is invalid or unknown it is zero.
+
+        Values and errors as in `tiling.pack`; LimitExceededError for a buffer that does not fit in memory.
+        """
+        import numpy as np
+
+        plain = Shape.array(self.shape.element_type, self.shape.dimensions)
+        values: NDArray[Any] = tiling.unpack(plain, tiling.pack(plain, array))
+        try:
+            padded = np.full(self.padded_dimensions, _fill(self.padding_value, self.shape.element_type), values.dtype)
+        except (MemoryError, ValueError):
+            message = f"a buffer of {self.byte_size()} bytes does not fit in memory"
+            raise LimitExceededError(message, limit="buffer_bytes", value=self.byte_size()) from None
+        padded[tuple([slice(size) for size in self.shape.dimensions])] = values
+        return tiling.pack(self.padded_shape, padded)
+
+    def unpack(self, buffer: Any) -> NDArray[Any]:
+        """The array that a buffer holds, without the padding."""
+        padded: NDArray[Any] = tiling.unpack(self.padded_shape, buffer)
+        return padded[tuple([slice(size) for size in self.shape.dimensions])]
+
+    def to_shape(self) -> Shape:
+        """The array as a shape of today. LossyConversionError where it is padded or sparse: today's layouts cannot say so."""
+        if self.format is Format.SPARSE:
+            raise LossyConversionError(f"{self.shape} is sparse, which a layout of today cannot say")
+        if self.is_padded:
+            widths = ",".join(map(str, self.padded_dimensions))
+            raise LossyConversionError(f"{self.shape} is padded to [{widths}], which a layout of today cannot say")
+        return self.shape
+
+    def with_legacy_fields(self) -> Shape:
+        """The shape that `read` reads: the legacy fields stand in its layout's unknown fields, so `to_proto` writes them."""
+        data = b""
+        if self.is_padded:
+            widths = b"".join([_varint(width) for width in self.padded_dimensions])
+            data += _varint(_PADDED_DIMENSIONS << 3 | 2) + _varint(len(widths)) + widths
+        for number, value in (
+            (_PADDING_VALUE, self.padding_value),
+            (_FORMAT, self.format),
+            (_MAX_SPARSE_ELEMENTS, self.max_sparse_elements),
+        ):
+            if value:
+                data += _varint(number << 3) + _varint(value)
+        layout = self.shape.layout or Layout.default(self.shape.rank)
+        return self.shape.with_layout(layout.replace(unknown_fields=data + layout.unknown_fields))
+
+    def __repr__(self) -> str:
+        padded = f", padded_dimensions={self.padded_dimensions}" if self.is_padded else ""
+        return f"LegacyArray('{self.shape}'{padded}, {self.padding_value.name}, {self.format.name})"
+
+
+def has_legacy_fields(shape: Shape) -> bool:
+    """Whether an array of the shape has a layout with fields of before 2018.
+
+    >>> has_legacy_fields(Shape.parse("(f32[2], s32[])"))
+    False
+    """
+    if shape.tuple_shapes:
+        return any(has_legacy_fields(inner) for inner in shape.tuple_shapes)
+    return shape.layout is not None and any(
+        number in _LEGACY for number, _, _ in _fields_of(shape.layout.unknown_fields)
+    )
+
+
+def read(shape: Shape) -> LegacyArray:
+    """The array of a shape read from a proto of before 2018. One without legacy fields is dense and not padded.
+
+    DecodeError for legacy fields that are not what they should be, InvalidShapeError as in LegacyArray. Of a tuple, read
+    the `leaves()`.
+    """
+    if not shape.is_array or shape.layout is None or not shape.layout.unknown_fields:
+        return LegacyArray(shape)
+    widths: list[int] = []
+    values = {_PADDING_VALUE: 0, _FORMAT: 0, _MAX_SPARSE_ELEMENTS: 0}
+    rest = b""
+    for number, payload, raw in _fields_of(shape.layout.unknown_fields):
+        if number == _PADDED_DIMENSIONS:
+            widths += [payload] if isinstance(payload, int) else _varints(payload)
+        elif number in values:
+            if not isinstance(payload, int):
+                raise DecodeError(f"layout field {number} is no number", field="layout")
+            values[number] = payload
+        else:
+            rest += raw
+    plain = shape.with_layout(shape.layout.replace(unknown_fields=rest))
+    kind = values[_FORMAT] or Format.DENSE
+    return LegacyArray(plain, widths, values[_PADDING_VALUE], kind, values[_MAX_SPARSE_ELEMENTS])
+
+
+def _member(enum: Any, value: int, field: str) -> Any:
+    try:
+        return enum(value)
+    except ValueError:
+        raise InvalidShapeError(f"{value!r:.40} is no {enum.__name__}", field=field) from None
+
+
+def _fill(padding: PaddingValue, kind: PrimitiveType) -> Any:
+    if padding is PaddingValue.ONE_PAD:
+        return 1
+    if padding is PaddingValue.LOWEST_PAD or padding is PaddingValue.HIGHEST_PAD:
+        return _extreme(kind, highest=padding is PaddingValue.HIGHEST_PAD)
+    return 0
+
+
+def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
+    """The lowest or highest value of a type: an infinity where it has one. Complex numbers have neither: UnsupportedError."""
+    import numpy as np
+
+    dtype: np.dtype[Any] = kind.numpy_dtype()
+    if kind is PrimitiveType.PRED:
+        return highest
+    if kind.is_integral:
+        bits = kind.bit_width - kind.is_signed
+        return (1 << bits) - 1 if highest else -(1 << bits) if kind.is_signed else 0
+    if kind.is_complex:
+        raise UnsupportedError(f"{kind} has no lowest and no highest value to pad with")
+    infinity = np.array(np.inf if highest else -np.inf).astype(dtype)
+    if np.isinf(infinity.astype(np.float64)):
+        return infinity
+    import ml_dtypes
+
+    known: Any = ml_dtypes.finfo(dtype)
+    return known.max if highest else known.min
+
+
+# -- the wire -------------------------------------------------------------------------------
+
+
+def _fields_of(data: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
+    """The fields of serialized bytes: number, payload (an int, or bytes), and the field's own bytes."""
+    at = 0
+    while at < len(data):
+        start = at
+        key, at = _read_varint(data, at)
+        payload: int | bytes
+        if key & 7 == 0:
+            payload, at = _read_varint(data, at)
+        else:
+            size = {1: 8, 5: 4}.get(key & 7)
+            if key & 7 == 2:
+                size, at = _read_varint(data, at)
+            if size is None or at + size > len(data):
+                raise DecodeError("the layout's unknown fields are no protobuf fields", field="layout")
+            payload, at = data[at : at + size], at + size
+        yield key >> 3, payload, data[start:at]
+
+
+def _varints(data: bytes) -> list[int]:
+    values: list[int] = []
+    at = 0
+    while at < len(data):
+        value, at = _read_varint(data, at)
+        values.append(value)
+    return values
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The int64 at `at`, and where it ends."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            value &= (1 << 64) - 1
+            return value - (1 << 64) if value > INT64_MAX else value, at
+    raise DecodeError("the layout's unknown fields are no protobuf fields", field="layout")
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    data.append(value)
+    return bytes(data)
