@@ -19,7 +19,7 @@ from xlashape.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from xlashape.shape import Layout, PrimitiveType, Shape, tiling
+from xlashape.shape import Layout, PrimitiveType, Shape, buffers, strided_copy, tiling
 
 pytest.importorskip("ml_dtypes", reason="element types that NumPy lacks come from ml_dtypes")
 
@@ -207,6 +207,30 @@ def test_sizes_that_take_several_pieces(text: str) -> None:
     buffer = tiling.pack(shape, values, fill=77)
     np.testing.assert_array_equal(buffer.view(values.dtype), expected)
     np.testing.assert_array_equal(tiling.unpack(shape, buffer), values)
+
+
+@pytest.mark.parametrize("kind", ["s8", "u16", "s32", "f64", "c128", "u2"])
+def test_pieces_of_a_few_elements(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way of copying, its sizes set so small that the array takes many pieces with uneven rests."""
+    for name, size in {"_PIECE": 24, "_WORDS_IN_PIECE": 20, "_SIDE": 10, "_GAP": 3, "_SMALL_BYTES": 0}.items():
+        monkeypatch.setattr(strided_copy, name, size)
+    monkeypatch.setattr(buffers, "_GATHERED", 30)
+    element_type = PrimitiveType.parse(kind)
+    values = every_value(element_type, 5 * 23 * 37).reshape(5, 23, 37)
+    layouts = ["{0,1,2}", "{1,2,0}", "{0,2,1}", "{2,1,0:T(8,128)(2,1)}", "{1,2,0:T(8,16)(4,1)}", "{2,0,1:T(8,8)(8,1)}"]
+    layouts += [
+        "{2,1,0:T(32,8)(32,1)}",
+        "{2,1,0:T(3,5)(3,1)}",
+        "{0,1,2:T(6,6)(4,4)}",
+        "{2,1,0:T(*,4,8)(2,1)}",
+        "{0,1,2:T(*,4,8)(2)}",
+    ]
+    for layout in layouts:
+        shape = Shape.array(kind, values.shape, Layout.parse(layout))
+        for given in (values, np.asfortranarray(values), np.flip(values)):
+            buffer = tiling.pack(shape, given, fill=values[0, 0, 0])
+            assert buffer.tobytes() == elements_one_by_one(shape, given, raw(values[0, 0, 0])), layout
+            assert raw(tiling.unpack(shape, buffer, copy=True)) == raw(given), layout
 
 
 # -- what comes in --------------------------------------------------------------------------
