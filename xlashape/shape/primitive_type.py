@@ -160,7 +160,7 @@ class PrimitiveType(IntEnum):
             return np.dtype(getattr(ml_dtypes, name))
         except ImportError:
             raise UnavailableError(
-                f"{self.text} in NumPy needs the package ml_dtypes, which is not installed"
+                f"{self.text} in NumPy needs the package ml_dtypes: pip install 'xlashape[ml-dtypes]'"
             ) from None
         except AttributeError:
             raise UnavailableError(f"{self.text} in NumPy needs a version of ml_dtypes that has {name}") from None

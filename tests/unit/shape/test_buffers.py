@@ -437,6 +437,6 @@ def test_without_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delitem(sys.modules, "ml_dtypes", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UnavailableError, match="ml_dtypes"):
+    with pytest.raises(UnavailableError, match=r"pip install .xlashape\[ml-dtypes\]"):
         tiling.unpack(Shape.parse("bf16[2]"), bytes(4))
     assert tiling.unpack(Shape.parse("f32[1]"), bytes(4)).tolist() == [0.0]
