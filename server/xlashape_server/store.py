@@ -115,7 +115,8 @@ class Store:
 
     def total_bytes(self) -> int:
         """Bytes of all modules together, as they count against `max_bytes`."""
-        return sum(size for _, size, _ in self._files())
+        with self._locked():
+            return sum(size for _, size, _ in self._files())
 
     def _store(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
