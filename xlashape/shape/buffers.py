@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
+from xlashape.shape.packed_bits import pack_bits, unpack_bits
 from xlashape.shape.primitive_type import PrimitiveType
 from xlashape.shape.shape import Shape
 from xlashape.shape.strided_copy import copy_block, plan, view_strides
@@ -69,7 +70,7 @@ def pack(
         _fill_padding(shape, flat, unit)
     _move(shape, _plain(values), flat, into_buffer=True)
     if storage.packed_bits:
-        _pack_bits(flat, storage, buffer)
+        pack_bits(flat, storage.packed_bits, storage.value_bits, buffer)
     return buffer
 
 
@@ -107,7 +108,9 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
         raise UnsupportedError(f"an array cannot be a view of the buffer of {shape}: {why}")
     result = _new(shape, dimensions, storage.dtype)
     if storage.packed_bits:
-        flat = _unpack_bits(given, geometry(shape).elements, storage)
+        flat = unpack_bits(given, storage.packed_bits, geometry(shape).elements)
+        if storage.dtype == np.bool_:
+            np.minimum(flat, 1, out=flat)
     else:
         flat = given.view(_PLAIN[storage.dtype.itemsize])
     _move(shape, _plain(result), flat, into_buffer=False)
@@ -298,38 +301,3 @@ def _move_by_positions(shape: Shape, array: _Array, flat: _Array, into_buffer: b
             flat[positions] = part
         else:
             part[...] = flat[positions]
-
-
-def _pack_bits(flat: NDArray[np.uint8], storage: _Storage, buffer: NDArray[np.uint8]) -> None:
-    """Bytes of one element each → elements side by side, the first in the low-order bits."""
-    bits = storage.packed_bits
-    values = flat & np.uint8((1 << storage.value_bits) - 1)
-    if bits == 1:
-        buffer[:] = np.packbits(values, bitorder="little")
-    elif 8 % bits == 0:
-        a_byte = 8 // bits
-        buffer[:] = 0
-        for i in range(a_byte):
-            part = values[i::a_byte]
-            buffer[: part.size] |= part << (i * bits)
-    else:
-        single: _Array = np.unpackbits(values[:, None], axis=1, bitorder="little", count=bits)
-        buffer[:] = np.packbits(single, bitorder="little")
-
-
-def _unpack_bits(buffer: NDArray[np.uint8], elements: int, storage: _Storage) -> NDArray[np.uint8]:
-    """Elements side by side → a byte each, its upper bits 0. A pred is true unless all its bits are 0."""
-    bits = storage.packed_bits
-    if bits == 1:
-        values = np.unpackbits(buffer, count=elements, bitorder="little")
-    elif 8 % bits == 0:
-        a_byte = 8 // bits
-        values = np.empty(elements, np.uint8)
-        for i in range(a_byte):
-            part = values[i::a_byte]
-            np.right_shift(buffer[: part.size], i * bits, out=part)
-        values &= (1 << bits) - 1
-    else:
-        single = np.unpackbits(buffer, count=elements * bits, bitorder="little").reshape(elements, bits)
-        values = np.packbits(single, axis=1, bitorder="little")[:, 0]
-    return np.minimum(values, 1) if storage.dtype == np.bool_ else values
