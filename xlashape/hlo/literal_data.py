@@ -61,13 +61,13 @@ def raw(literal: xla.LiteralProto) -> bytes:
     Bits are kept, nan payloads included. Raises InvalidModuleError if there are not as many elements as the shape has.
     """
     element = element_type(literal.shape)
-    values: Any = getattr(literal, element.field)
+    found: Any = getattr(literal, element.field)
     if element.storage == "bytes":
-        result = bytes(values)
+        result = bytes(found)
     elif element.storage == "varint":
-        result = array(element.code, values).tobytes()
+        result = array(element.code, found).tobytes()
     else:
-        floats = array("f" if element.code == "I" else "d", values)
+        floats = array("f" if element.code == "I" else "d", found)
         # A signalling nan on its way through a Python float would become a quiet one.
         result = _wire_payload(literal, element.field_number) if any(v != v for v in floats) else floats.tobytes()
     expected = element_count(literal.shape) * element.width
@@ -127,7 +127,7 @@ def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
         if element.storage == "bytes":
             setattr(literal, element.field, data)
         else:
-            values = array(element.code)
+            values: array[int] = array(element.code)
             values.frombytes(data)
             getattr(literal, element.field).extend(map(bool, values) if element.kind == "pred" else values)
     literal.shape.CopyFrom(shape)

@@ -47,7 +47,7 @@ def int_of(value: float) -> int | None:
 
 
 def _array_text(literal: xla.LiteralProto, element: ElementType) -> str:
-    elements = array(element.code)
+    elements: array[int] = array(element.code)
     elements.frombytes(raw(literal))
     texts = element.texts(elements)
     places = row_major_places(literal.shape)

@@ -32,16 +32,14 @@ def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[
     element = element_type(literal.shape)
     dtype = PrimitiveType(element.number).numpy_dtype()
     data = raw(literal)
-    if element.code == "B" and (element.kind == "int" or element.kind == "pred") and element.name != "u8":
-        values = np.frombuffer(data, np.uint8)
-        if element.kind == "pred":
-            values = values & 1
-        elif element.lower < 0:
+    flat: Any
+    if element.code == "B" and element.kind in ("int", "pred") and element.name != "u8":
+        # A byte an element, of which the lowest bits count.
+        low: Any = np.frombuffer(data, np.uint8) & np.uint8(element.upper - element.lower)
+        if element.lower < 0:
             half = np.int16(-element.lower)
-            values = ((values.astype(np.int16) & (2 * half - 1)) ^ half) - half
-        else:
-            values = values & np.uint8(element.upper)
-        flat = values.astype(np.int8 if element.lower < 0 else np.uint8).astype(dtype)
+            low = ((low.astype(np.int16) ^ half) - half).astype(np.int8)
+        flat = low.astype(dtype)
     else:
         flat = np.frombuffer(data, dtype)
     order = [*reversed(literal.shape.layout.minor_to_major)]
@@ -50,8 +48,9 @@ def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[
         if order:
             raise InvalidModuleError(f"minor_to_major {order[::-1]} of a literal is not a permutation")
         order = list(range(len(sizes)))
-    stored = flat.reshape([sizes[d] for d in order])
-    return np.ascontiguousarray(stored.transpose([order.index(d) for d in range(len(sizes))])).reshape(sizes).copy()
+    stored: Any = flat.reshape([sizes[d] for d in order])
+    made: np.ndarray[Any, Any] = stored.transpose([order.index(d) for d in range(len(sizes))]).copy(order="C")
+    return made
 
 
 def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralProto:
@@ -61,8 +60,8 @@ def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralPr
     Raises InvalidArgumentError for a type that XLA lacks or an array that does not fit `shape`.
 
     >>> import numpy as np
-    >>> literal_text(from_numpy(np.array([[1, 2]], np.int32)))
-    '{ { 1, 2 } }'
+    >>> from_numpy(np.array([[1, 2]], np.int32)).s32s
+    [1, 2]
     """
     import numpy as np
 
@@ -74,7 +73,7 @@ def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralPr
         literals = [from_numpy(part, part_shape) for part, part_shape in zip(parts, shapes, strict=True)]
         made = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[part.shape for part in literals])
         return xla.LiteralProto(shape=made if shape is None else shape, tuple_literals=literals)
-    found = np.asarray(value)
+    found: Any = np.asarray(value)
     if shape is None:
         rank = found.ndim
         shape = xla.ShapeProto(

@@ -19,11 +19,11 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from math import inf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo.literal_data import element_count, element_type, from_raw, row_major_places
+from xlashape.hlo.literal_number import INTEGER, NUMBER, TOKEN, element_bits, fail, skip_space
 from xlashape.hlo.literal_values import ElementType, Floating, encode_float
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import xla
@@ -36,20 +36,11 @@ __all__ = ["MAX_ELIDED_BYTES", "Elided", "parse_literal"]
 MAX_ELIDED_BYTES: Final = 1 << 28
 """Bytes that a `{...}` may stand for: a few characters of text must not ask for all of memory."""
 
-_NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE][-+]?[0-9]+)?"
-_TOKEN = re.compile(
-    r"(?P<space>[ \t\r\n]+|/\*.*?\*/|//[^\n]*)|(?P<number>"
-    + _NUMBER
-    + r"(?![A-Za-z_])|-?inf(?!\w)|-?nan(?:\(0x[0-9a-fA-F]+\)|(?!\w))"
-    r"|true(?!\w)|false(?!\w))|(?P<mark>[{}(),]|\.\.\.)",
-    re.DOTALL,
-)
-_PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
+_PLAININTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
-_SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + _NUMBER + r"))(?=\))")
+_SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + NUMBER + r"))(?=\))")
 _ROW = re.compile(r"\{([^{}]*)\}")
 _LEADING = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
-_INTEGER = re.compile(r"-?[0-9]+")
 
 
 class Elided:
@@ -116,7 +107,7 @@ def parse_literal(
             integer = scalar[1]
             if kind == xla.F32 or kind == xla.F64:
                 value = float(int(integer)) if integer is not None else float(scalar[2])
-                if -3.4e38 < value < 3.4e38 and (integer is not None or not _INTEGER.fullmatch(scalar[2])):
+                if -3.4e38 < value < 3.4e38 and (integer is not None or not INTEGER.fullmatch(scalar[2])):
                     (literal.f32s if kind == xla.F32 else literal.f64s).append(value)
                     return literal, scalar.end()
             elif integer is not None:
@@ -141,33 +132,18 @@ def _make_static(shape: xla.ShapeProto) -> None:
         shape.layout.element_size_in_bits = 0
 
 
-def _skip(source: Source, at: int) -> int:
-    while (match := _TOKEN.match(source.text, at)) is not None and match.lastgroup == "space":
-        at = match.end()
-    return at
-
-
-def _fail(source: Source, at: int, expected: str) -> NoReturn:
-    rest = source.text[at : at + 40]
-    if rest.startswith("/*"):
-        raise source.error(at, "this comment is never closed", expected="*/")
-    word = re.match(r"[^\s{}(),]+|.", rest)
-    found = "the end of the text" if word is None else repr(word.group())
-    raise source.error(at, f"expected {expected}, found {found}", expected=expected, found=found)
-
-
 def _parse_tuple(
     source: Source, at: int, shape: xla.ShapeProto, depth: int, elided: Elided
 ) -> tuple[xla.LiteralProto, int]:
     if depth > MAX_SHAPE_DEPTH:
         raise source.error(at, f"tuples nest deeper than {MAX_SHAPE_DEPTH} levels")
     text, literal = source.text, xla.LiteralProto(shape=shape)
-    at = _skip(source, at)
+    at = skip_space(source, at)
     if not text.startswith("(", at):
-        _fail(source, at, "'(' before the elements of a tuple")
+        fail(source, at, "'(' before the elements of a tuple")
     at += 1
     for i, part_shape in enumerate(shape.tuple_shapes):
-        at = _skip(source, at)
+        at = skip_space(source, at)
         if i and text.startswith(",", at):
             at += 1
         if part_shape.element_type == xla.TUPLE:
@@ -179,14 +155,14 @@ def _parse_tuple(
             part, at = _parse_array(source, at, own, elided)
         literal.tuple_literals.append(part)
         literal.shape.tuple_shapes[i].CopyFrom(part.shape)
-    at = _skip(source, at)
+    at = skip_space(source, at)
     if not text.startswith(")", at):
-        _fail(source, at, f"')' after the {len(shape.tuple_shapes)} elements of a tuple")
+        fail(source, at, f"')' after the {len(shape.tuple_shapes)} elements of a tuple")
     return literal, at + 1
 
 
 def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided) -> tuple[xla.LiteralProto, int]:
-    at = _skip(source, at)
+    at = skip_space(source, at)
     try:
         element = element_type(shape)
         count = element_count(shape)
@@ -194,7 +170,7 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
     except InvalidModuleError as error:
         raise source.error(at, error.message) from error
     parsed = _plain_array(source.text, at, element, list(shape.dimensions), count) if shape.dimensions else None
-    data, end = parsed if parsed is not None else _by_token(source, at, element, list(shape.dimensions), count)
+    data, end = parsed if parsed is not None else _by_token(source, at, element, list(shape.dimensions))
     if data is None:
         data = elided.take(count * element.width)
         data = bytes([byte & 1 for byte in data]) if element.kind == "pred" else data
@@ -227,7 +203,7 @@ def _plain_array(text: str, at: int, element: ElementType, sizes: list[int], cou
         if "{" in rows[0] or "}" in rows[0]:
             return None
     tokens: list[str] = []
-    row_size, allowed = sizes[-1], _PLAIN_INTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
+    row_size, allowed = sizes[-1], _PLAININTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
     for row in rows:
         if allowed.fullmatch(row) is None:
             return None
@@ -292,7 +268,7 @@ def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> b
     low, high = min(values), max(values)
     if low <= -9.2e18 or high >= 9.2e18:
         # Integers wrap from 2^63 on, and the range must be looked at.
-        if not -3.4e38 < low <= high < 3.4e38 or any(_INTEGER.fullmatch(token) for token in tokens if len(token) > 18):
+        if not -3.4e38 < low <= high < 3.4e38 or any(INTEGER.fullmatch(token) for token in tokens if len(token) > 18):
             return None
     if floating.bits == 64:
         return array("d", values).tobytes()
@@ -311,14 +287,14 @@ def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> b
     return out.tobytes()
 
 
-def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes | None, int]:
+def _by_token(source: Source, at: int, element: ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
     """Raw elements in row-major order, None where they are elided, and the offset behind the array, whatever may stand in one."""
     text, rank = source.text, len(sizes)
     if rank == 0:
-        return _element(source, at, element)
+        return element_bits(source, at, element)
     nest, seen, parts, elided = 0, [0] * rank, list[bytes](), False
     while True:
-        match = _TOKEN.match(text, at)
+        match = TOKEN.match(text, at)
         token = "" if match is None else match.group()
         kind = None if match is None else match.lastgroup
         if kind == "space":
@@ -334,7 +310,7 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], c
             seen[nest] = 0
             nest += 1
         elif nest == 0:
-            _fail(source, at, f"'{{' before an array of rank {rank}")
+            fail(source, at, f"'{{' before an array of rank {rank}")
         elif token == "}":
             nest -= 1
             if seen[nest] != sizes[nest]:
@@ -352,7 +328,7 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], c
                 raise source.error(at, f"expected an array of rank {rank}, found {nest} braces before this number")
             seen[nest - 1] += 1
             _room(source, at, seen, sizes, nest)
-            data, at = _element(source, at, element)
+            data, at = element_bits(source, at, element)
             parts.append(data)
             continue
         at = match.end()  # pyright: ignore[reportOptionalMemberAccess]
@@ -362,109 +338,3 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int], c
 def _room(source: Source, at: int, seen: list[int], sizes: list[int], nest: int) -> None:
     if seen[nest - 1] > sizes[nest - 1]:
         raise source.error(at, f"expected {sizes[nest - 1]} elements in this dimension, found more")
-
-
-def _element(source: Source, at: int, element: ElementType) -> tuple[bytes, int]:
-    """The raw form of one number and the offset behind it."""
-    at = _skip(source, at)
-    width, floating = element.width, element.floating
-    if element.kind == "complex":
-        assert floating is not None
-        begin = at
-        if not source.text.startswith("(", at):
-            _fail(source, at, "'(' before a complex number")
-        real, at = _number(source, at + 1, "a real part")
-        at = _skip(source, at)
-        if not source.text.startswith(",", at):
-            _fail(source, at, "',' between the parts of a complex number")
-        imaginary, at = _number(source, at + 1, "an imaginary part")
-        at = _skip(source, at)
-        if not source.text.startswith(")", at):
-            _fail(source, at, "')' after a complex number")
-        first = _float_bits(source, begin, real, element.name, floating)
-        second = first if "nan" in real else _imaginary_bits(source, begin, imaginary, element.name, floating)
-        return first.to_bytes(width // 2, "little") + second.to_bytes(width // 2, "little"), at + 1
-    begin = at
-    token, at = _number(source, at, f"a number of type {element.name}")
-    if floating is not None:
-        return _float_bits(source, begin, token, element.name, floating).to_bytes(width, "little"), at
-    if element.kind == "pred" and token in ("true", "false"):
-        return (b"\x01" if token == "true" else b"\x00"), at
-    if _INTEGER.fullmatch(token) is None:
-        raise source.error(begin, f"expected an integer, found {token[:40]!r}", expected="an integer", found=token[:40])
-    value = _int64(source, begin, token)
-    if element.kind == "pred":
-        return (b"\x01" if value else b"\x00"), at
-    if element.name == "u64":
-        value %= 1 << 64
-    if not element.lower <= value <= element.upper:
-        limits = f"[{element.lower}, {element.upper}]"
-        raise source.error(begin, f"{token} is out of range for {element.name}, which is {limits}", found=token)
-    if element.code == "B":
-        value &= element.upper - element.lower
-    return value.to_bytes(width, "little", signed=value < 0), at
-
-
-def _number(source: Source, at: int, what: str) -> tuple[str, int]:
-    at = _skip(source, at)
-    match = _TOKEN.match(source.text, at)
-    if match is None or match.lastgroup != "number":
-        _fail(source, at, what)
-    return match.group(), match.end()
-
-
-def _int64(source: Source, at: int, token: str) -> int:
-    value = int(token) if len(token) <= 4000 else 1 << 64
-    if not -(1 << 63) <= value < 1 << 64:
-        raise source.error(at, f"{token[:24]}{'…' if len(token) > 24 else ''} does not fit int64", found=token[:24])
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _float_bits(source: Source, at: int, token: str, name: str, floating: Floating) -> int:
-    if token in ("true", "false"):
-        raise source.error(at, f"{token} is not a number of type {name}", found=token)
-    if "nan" in token:
-        sign = floating.sign_bit if token.startswith("-") else 0
-        if "(" not in token:
-            # The one pattern of an fnuz or sign-less nan has no other sign to take; without any nan it is a zero.
-            if floating.kind == "finite":
-                return floating.sign_bit ^ sign
-            return floating.quiet_nan if floating.kind in ("fnuz", "exponent") else floating.quiet_nan | sign
-        payload = _payload(source, at, token)
-        if floating.kind != "ieee":
-            raise source.error(at, f"a nan of type {name} has no payload", found=token)
-        if payload > floating.mantissa_mask:
-            raise source.error(
-                at, f"{token} is out of range: the payload is at most 0x{floating.mantissa_mask:x}", found=token
-            )
-        return sign | floating.infinity | payload
-    bits = encode_float(floating, _finite(source, at, token))
-    if bits is None:
-        raise source.error(at, f"{token} is out of range for {name}", found=token)
-    return bits
-
-
-def _payload(source: Source, at: int, token: str) -> int:
-    payload = int(token[token.index("(") + 1 : -1], 16)
-    if not 0 < payload < 1 << 52:
-        raise source.error(
-            at, f"the payload of a nan is from 0x1 to 0xfffffffffffff, found {token[:40]}", found=token[:40]
-        )
-    return payload
-
-
-def _finite(source: Source, at: int, token: str) -> float:
-    if _INTEGER.fullmatch(token):
-        return float(_int64(source, at, token))
-    value = float(token)
-    if abs(value) == inf and "inf" not in token:
-        raise source.error(at, f"{token[:40]} is out of range for a 64-bit float", found=token[:40])
-    return value
-
-
-def _imaginary_bits(source: Source, at: int, token: str, name: str, floating: Floating) -> int:
-    # An imaginary nan goes through f64, which keeps the upper bits of its payload only.
-    if "nan" not in token or floating.bits == 64:
-        return _float_bits(source, at, token, name, floating)
-    payload = _payload(source, at, token) >> 29 if "(" in token else 0
-    return (floating.sign_bit if token.startswith("-") else 0) | floating.quiet_nan | payload

@@ -14,7 +14,7 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from xlashape.proto import xla
@@ -141,6 +141,10 @@ _F32 = Floating(32, 23, 127, "ieee", 9)
 _F64 = Floating(64, 52, 1023, "ieee", 17)
 
 
+def _plain_texts(raw: array[int]) -> list[str]:
+    return [str(value) for value in raw]
+
+
 @dataclass(frozen=True)
 class ElementType:
     """How one element type lies in a LiteralProto and in text."""
@@ -160,7 +164,7 @@ class ElementType:
     upper: int = 0
     """The range of an integral type."""
     floating: Floating | None = None
-    texts: Callable[[array[int]], list[str]] = field(default=lambda raw: [str(v) for v in raw], compare=False)
+    texts: Callable[[array[int]], list[str]] = _plain_texts
     """Raw bits of elements → their texts inside an array."""
 
     @property

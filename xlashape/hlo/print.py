@@ -9,7 +9,7 @@ The text is that of the proto: what the schema has no field for (replica_count, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
@@ -20,8 +20,8 @@ from xlashape.hlo.print_computation import ComputationPrinter
 from xlashape.hlo.print_metadata import frontend_attributes_text, stack_frames_text
 from xlashape.hlo.print_options import PrintOptions
 from xlashape.hlo.print_sharding import numbered
+from xlashape.hlo.print_source import Computation
 from xlashape.hlo.print_text import safe_name
-from xlashape.hlo.print_twin import ABSENT, twin_of
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import coerce, xla
 
@@ -50,44 +50,40 @@ def module_text(module: HloModule | Message | bytes, style: str | PrintOptions =
     }
     """
     options = PrintOptions.of(style, **changes)
-    proto: Any = module if isinstance(module, (bytes, bytearray, memoryview, Message)) else module.proto
-    proto = coerce(xla.HloModuleProto, proto)
-    twin = twin_of(proto)
-    printer = ComputationPrinter(twin, options)
+    data = module if isinstance(module, bytes) else None
+    proto = coerce(xla.HloModuleProto, module if isinstance(module, (bytes, Message)) else module.proto)
+    printer = ComputationPrinter(proto, options, data)
     tab = "  " * options.indent_amount
     parts = [tab + _header(proto, printer), ""]
     if options.print_metadata and proto.HasField("stack_frame_index"):
         tables = stack_frames_text(proto.stack_frame_index)
         if tables:
             parts += [*tables, ""]
-    async_places = printer.async_places()
+    hidden = printer.hidden()
     schedules = {place & LOCAL_ID: one.instruction_ids for place, one in proto.schedule.sequences.items()}
     entry = proto.entry_computation_id & LOCAL_ID
+    blocks: list[tuple[bool, str]] = []
     for place in printer.computation_order():
-        if printer.is_sugar(place, async_places):
+        if place in hidden:
             continue
-        computation = twin.computations[place]
-        local = computation.id & LOCAL_ID
-        order = _scheduled(computation, schedules[local]) if local in schedules else None
-        parts += printer.lines(place, entry=local == entry, order=order)
-        parts.append("")
+        computation = printer.computations[place]
+        sequence = schedules.get(computation.id)
+        order = None if sequence is None else _scheduled(computation, sequence)
+        is_entry = computation.id == entry
+        blocks.append((is_entry, "\n".join(printer.lines(place, entry=is_entry, order=order))))
+    if options.canonicalize_computations:
+        blocks.sort()
+    for _, text in blocks:
+        parts += [text, ""]
     parts.append("")
     return "\n".join(parts)
 
 
-def _scheduled(computation: Any, sequence: Sequence[int]) -> list[int]:
+def _scheduled(computation: Computation, sequence: Iterable[int]) -> list[int]:
     """The places of the instructions in the order of their schedule."""
-    places = {one.id & LOCAL_ID: place for place, one in enumerate(computation.instructions)}
-    try:
-        order = [places[one & LOCAL_ID] for one in sequence]
-    except KeyError as error:
-        raise InvalidModuleError(
-            f"computation {computation.name!r}: its schedule names an instruction of id {error.args[0]}, which is not there"
-        ) from None
-    if len(order) != len(places) or len(set(order)) != len(order):
-        raise InvalidModuleError(
-            f"computation {computation.name!r}: its schedule has {len(order)} entries for {len(places)} instructions"
-        )
+    order = [computation.places.get(one & LOCAL_ID, -1) for one in sequence]
+    if -1 in order or not len(order) == len(computation.ids) == len(set(order)):
+        raise InvalidModuleError(f"computation {computation.name!r}: its schedule is not an order of its instructions")
     return order
 
 
@@ -119,6 +115,6 @@ def _aliases(proto: xla.HloModuleProto) -> list[str]:
 
 def _program_shape(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
     shape = proto.host_program_shape
-    parameters = [printer.shape_text(one.SerializeToString()) for one in shape.parameters]
-    result = printer.shape_text(shape.result.SerializeToString()) if shape.HasField("result") else "()"
+    parameters = [printer.full_shapes[one.SerializeToString()] for one in shape.parameters]
+    result = printer.full_shapes[shape.result.SerializeToString()] if shape.HasField("result") else "()"
     return f"({numbered(parameters)})->{result}"

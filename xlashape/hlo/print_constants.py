@@ -8,7 +8,7 @@ from xlashape.hlo.literal_data import element_count, element_type, raw
 from xlashape.hlo.literal_format import literal_text
 from xlashape.hlo.literal_values import ELEMENT_TYPES
 from xlashape.hlo.print_options import PrintOptions
-from xlashape.hlo.print_twin import ABSENT
+from xlashape.hlo.print_source import ABSENT
 from xlashape.proto import xla
 
 __all__ = ["constant_text"]

@@ -1,4 +1,10 @@
-"""One instruction as text. Here is the innermost loop of the printer: each look at a field of the proto counts."""
+"""One instruction as text. Here is the innermost loop of the printer.
+
+    line := 'ROOT '? name ' = ' shape ' ' opcode '(' operands ')' attributes calls tail
+    tail := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config: those there are
+
+An async-start, -update or -done whose computation only wraps one instruction is written as that instruction: `all-gather-start`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +16,10 @@ from xlashape.hlo.print_attributes import ATTRIBUTES
 from xlashape.hlo.print_constants import constant_text
 from xlashape.hlo.print_metadata import payload_bytes
 from xlashape.hlo.print_sharding import numbered
+from xlashape.hlo.print_source import ABSENT, Computation, Kind
 from xlashape.hlo.print_text import escape, is_json_dict
-from xlashape.hlo.print_twin import ABSENT
 from xlashape.proto import xla
-from xlashape.shape import Shape
+from xlashape.shape import PrimitiveType, Shape
 
 if TYPE_CHECKING:
     from xlashape.hlo.print_computation import ComputationPrinter
@@ -28,106 +34,222 @@ _COMPACT: Final = 4  # operands shown of a compact list
 
 # How an opcode introduces the computation that it calls: by name, and where it is printed in full.
 _TO_APPLY: Final = frozenset(
-    (
-        "all-reduce", "all-reduce-start", "call", "map", "reduce", "reduce-scatter", "reduce-window", "scan", "scatter", "sort", "topk",
-    )
-)  # fmt: skip
+    "all-reduce all-reduce-start call map reduce reduce-scatter reduce-window scan scatter sort topk".split()
+)
 _BODY_TO_APPLY: Final = _TO_APPLY - {"reduce-scatter", "scan"}
+
+# A kind's text is the same for all its instructions, or it must be made for each: what it says depends on operands or on the place.
+_NEW, _SAME, _EACH = 0, 1, 2
+_DEPENDENT: Final = frozenset(("collective-permute", "collective-permute-start", "compare", "conditional", *ASYNC))
 
 
 class LineWriter:
-    """Writes the instructions of one computation. `names` are what its instructions are called, by id."""
+    """Writes the instructions of one computation. `names` are what they are called by place, `own` their own names."""
 
-    __slots__ = ("_level", "_names", "_place", "_printer", "_shown")
+    __slots__ = ("_computation", "_level", "_names", "_own", "_plain", "_printer", "place")
 
-    def __init__(self, printer: ComputationPrinter, place: int, names: dict[int, str], level: int) -> None:
+    def __init__(
+        self, printer: ComputationPrinter, computation: Computation, names: list[str], own: list[str], level: int
+    ) -> None:
         self._printer = printer
-        self._place = place
+        self._computation = computation
         self._names = names
+        self._own = own
         self._level = level
+        self.place = -1
+        """The instruction being put into words."""
+        options = printer.options
+        self._plain = not options.print_operand_shape and (
+            options.print_operand_names or options.canonicalize_instruction_names
+        )
 
-    def write(self, one: Any) -> str:
-        """The line of an instruction, without indentation and `ROOT`."""
+    def write(self, order: list[int], indent: str, lines: list[str]) -> None:
+        """Appends the lines of the instructions at the places of `order`."""
+        computation = self._computation
+        kinds, operands, data = computation.kinds, computation.operands, computation.metadata
+        names, metadata, append = self._names, self._printer.metadata, lines.append
+        few = 5 if self._plain else 0
+        root = computation.root
+        for place in order:
+            kind = kinds[place]
+            if kind.state != _SAME:
+                self.place = place
+                self._prepare(kind, place)
+            targets = operands[place]
+            if not targets:
+                inside = kind.inside
+            elif len(targets) < few:
+                inside = names[targets[0]] if len(targets) == 1 else ", ".join([names[i] for i in targets])
+            else:
+                inside = self._operands(targets)
+            append(
+                f"{indent}{'ROOT ' if place == root else ''}{names[place]}{kind.head}{inside}{kind.tail}"
+                f"{metadata[data[place]]}{kind.config}"
+            )
+
+    def _prepare(self, kind: Kind, place: int) -> None:
+        # Puts a kind into words: head and tail around the operands, inside for an instruction that has none, and its config.
         printer = self._printer
         options = printer.options
-        names = self._names
-        opcode = one.opcode
-        ids = one.operand_ids
-        if opcode == "parameter":
-            operands = str(one.parameter_number)
-        elif opcode == "constant":
-            operands = constant_text(one.literal, options)
-        elif ids:
-            operands = (
-                self._operands(ids)
-                if options.print_operand_shape or not options.print_operand_names or len(ids) > 4
-                else ", ".join([names[i] for i in ids])
-            )
-        else:
-            operands = ""
+        opcode, one = kind.opcode, kind.message
+        same = not (
+            opcode in _DEPENDENT
+            or kind.predecessors
+            or one.precision_config != ABSENT
+            or (kind.called and options.print_computation_bodies)
+        )
         attributes = ""
         if opcode in ASYNC:
-            opcode, attributes = self._async(one)
+            opcode, attributes = self._async(kind, place)
+        elif opcode not in _OPCODES:
+            raise InvalidModuleError(f"{opcode!r} is no opcode")
         else:
-            if opcode not in _OPCODES:
-                raise InvalidModuleError(f"{opcode!r} is no opcode")
-            if options.print_extra_attributes:
-                own = ATTRIBUTES.get(opcode)
-                if own is not None:
-                    attributes = own(one, self)
-            elif one.result_accuracy not in _NO_MESSAGE and opcode in ATTRIBUTES:
-                attributes = ATTRIBUTES[opcode](one, self)
-            if one.called_computation_ids:
-                attributes += self._called(one)
-        attributes += self._common(one)
-        metadata = printer.metadata[one.metadata] if options.print_metadata else ""
-        backend = one.backend_config
-        config = ""
-        if options.print_backend_config and (backend or one.backend_config_payload != ABSENT):
-            config = self._backend_config(one)
-        shape = f"{printer.shapes[one.shape]} " if options.print_result_shape else ""
-        return f"{names[one.id]} = {shape}{opcode}({operands}){attributes}{metadata}{config}"
+            attributes = self._attributes(kind, place)
+        attributes += self._common(kind, place)
+        shape = f"{printer.shapes[kind.shape]} " if options.print_result_shape else ""
+        kind.head = f" = {shape}{opcode}("
+        kind.tail = f"){attributes}"
+        kind.inside = ""
+        if opcode == "parameter":
+            kind.inside = str(one.parameter_number)
+        elif opcode == "constant":
+            kind.inside = constant_text(one.literal, options)
+        kind.config = self._backend_config(one) if options.print_backend_config else ""
+        kind.state = _SAME if same else _EACH
 
-    def _operands(self, ids: Any) -> str:
+    def _attributes(self, kind: Kind, place: int) -> str:
+        own = ATTRIBUTES.get(kind.opcode)
+        text = ""
+        # An accuracy is shown even where attributes are not.
+        if own is not None and (
+            self._printer.options.print_extra_attributes or kind.message.result_accuracy not in _NO_MESSAGE
+        ):
+            message = kind.message
+            message.operand_ids[:] = self._computation.operands[place]
+            text = own(message, self)
+        return text + self._called(kind, place) if kind.called else text
+
+    def _operands(self, operands: tuple[int, ...]) -> str:
         printer = self._printer
         options = printer.options
-        shown = list(ids)
         more = 0
-        if options.compact_operands and len(shown) > _COMPACT:
-            more = len(shown) - _COMPACT
-            shown = shown[:_COMPACT]
+        if options.compact_operands and len(operands) > _COMPACT:
+            more = len(operands) - _COMPACT
+            operands = operands[:_COMPACT]
         if options.print_operand_names or options.canonicalize_instruction_names:
-            parts = [self._names[i] for i in shown]
+            parts = [self._names[i] for i in operands]
         else:
-            parts = [""] * len(shown)
+            parts = [""] * len(operands)
         if options.print_operand_shape:
-            shapes = printer.operand_shapes(self._place)
+            shapes, kinds = printer.shapes, self._computation.kinds
             space = " " if parts and parts[0] else ""
-            parts = [f"{shapes[i]}{space}{part}" for i, part in zip(shown, parts, strict=True)]
+            parts = [f"{shapes[kinds[i].shape]}{space}{part}" for i, part in zip(operands, parts, strict=True)]
         text = numbered(parts, options.operand_index_interval)
         return f"{text}, ...(+{more})" if more else text
 
-    def _common(self, one: Any) -> str:
+    def _common(self, kind: Kind, place: int) -> str:
         # What any instruction may have, between its own attributes and its metadata.
-        printer = self._printer
+        printer, one = self._printer, kind.message
         text = printer.shardings[one.sharding] + printer.frontend[one.frontend_attributes]
-        predecessors = one.control_predecessor_ids
-        if predecessors and printer.options.print_control_dependencies:
-            text += f", control-predecessors={{{', '.join([printer.name_of(self._place, i) for i in predecessors])}}}"
+        if kind.predecessors and printer.options.print_control_dependencies:
+            names = [self._own[self._computation.place(i, place)] for i in kind.predecessors]
+            text += f", control-predecessors={{{', '.join(names)}}}"
         return text + printer.statistics[one.statistics_viz] + printer.origins[one.original_value]
+
+    def _backend_config(self, one: Any) -> str:
+        data = one.backend_config
+        if one.backend_config_payload != ABSENT:
+            data = payload_bytes(xla.Payload.FromString(one.backend_config_payload), self._printer.payloads) or data
+        if not data:
+            return ""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return f', backend_config="{escape(data)}"'
+        return f", backend_config={text}" if is_json_dict(text) else f', backend_config="{escape(text)}"'
+
+    # -- called computations ------------------------------------------------------------------
+
+    def _called(self, kind: Kind, place: int) -> str:
+        opcode, called = kind.opcode, kind.called
+        if opcode == "while" and len(called) == 2:
+            return f", condition={self._target(called[1])}, body={self._target(called[0])}"
+        if opcode == "select-and-scatter" and len(called) == 2:
+            return f", select={self._target(called[0])}, scatter={self._target(called[1])}"
+        if opcode == "conditional":
+            if len(called) == 2 and self._is_pred(place):
+                return f", true_computation={self._target(called[0])}, false_computation={self._target(called[1])}"
+            return f", branch_computations={self._targets(called)}"
+        if opcode == "custom-call":
+            return f", called_computations={self._targets(called)}"
+        bodies = self._printer.options.print_computation_bodies
+        label = "to_apply" if opcode in (_BODY_TO_APPLY if bodies else _TO_APPLY) else "calls"
+        if len(called) == 1:
+            text = f", {label}={self._target(called[0])}"
+            return f"{text}, is_composite=true" if kind.message.is_composite else text
+        if bodies:
+            return f", {label}={self._targets(called)}"
+        return f", {label}={', '.join([self._target(i) for i in called])}"
+
+    def _is_pred(self, place: int) -> bool:
+        operands = self._computation.operands[place]
+        return bool(operands) and self._shape(operands[0]).element_type == PrimitiveType.PRED
+
+    def _target(self, called: int) -> str:
+        printer = self._printer
+        if printer.options.print_computation_bodies:
+            return "\n" + printer.body(called, self._level + 1)
+        return printer.names[printer.called(called)]
+
+    def _targets(self, called: list[int]) -> str:
+        printer = self._printer
+        if printer.options.print_computation_bodies:
+            tab = "  " * (printer.options.indent_amount + self._level)
+            return "{\n" + ",\n".join([printer.body(i, self._level + 1) for i in called]) + f"\n{tab}}}"
+        return f"{{{', '.join([printer.names[printer.called(i)] for i in called])}}}"
+
+    def _async(self, kind: Kind, place: int) -> tuple[str, str]:
+        # The opcode and the attributes of an asynchronous instruction.
+        printer = self._printer
+        opcode = kind.opcode
+        target = printer.async_computation(self._computation, place)
+        inner = None if target is None else printer.wrapped(target)
+        if target is None or inner is None:
+            wrapped = None
+        else:
+            computation = printer.computations[target]
+            wrapped = computation.kinds[inner]
+        attributes = ""
+        if opcode == "async-start":
+            if printer.options.print_extra_attributes:
+                thread = kind.message.async_execution_thread
+                if thread and thread != "main":
+                    attributes = f', async_execution_thread="{thread}"'
+                if target is not None and inner is not None:
+                    attributes += self._wrapped_attributes(printer.computations[target], inner)
+            if kind.called and (wrapped is None or printer.options.print_computation_bodies):
+                attributes += f", calls={self._target(kind.called[0])}"
+        return (opcode if wrapped is None else wrapped.opcode + ASYNC[opcode]), attributes
+
+    def _wrapped_attributes(self, computation: Computation, place: int) -> str:
+        names = self._printer.instruction_names(computation)
+        writer = LineWriter(self._printer, computation, names, names, self._level)
+        kind = computation.kinds[place]
+        return writer._attributes(kind, place) + writer._common(kind, place)
 
     # -- what attributes ask for --------------------------------------------------------------
 
     def shape_text(self, data: bytes) -> str:
         """The text of a serialized shape, layout included."""
-        return self._printer.shape_text(data)
+        return self._printer.full_shapes[data]
 
     def operand_shape(self, one: Any, number: int) -> Shape | None:
         """The shape of an operand; None if there is none of that number."""
-        if number >= len(one.operand_ids):
-            return None
-        found = self._printer.instruction(self._place, one.operand_ids[number])
-        return None if found is None else Shape.from_proto(found.shape)
+        operands = one.operand_ids
+        return self._shape(operands[number]) if number < len(operands) else None
+
+    def _shape(self, place: int) -> Shape:
+        return Shape.from_proto(self._computation.kinds[place].shape)
 
     @property
     def is_fingerprint(self) -> bool:
@@ -142,86 +264,4 @@ class LineWriter:
     @property
     def show_metadata(self) -> bool:
         """Whether shardings show their metadata."""
-        return self._printer.show_metadata
-
-    # -- parts of a line ----------------------------------------------------------------------
-
-    def _backend_config(self, one: Any) -> str:
-        data = one.backend_config
-        if one.backend_config_payload != ABSENT:
-            payload = xla.Payload.FromString(one.backend_config_payload)
-            data = payload_bytes(payload, self._printer.module.payloads) or data
-            if not data:
-                return ""
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return f', backend_config="{escape(data)}"'
-        return f", backend_config={text}" if is_json_dict(text) else f', backend_config="{escape(text)}"'
-
-    def _called(self, one: Any) -> str:
-        opcode, called = one.opcode, one.called_computation_ids
-        printer = self._printer
-        bodies = printer.options.print_computation_bodies
-        if opcode == "while" and len(called) == 2:
-            return f", condition={self._target(called[1])}, body={self._target(called[0])}"
-        if opcode == "select-and-scatter" and len(called) == 2:
-            return f", select={self._target(called[0])}, scatter={self._target(called[1])}"
-        if opcode == "conditional":
-            if len(called) == 2 and self._is_pred(one):
-                return f", true_computation={self._target(called[0])}, false_computation={self._target(called[1])}"
-            return f", branch_computations={self._targets(called)}"
-        if opcode == "custom-call":
-            return f", called_computations={self._targets(called)}"
-        label = "to_apply" if opcode in (_BODY_TO_APPLY if bodies else _TO_APPLY) else "calls"
-        if len(called) == 1:
-            text = f", {label}={self._target(called[0])}"
-            return f"{text}, is_composite=true" if one.is_composite else text
-        if bodies:
-            return f", {label}={self._targets(called)}"
-        return f", {label}={', '.join([self._target(i) for i in called])}"
-
-    def _is_pred(self, one: Any) -> bool:
-        shape = self.operand_shape(one, 0)
-        return shape is not None and shape.element_type == xla.PRED
-
-    def _target(self, called: int) -> str:
-        printer = self._printer
-        if printer.options.print_computation_bodies:
-            return "\n" + printer.body(called, self._level + 1)
-        return printer.called_name(called)
-
-    def _targets(self, called: Any) -> str:
-        printer = self._printer
-        if printer.options.print_computation_bodies:
-            tab = "  " * (printer.options.indent_amount + self._level)
-            return "{\n" + ",\n".join([printer.body(i, self._level + 1) for i in called]) + f"\n{tab}}}"
-        return f"{{{', '.join([printer.called_name(i) for i in called])}}}"
-
-    def _async(self, one: Any) -> tuple[str, str]:
-        # The opcode and the attributes of an asynchronous instruction.
-        printer = self._printer
-        opcode = one.opcode
-        place = printer.async_computation(self._place, one)
-        wrapped = None if place is None else printer.wrapped(place)
-        attributes = ""
-        if opcode == "async-start" and printer.options.print_extra_attributes:
-            thread = one.async_execution_thread
-            if thread and thread != "main":
-                attributes = f', async_execution_thread="{thread}"'
-            if wrapped is not None and place is not None:
-                attributes += LineWriter(printer, place, {}, self._level).all_attributes(wrapped)
-        if opcode == "async-start" and one.called_computation_ids:
-            if wrapped is None or printer.options.print_computation_bodies:
-                attributes += f", calls={self._target(one.called_computation_ids[0])}"
-        return (opcode if wrapped is None else wrapped.opcode + ASYNC[opcode]), attributes
-
-    def all_attributes(self, one: Any) -> str:
-        """Everything between an instruction's operands and its metadata."""
-        attributes = ""
-        if self._printer.options.print_extra_attributes:
-            own = ATTRIBUTES.get(one.opcode)
-            attributes = "" if own is None else own(one, self)
-        if one.called_computation_ids:
-            attributes += self._called(one)
-        return attributes + self._common(one)
+        return self._printer.options.print_metadata

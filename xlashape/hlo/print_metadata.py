@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from xlashape.errors import InvalidModuleError
@@ -24,40 +25,52 @@ def metadata_fields(metadata: xla.OpMetadata, frames: int = 0, payloads: Any = (
     >>> metadata_fields(xla.OpMetadata(op_name="a\nb", source_line=3))
     'op_name="a\\nb" source_line=3'
     """
-    frame = metadata.stack_frame_id
-    if not 0 < frame <= frames:
+    kind, name, file, scheduling, frame, *rest = _fields(metadata)
+    line, end_line, column, end_column, deduplicated, profiles = rest
+    if frame and not 0 < frame <= frames:
         frame = 0
     payload = _payload(metadata, payloads) if metadata.HasField("metadata_payload") else b""
-    if not (
-        metadata.op_type or metadata.op_name or metadata.source_file or metadata.scheduling_name or frame or payload
-    ):
+    if not (name or kind or file or scheduling or frame or payload):
         return ""
-    parts: list[str] = []
-    if metadata.op_type:
-        parts.append(f'op_type="{escape(metadata.op_type)}"')
-    if metadata.op_name:
-        parts.append(f'op_name="{escape(metadata.op_name)}"')
-    if metadata.source_file:
-        parts.append(f'source_file="{escape(metadata.source_file)}"')
-    if metadata.source_line:
-        parts.append(f"source_line={metadata.source_line}")
-    if metadata.source_end_line:
-        parts.append(f"source_end_line={metadata.source_end_line}")
-    if metadata.source_column:
-        parts.append(f"source_column={metadata.source_column}")
-    if metadata.source_end_column:
-        parts.append(f"source_end_column={metadata.source_end_column}")
-    if metadata.profile_type:
-        parts.append(f"profile_type={ints(metadata.profile_type)}")
-    if metadata.deduplicated_name:
-        parts.append(f'deduplicated_name="{escape(metadata.deduplicated_name)}"')
-    if metadata.scheduling_name:
-        parts.append(f'scheduling_name="{escape(metadata.scheduling_name)}"')
+    text = f' op_type="{escape(kind)}"' if kind else ""
+    if name:
+        text += f' op_name="{escape(name)}"'
+    if file:
+        text += f' source_file="{escape(file)}"'
+    if line:
+        text += f" source_line={line}"
+    if end_line:
+        text += f" source_end_line={end_line}"
+    if column:
+        text += f" source_column={column}"
+    if end_column:
+        text += f" source_end_column={end_column}"
+    if profiles:
+        text += f" profile_type={ints(profiles)}"
+    if deduplicated:
+        text += f' deduplicated_name="{escape(deduplicated)}"'
+    if scheduling:
+        text += f' scheduling_name="{escape(scheduling)}"'
     if frame:
-        parts.append(f"stack_frame_id={frame}")
+        text += f" stack_frame_id={frame}"
     if payload:
-        parts.append(f'metadata_payload="{escape(payload)}"')
-    return " ".join(parts)
+        text += f' metadata_payload="{escape(payload)}"'
+    return text[1:]
+
+
+_fields = attrgetter(
+    "op_type",
+    "op_name",
+    "source_file",
+    "scheduling_name",
+    "stack_frame_id",
+    "source_line",
+    "source_end_line",
+    "source_column",
+    "source_end_column",
+    "deduplicated_name",
+    "profile_type",
+)
 
 
 def _payload(metadata: xla.OpMetadata, payloads: Any) -> bytes:

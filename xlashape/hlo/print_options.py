@@ -42,7 +42,7 @@ class PrintOptions:
     canonicalize_instruction_names: bool = False
     """`tmp_0`, `tmp_1`, … in the order printed instead of names."""
     canonicalize_computations: bool = False
-    """Computations in an order that their own content decides."""
+    """Computations sorted by their text, the entry last. XLA, too, has its content decide, but in an order of its own."""
     print_computation_bodies: bool = False
     """Called computations in full where they are called, instead of their names."""
     print_only_essentials: bool = False

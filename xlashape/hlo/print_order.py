@@ -23,20 +23,27 @@ def post_order(before: Sequence[Sequence[int]], roots: Iterable[int]) -> list[in
     """
     order: list[int] = []
     state = bytearray(len(before))  # 0 not seen, 1 waiting for what comes before it, 2 done
+    done, stack = order.append, list[int]()
+    push, pop = stack.append, stack.pop
     for start in roots:
-        stack = [start]
+        push(start)
         while stack:
-            node = stack[-1]
-            if state[node]:
-                stack.pop()
-                if state[node] == 1:
-                    state[node] = 2
-                    order.append(node)
+            node = pop()
+            if not state[node]:
+                waits = False
+                for target in reversed(before[node]):
+                    if not state[target]:
+                        if not waits:
+                            waits = True
+                            state[node] = 1
+                            push(node)
+                        push(target)
+                if waits:
+                    continue
+            elif state[node] == 2:
                 continue
-            state[node] = 1
-            targets = before[node]
-            if targets:
-                stack.extend([target for target in reversed(targets) if not state[target]])
+            state[node] = 2
+            done(node)
     return order
 
 

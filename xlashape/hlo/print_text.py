@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["escape", "ints", "is_json_dict", "number", "safe_name", "without_suffix"]
+__all__ = ["escape", "ints", "is_json_dict", "number", "safe_name", "safe_names", "without_suffix"]
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_ALL_SAFE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.\-]*(?:\n(?!\Z)|\Z))*")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _BYTES = [_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}") for byte in range(256)]
 
@@ -37,6 +38,14 @@ def safe_name(name: str) -> str:
         return name
     made = _UNSAFE.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii")
     return "_" + made if made[:1] in (".", "-") else made
+
+
+def safe_names(names: list[str]) -> list[str]:
+    """`safe_name` of each; one look at all of them where none needs a change."""
+    together = "\n".join(names)
+    if _ALL_SAFE.fullmatch(together) and together.count("\n") == max(len(names) - 1, 0):
+        return names
+    return [safe_name(name) for name in names]
 
 
 def without_suffix(name: str) -> str:
