@@ -108,10 +108,11 @@ class Domain:
                 return atom, *_divided(low, high, factor)
             return atom, low, high
         if low == 0 and terms:
-            for atoms, common, greatest in splits(self.simplifier, terms, 0, 0):
+            for large, common, greatest in splits(self.simplifier, terms, 0, 0):
                 factor = abs(common)
-                if factor > 1 and high % factor >= greatest:
-                    return expression_of({atom: terms[atom] // factor for atom in atoms}, 0), 0, high // factor
+                if high % factor >= greatest:
+                    quotients = {atom: coefficient // factor for atom, coefficient in large.items()}
+                    return expression_of(quotients, 0), 0, high // factor
         return expression_of(terms, 0), low, high
 
     def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:

@@ -106,11 +106,6 @@ class Simplifier:
 
     # What rules ask for
 
-    @property
-    def has_facts(self) -> bool:
-        """Whether more is known of some sums than the ranges of their atoms."""
-        return bool(self._sum_ranges)
-
     def form_of(self, expr: Expr) -> Form:
         """The simplified linear form."""
         found = self._forms.get(expr)
@@ -148,13 +143,6 @@ class Simplifier:
         whole = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
         if whole is not None:
             return max(low, whole[0] * common + constant), min(high, whole[1] * common + constant)
-        for key, (least, greatest) in self._sum_ranges.items():
-            spend(1)
-            if len(key) < len(terms) and all(terms.get(atom) == coefficient for atom, coefficient in key):
-                inner = dict(key)
-                rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in inner}
-                a, b = self.range_of_form(rest, constant)
-                low, high = max(low, least + a), min(high, greatest + b)
         return low, high
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:

@@ -77,37 +77,34 @@ def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form 
     return context.modulo(*context.floor_div(*context.form_of(atom.lhs), divisor), modulus // divisor)
 
 
-def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[list[Expr], int, int]]:
-    """The ways to split terms into x * g + y, x the terms with the larger coefficients and y, constant included, always within [0, g).
+def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[Terms, int, int]]:
+    """The ways to split a sum into x * g + y with y always within [0, g): y is the constant alone, or the terms of the smallest coefficient as well.
 
-    g is the common divisor of x and `start`; with `start` 0 that of x alone, a single coefficient counting with its sign. Answers the atoms of x, g and the
-    greatest value of y, the smallest y first.
+    g is the common divisor of x and `start`; with `start` 0 that of x alone, a single coefficient counting with its sign. The smallest coefficient must
+    divide g, as in mixed-radix numbers. Answers the terms of x * g, then g, then the greatest value of y.
     """
-    ordered = sorted(terms.items(), key=_by_size)
-    divisors: list[int] = []
-    divisor = start
-    for _, coefficient in ordered:
-        divisor = gcd(divisor, coefficient) if divisor else coefficient
-        if divisor == 1:
-            break
-        divisors.append(divisor)
-    low = high = constant
-    for i in range(len(ordered) - 1, -1, -1):
-        if i < len(divisors):
-            if context.has_facts and i + 1 < len(ordered):
-                low, high = context.range_of_form(dict(ordered[i + 1 :]), constant)
-            if low >= 0 and high < abs(divisors[i]):
-                yield [atom for atom, _ in ordered[: i + 1]], divisors[i], high
-        atom, coefficient = ordered[i]
-        least, greatest = context.range_of(atom)
-        if coefficient >= 0:
-            low, high = low + least * coefficient, high + greatest * coefficient
-        else:
-            low, high = low + greatest * coefficient, high + least * coefficient
+    common = _common_divisor(terms, start)
+    if abs(common) != 1 and 0 <= constant < abs(common):
+        yield terms, common, constant
+    if len(terms) == 1:
+        return
+    smallest = min(map(abs, terms.values()))
+    large = {atom: coefficient for atom, coefficient in terms.items() if abs(coefficient) != smallest}
+    if not large:
+        return
+    common = _common_divisor(large, start)
+    if abs(common) == 1 or common % smallest:
+        return
+    small = {atom: coefficient for atom, coefficient in terms.items() if atom not in large}
+    low, high = context.range_of_form(small, constant)
+    if low >= 0 and high < abs(common):
+        yield large, common, high
 
 
-def _by_size(term: tuple[Expr, int]) -> int:
-    return -abs(term[1])
+def _common_divisor(terms: Terms, start: int) -> int:
+    if len(terms) == 1 and not start:
+        return next(iter(terms.values()))
+    return gcd(start, *terms.values())
 
 
 @law(
@@ -117,8 +114,8 @@ def _by_size(term: tuple[Expr, int]) -> int:
 )
 def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g."""
-    for atoms, common, _ in splits(context, terms, constant, divisor):
-        return context.floor_div({atom: terms[atom] // common for atom in atoms}, 0, divisor // common)
+    for large, common, _ in splits(context, terms, constant, divisor):
+        return context.floor_div({atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common)
     return None
 
 
@@ -135,10 +132,10 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
 
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
     multiples,
-    one_value,
     small_rest,
     nested,
     common_factor,
+    one_value,
     of_mod,
 )
 

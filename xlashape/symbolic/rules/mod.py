@@ -83,15 +83,12 @@ def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -
 )
 def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * g + y) mod (m g) = (x mod m) * g + y if y stays within [0, g)."""
-    for atoms, common, _ in splits(context, terms, constant, 0):
+    for large, common, _ in splits(context, terms, constant, 0):
         if common > 0 and modulus % common == 0:
-            inner, rest = context.modulo({atom: terms[atom] // common for atom in atoms}, 0, modulus // common)
-            scaled = {atom: coefficient * common for atom, coefficient in inner.items()}
-            return plus(
-                scaled,
-                rest * common,
-                ({atom: coefficient for atom, coefficient in terms.items() if atom not in atoms}, constant),
-            )
+            quotients = {atom: coefficient // common for atom, coefficient in large.items()}
+            inner, rest = context.modulo(quotients, 0, modulus // common)
+            small = {atom: coefficient for atom, coefficient in terms.items() if atom not in large}
+            return plus({atom: coefficient * common for atom, coefficient in inner.items()}, rest * common, (small, constant))
     return None
 
 

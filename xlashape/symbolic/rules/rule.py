@@ -21,11 +21,6 @@ F = TypeVar("F", bound=Callable[..., object])
 class Context(Protocol):
     """What rules ask of the simplifier that runs them. All forms are simplified."""
 
-    @property
-    def has_facts(self) -> bool:
-        """Whether more is known of some sums than the ranges of their atoms."""
-        ...
-
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
         ...
