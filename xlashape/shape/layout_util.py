@@ -232,19 +232,23 @@ def get_with_default_layout(shape: Shape) -> Shape:
 def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
     """`dst` with the layouts of `src`, array by array; also with none where `src` has none.
 
-    InvalidShapeError unless both have the same tuples, and arrays of the same numbers of dimensions in the same places; a
-    token or an opaque in `src` has nothing to copy.
+    InvalidShapeError unless both have the same tuples, and arrays of the same numbers of dimensions in the same places, or
+    if a layout does not fit its new array. A token or an opaque in `src` has nothing to copy.
 
     >>> copy_layout_between_shapes(Shape.parse("(f32[2,3]{0,1})"), Shape.parse("(s8[4,5])"))
     Shape('(s8[4,5]{0,1})')
     """
-    if src.is_array and dst.is_array:
-        if src.rank != dst.rank:
-            raise InvalidShapeError(f"{src} has {src.rank} dimensions, {dst} has {dst.rank}", field="dst")
-        return dst.with_layout(src.layout)
-    if not src.is_array and not src.tuple_shapes and not src.is_tuple:
+    if _has_layouts(src) and _has_layouts(dst):
+        source, target = array_of(src), array_of(dst)
+        if source.rank != target.rank:
+            raise InvalidShapeError(f"{source} has {source.rank} dimensions, {target} has {target.rank}", field="dst")
+        if source.layout is not None:
+            validate_layout_for_shape(source.layout, target)
+        copied = target.with_layout(source.layout)
+        return copied if dst.is_array else dst.replace(tuple_shapes=(copied,))
+    if not _has_layouts(src) and not src.is_tuple:
         return dst
-    if src.is_array or dst.is_array or src.is_tuple != dst.is_tuple or len(src.tuple_shapes) != len(dst.tuple_shapes):
+    if not (src.is_tuple and dst.is_tuple) or len(src.tuple_shapes) != len(dst.tuple_shapes):
         raise InvalidShapeError(f"{_text(src)} and {_text(dst)} have not the same structure", field="dst")
     inner = zip(src.tuple_shapes, dst.tuple_shapes, strict=True)
     return dst.replace(tuple_shapes=[copy_layout_between_shapes(a, b) for a, b in inner])

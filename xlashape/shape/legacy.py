@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xlashape.errors import (
     DecodeError,
@@ -273,7 +273,7 @@ def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
         return infinity
     import ml_dtypes
 
-    known: Any = ml_dtypes.finfo(dtype)
+    known = cast("Any", ml_dtypes).finfo(dtype)
     return known.max if highest else known.min
 
 

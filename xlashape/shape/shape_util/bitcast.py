@@ -209,7 +209,7 @@ def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
     """The output with the order in memory that makes the reshape from the input a bitcast, or None if there is none.
 
     Dimensions of size 1 come out most major, the last one least so. As in XLA nothing is left of the output's old layout,
-    and its dynamic flags stay only where it has a dimension of size 1.
+    and its dynamic flags stay only where it or the input has a dimension of size 1.
 
     >>> align_layouts(Shape.parse("f32[4,6]{0,1}"), Shape.parse("f32[2,2,3,2]"))
     Shape('f32[2,2,3,2]{1,0,3,2}')
@@ -232,7 +232,7 @@ def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
         order += news
         at += len(olds)
     order += [d for d in reversed(range(target.rank)) if target.dimensions[d] == 1]
-    dynamic = target.dynamic_dimensions if 1 in target.dimensions else None
+    dynamic = target.dynamic_dimensions if 1 in source.dimensions + target.dimensions else None
     return Shape.array(target.element_type, target.dimensions, Layout(order), dynamic)
 
 

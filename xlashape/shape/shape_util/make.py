@@ -139,7 +139,7 @@ def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> 
 def make_static_shape(original: Shape) -> Shape:
     """The shape with every dimension static at its bound, and an array without `M(n)` in its layout.
 
-    InvalidShapeError if a dimension is unbounded. As in XLA the layouts inside a tuple keep their `M(n)`.
+    InvalidShapeError if a dimension is unbounded. As in XLA an array inside a tuple that was static already keeps its `M(n)`.
 
     >>> make_static_shape(Shape.parse("f32[<=2]{0:M(8)}"))
     Shape('f32[2]{0}')
@@ -147,10 +147,11 @@ def make_static_shape(original: Shape) -> Shape:
 
     def without_prefix(array: Shape) -> Shape:
         layout = array.layout
-        return array if layout is None else array.with_layout(layout.replace(dynamic_shape_metadata_prefix_bytes=0))
+        if layout is None or (original.is_tuple and array.is_static):
+            return array
+        return array.with_layout(layout.replace(dynamic_shape_metadata_prefix_bytes=0))
 
-    static = make_shape_with_static_dimensions(original)
-    return static if static.is_tuple else map_leaves(static, without_prefix)
+    return make_shape_with_static_dimensions(map_leaves(original, without_prefix))
 
 
 def make_shape_with_static_dimensions(shape: Shape) -> Shape:
