@@ -11,7 +11,7 @@ from math import gcd
 
 from xlashape.limits import spend
 from xlashape.math import ceil_div
-from xlashape.symbolic.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.expr import (
     Add,
     CeilDiv,
@@ -47,11 +47,16 @@ class Simplifier:
     (d0, (d0 mod 2) * 10 + d1)
     """
 
-    __slots__ = ("_forms", "_known_values", "_ranges", "_sum_ranges")
+    _sum_rules = sum_rules.RULES
+    _floordiv_rules = floordiv_rules.RULES
+    _mod_rules = mod_rules.RULES
+
+    __slots__ = ("_canonicalizer", "_forms", "_known_values", "_ranges", "_sum_ranges")
 
     def __init__(self, bounds: dict[Variable, Bounds]) -> None:
         self._ranges = Ranges(bounds)
         self._forms: dict[Expr, Form] = {}
+        self._canonicalizer: Canonicalizer | None = None
         self._known_values: dict[Expr, int] = {}
         self._sum_ranges: dict[frozenset[tuple[Expr, int]], Bounds] = {}
 
@@ -113,6 +118,7 @@ class Simplifier:
             forms = self._forms
             for node in postorder(expr):
                 if node not in forms:
+                    spend(1)
                     forms[node] = self._form(node)
             found = forms[expr]
         return found
@@ -151,7 +157,7 @@ class Simplifier:
             return terms, constant
         if not terms:
             return {}, constant // divisor
-        for rule in floordiv_rules.RULES:
+        for rule in self._floordiv_rules:
             spend(1)
             result = rule(self, terms, constant, divisor)
             if result is not None:
@@ -172,7 +178,7 @@ class Simplifier:
             return {}, 0
         if not terms:
             return {}, constant % modulus
-        for rule in mod_rules.RULES:
+        for rule in self._mod_rules:
             spend(1)
             result = rule(self, terms, constant, modulus)
             if result is not None:
@@ -217,13 +223,27 @@ class Simplifier:
             return self._sum(*self.modulo(*rest, rhs[1]))
         if cls is CeilDiv:
             return self._sum(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
-        return fold(self, Min if cls is Min else Max, lhs, rhs)
+        return self._min_max(node)
+
+    def _min_max(self, node: Expr) -> Form:
+        """Bounds are not used inside min and max, as in XLA; only a single possible value is found out."""
+        if self._canonicalizer is None:
+            self._canonicalizer = Canonicalizer({})
+        terms, constant = self._canonicalizer.form_of(node)
+        low, high = self.range_of_form(terms, constant)
+        if low == high:
+            return {}, low
+        atom = single_atom(terms, constant)
+        if isinstance(atom, Min | Max):
+            self._forms[atom] = (terms, constant)
+            return terms, constant
+        return self.form_of(expression_of(terms, constant))
 
     def _sum(self, terms: Terms, constant: int) -> Form:
         again = len(terms) > 1 or (constant != 0 and len(terms) == 1)
         while again:
             again = False
-            for rule in sum_rules.RULES:
+            for rule in self._sum_rules:
                 spend(1)
                 result = rule(self, terms, constant)
                 if result is not None:
@@ -263,6 +283,24 @@ class Simplifier:
             whole = sum_rules.plus(*whole, (multiples, 0), factor)
             rest = sum_rules.plus(*rest, (others, shift), factor)
         return whole, self._sum(*rest)
+
+
+class Canonicalizer(Simplifier):
+    """Like terms together, terms in order, and the rules that hold for all integers: what XLA does inside min and max."""
+
+    __slots__ = ()
+    _sum_rules = sum_rules.RULES_WITHOUT_BOUNDS
+    _floordiv_rules = floordiv_rules.RULES_WITHOUT_BOUNDS
+    _mod_rules = mod_rules.RULES_WITHOUT_BOUNDS
+
+    def _form(self, node: Expr) -> Form:
+        return ({node: 1}, 0) if node.__class__ is Variable else super()._form(node)
+
+    def _min_max(self, node: Expr) -> Form:
+        return fold(node.__class__, self._forms[node.lhs], self._forms[node.rhs])  # type: ignore[attr-defined]
+
+    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
+        return (0, 0)  # no rule above asks; new atoms are noted with it
 
 
 def _flatten(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:

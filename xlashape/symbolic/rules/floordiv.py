@@ -13,7 +13,7 @@ from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod
 from xlashape.symbolic.rules.rule import Context, law
 from xlashape.symbolic.rules.sum import plus
 
-__all__ = ["RULES", "splits"]
+__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "splits"]
 
 
 @law(
@@ -130,6 +130,19 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
     )
 
 
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + d1 * 6 + 7) / 4, d1)", "min((d1 * 6 + 7) / 4 + d0, d1)"),
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + 7) / 4, d1)", "min(d0 + 1, d1)"),
+)
+def multiples_alone(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+    """(x * (d k) + y) / d = x * k + y / d, the constant staying in y."""
+    whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
+    if not whole:
+        return None
+    rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in whole}
+    return plus(whole, 0, context.floor_div(rest, constant, divisor))
+
+
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
     multiples,
     small_rest,
@@ -138,6 +151,10 @@ RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
     one_value,
     of_mod,
 )
+"""In the order in which they are tried."""
+
+RULES_WITHOUT_BOUNDS = (multiples_alone, common_factor)
+"""Those that hold for all integers and that XLA uses inside min and max."""
 
 
 def new_floor_div(terms: Terms, constant: int, divisor: int) -> Expr:

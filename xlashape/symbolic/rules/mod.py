@@ -14,7 +14,7 @@ from xlashape.symbolic.rules.floordiv import splits
 from xlashape.symbolic.rules.rule import Context, law
 from xlashape.symbolic.rules.sum import plus
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_mod"]
 
 
 @law(
@@ -99,6 +99,10 @@ RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
     common_factor,
     small_rest,
 )
+"""In the order in which they are tried."""
+
+RULES_WITHOUT_BOUNDS = (multiples, of_mod, common_factor)
+"""Those that hold for all integers and that XLA uses inside min and max."""
 
 
 def new_mod(terms: Terms, constant: int, modulus: int) -> Expr:

@@ -11,7 +11,7 @@ from xlashape.symbolic.canonicalize import Form, Terms
 from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod
 from xlashape.symbolic.rules.rule import Context, law
 
-__all__ = ["RULES", "plus"]
+__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "plus"]
 
 
 def plus(terms: Terms, constant: int, other: Form, factor: int = 1) -> Form:
@@ -76,3 +76,7 @@ def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
 
 
 RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_remainder, remainder)
+"""In the order in which they are tried."""
+
+RULES_WITHOUT_BOUNDS = (quotient_and_remainder,)
+"""Those that XLA uses inside min and max."""
