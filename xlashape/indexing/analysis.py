@@ -22,7 +22,17 @@ from xlashape.limits import spend
 from xlashape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.symbolic import IndexingMap
 
-__all__ = ["EMPTY", "Answer", "Signature", "answer_from_output", "from_operand", "from_output", "leaf_count", "unknown_from_operand", "unknown_from_output"]
+__all__ = [
+    "EMPTY",
+    "Answer",
+    "Signature",
+    "answer_from_output",
+    "from_operand",
+    "from_output",
+    "leaf_count",
+    "unknown_from_operand",
+    "unknown_from_output",
+]
 
 Answer = tuple[OperandIndexingSet, ...]
 
@@ -47,7 +57,12 @@ class Signature:
     __slots__ = ("_op", "_unbounded", "answers", "attributes", "registered", "shape", "shapes")
 
     def __init__(
-        self, registered: Registered, shape: Shape, shapes: tuple[Shape, ...], attributes: Hashable, answers: dict[Any, _Kept]
+        self,
+        registered: Registered,
+        shape: Shape,
+        shapes: tuple[Shape, ...],
+        attributes: Hashable,
+        answers: dict[Any, _Kept],
     ) -> None:
         self.registered = registered
         self.shape = shape
@@ -61,7 +76,7 @@ class Signature:
     def unbounded(self) -> bool:
         """Whether any array has a dimension without a bound."""
         if self._unbounded is None:
-            self._unbounded = any([is_unbounded(shape) for shape in (self.shape, *self.shapes)])
+            self._unbounded = any(is_unbounded(shape) for shape in (self.shape, *self.shapes))
         return self._unbounded
 
     @property
@@ -107,12 +122,14 @@ def answer_from_output(instruction: HloInstruction, output: int, known: Signatur
         spend(1)
         op = known.op
         if not 0 <= output < len(op.outputs):
-            raise InvalidArgumentError(f"{instruction.name} has no output {output}: it has {len(op.outputs)}", field="output")
+            raise InvalidArgumentError(
+                f"{instruction.name} has no output {output}: it has {len(op.outputs)}", field="output"
+            )
         if known.unbounded:
             return unknown_from_output(instruction)
         rows = _ruled(instruction, known.registered, op, output)
         dims = dims_of(op.outputs[output])
-        _check_rows(instruction, rows, len(op.operands), dims, lambda i, leaf: dims_of(op.operands[i][leaf]))
+        _check_rows(instruction, rows, op.operands, dims)
         kept = known.answers[output] = _keep(rows)
     return kept.bound if kept.bound is not None else _bound(kept.rows, instruction)
 
@@ -127,24 +144,29 @@ def from_operand(instruction: HloInstruction, operand: int, leaf: int, registere
         spend(1)
         op = known.op
         if not 0 <= operand < len(op.operands):
-            raise InvalidArgumentError(f"{instruction.name} has no operand {operand}: it has {len(op.operands)}", field="operand")
+            raise InvalidArgumentError(
+                f"{instruction.name} has no operand {operand}: it has {len(op.operands)}", field="operand"
+            )
         if not 0 <= leaf < len(op.operands[operand]):
             raise InvalidArgumentError(
-                f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(op.operands[operand])}", field="leaf"
+                f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(op.operands[operand])}",
+                field="leaf",
             )
         if known.unbounded:
             return unknown_from_operand(instruction)
         rows = _ruled(instruction, known.registered, op, operand, leaf)
         dims = dims_of(op.operands[operand][leaf])
-        _check_rows(instruction, rows, len(op.outputs), dims, lambda i, _: dims_of(op.outputs[i]))
+        _check_rows(instruction, rows, tuple([(shape,) for shape in op.outputs]), dims)
         kept = known.answers[operand, leaf] = _keep(rows)
     return kept.bound if kept.bound is not None else _bound(kept.rows, instruction)
 
 
 def _keep(rows: Rows) -> _Kept:
-    if any([access.runtime for row in rows for access in row]):
+    if any(access.runtime for row in rows for access in row):
         return _Kept(rows, None)
-    return _Kept(rows, tuple([OperandIndexingSet([_plain(access) for access in row]) if row else EMPTY for row in rows]))
+    return _Kept(
+        rows, tuple([OperandIndexingSet([_plain(access) for access in row]) if row else EMPTY for row in rows])
+    )
 
 
 def rule_from_output(instruction: HloInstruction) -> Registered | None:
@@ -199,14 +221,17 @@ def _ruled(instruction: HloInstruction, registered: Registered, op: Op, *asked: 
     raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.proto.opcode}) {message}")
 
 
-def _check_rows(instruction: HloInstruction, rows: Rows, count: int, dims: tuple[int, ...], target: Any) -> None:
+def _check_rows(
+    instruction: HloInstruction, rows: Rows, targets: tuple[tuple[Shape, ...], ...], dims: tuple[int, ...]
+) -> None:
     """Maps lead from arrays of the right rank to arrays of the right rank."""
-    fits = len(rows) == count
+    fits = len(rows) == len(targets)
     for number, row in enumerate(rows):
         for access in row:
             found = access.map
             if fits and not found.is_undefined:
-                fits = len(found.dims) == len(dims) and len(found.results) == len(target(number, access.leaf))
+                target = dims_of(targets[number][access.leaf])
+                fits = len(found.dims) == len(dims) and len(found.results) == len(target)
     if not fits:
         raise InvalidModuleError(
             f"instruction {instruction.name!r} ({instruction.proto.opcode}) has operands that do not fit it"

@@ -143,7 +143,9 @@ class Analysis:
             return (while_from_output(instruction, output),)
         if opcode == "async-start":
             if len(instruction.shape.tuple_shapes) < 2:
-                raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
+                raise InvalidModuleError(
+                    f"instruction {instruction.name!r} (async-start) does not return operands and results"
+                )
             before = sum(leaf_count(operand.shape) for operand in operands)
             if output < before:
                 return _passed_on(instruction, output)

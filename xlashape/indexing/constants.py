@@ -15,6 +15,7 @@ from xlashape.errors import InvalidModuleError
 from xlashape.hlo.literal_data import element_type, raw, row_major_places
 from xlashape.indexing.operand_indexing import OperandIndexing, RuntimeVariable
 from xlashape.math import product
+from xlashape.shape import PrimitiveType
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
 from xlashape.symbolic.substitute import substitute
 
@@ -38,13 +39,13 @@ def scalar_value(instruction: HloInstruction) -> int | None:
 def integers(instruction: HloInstruction) -> Sequence[int] | None:
     """The elements of an integral constant in row-major order; None for another type, a large array, or a literal that was left out."""
     shape = instruction.shape
-    if not shape.is_array or not (shape.element_type.is_integral or shape.element_type.text == "pred"):
+    if not shape.is_array or not (shape.element_type.is_integral or shape.element_type is PrimitiveType.PRED):
         return None
     count = product(shape.dimensions)
     if count == 0 or count > MAX_ELEMENTS or not instruction.proto.HasField("literal"):
         return None
     literal = instruction.proto.literal
-    if tuple(literal.shape.dimensions) != shape.dimensions or literal.shape.element_type != shape.element_type:
+    if tuple(literal.shape.dimensions) != shape.dimensions or literal.shape.element_type != int(shape.element_type):
         return None
     try:
         element = element_type(literal.shape)
@@ -54,7 +55,7 @@ def integers(instruction: HloInstruction) -> Sequence[int] | None:
         return None
     if count > _PRINTED_IN_FULL and data == _left_out(len(data)):
         return None
-    stored = array(element.code)
+    stored: array[int] = array(element.code)
     stored.frombytes(data)
     if sys.byteorder == "big":
         stored.byteswap()

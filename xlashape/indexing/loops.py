@@ -46,7 +46,9 @@ def while_from_operand(instruction: HloInstruction, leaf: int) -> Answer:
 
 @lru_cache(maxsize=1 << 10)
 def _from_all(dims: Dims, arrays: tuple[Dims, ...]) -> OperandIndexingSet:
-    return OperandIndexingSet([OperandIndexing(everything(dims, own).map, leaf=leaf, every=True) for leaf, own in enumerate(arrays)])
+    return OperandIndexingSet(
+        [OperandIndexing(everything(dims, own).map, leaf=leaf, every=True) for leaf, own in enumerate(arrays)]
+    )
 
 
 def _loop(instruction: HloInstruction) -> tuple[tuple[Dims, ...], HloComputation]:

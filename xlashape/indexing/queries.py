@@ -141,5 +141,7 @@ def _named(instruction: HloInstruction) -> Generator[None, None, None]:
 
 
 def _naming(instruction: HloInstruction, error: LimitExceededError | DeadlineExceededError) -> XlashapeError:
-    message = error.message if instruction.name in error.message else f"instruction {instruction.name!r}: {error.message}"
+    message = (
+        error.message if instruction.name in error.message else f"instruction {instruction.name!r}: {error.message}"
+    )
     return from_details(error.code, message, error.details())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from xlashape.proto import xla
@@ -54,11 +55,15 @@ class Op(NamedTuple):
     """The leaves of the result."""
     operands: tuple[tuple[Shape, ...], ...]
     """The leaves of each operand."""
+    starts: tuple[int, ...]
+    """Where each operand's leaves begin when all are counted together; at the end, how many there are."""
 
     @classmethod
     def of(cls, shape: Shape, operand_shapes: tuple[Shape, ...], attributes: Any) -> Op:
         """With the leaves of the shapes."""
-        return cls(shape, operand_shapes, attributes, leaves(shape), tuple([leaves(operand) for operand in operand_shapes]))
+        operands = tuple([leaves(operand) for operand in operand_shapes])
+        starts = tuple(accumulate([len(operand) for operand in operands], initial=0))
+        return cls(shape, operand_shapes, attributes, leaves(shape), operands, starts)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -67,13 +72,9 @@ def leaves(shape: Shape) -> tuple[Shape, ...]:
     return tuple(shape.leaves())
 
 
-@lru_cache(maxsize=1 << 12)
 def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
     """Where the leaves of each shape begin when the shapes are put into one tuple; at the end, how many there are."""
-    starts = [0]
-    for shape in shapes:
-        starts.append(starts[-1] + (len(leaves(shape)) if shape.is_tuple else 1))
-    return tuple(starts)
+    return tuple(accumulate([len(leaves(shape)) if shape.is_tuple else 1 for shape in shapes], initial=0))
 
 
 class Runtime(NamedTuple):

@@ -42,7 +42,10 @@ def test_the_one_map_of_several_is_an_error() -> None:
     p = inner.parameter("f32[8]")
     inner.op("add", "f32[8]", [p, inner.op("reverse", "f32[8]", [p], dimensions=[0])])
     (read,) = indexing.output_to_input(fused(inner, "f32[8]", ["f32[8]"]).root())
-    assert [str(one) for one in read] == ["(d0) -> (d0), domain: d0 in [0, 7]", "(d0) -> (-d0 + 7), domain: d0 in [0, 7]"]
+    assert [str(one) for one in read] == [
+        "(d0) -> (d0), domain: d0 in [0, 7]",
+        "(d0) -> (-d0 + 7), domain: d0 in [0, 7]",
+    ]
     with pytest.raises(InvalidArgumentError, match="accessed in 2 ways"):
         _ = read.map
     assert read == indexing.OperandIndexingSet(reversed(read))
@@ -54,7 +57,9 @@ def test_equal_paths_are_one() -> None:
     inner = Builder("f")
     at = inner.parameter("f32[8,8]")
     for _ in range(60):
-        at = inner.op("add", "f32[8,8]", [inner.op("negate", "f32[8,8]", [at]), inner.op("exponential", "f32[8,8]", [at])])
+        at = inner.op(
+            "add", "f32[8,8]", [inner.op("negate", "f32[8,8]", [at]), inner.op("exponential", "f32[8,8]", [at])]
+        )
     (read,) = indexing.output_to_input(fused(inner, "f32[8,8]", ["f32[8,8]"]).root())
     assert read.map == IndexingMap.identity([8, 8])
     (written,) = indexing.input_to_output(fused(inner, "f32[8,8]", ["f32[8,8]"]).root())
@@ -90,11 +95,16 @@ def test_calls_within_calls() -> None:
 def test_several_outputs() -> None:
     inner = Builder("f")
     p = inner.parameter("f32[4,8]")
-    turned, back = inner.op("transpose", "f32[8,4]", [p], dimensions=[1, 0]), inner.op("reverse", "f32[4,8]", [p], dimensions=[0])
+    turned, back = (
+        inner.op("transpose", "f32[8,4]", [p], dimensions=[1, 0]),
+        inner.op("reverse", "f32[4,8]", [p], dimensions=[0]),
+    )
     inner.op("tuple", "(f32[8,4], f32[4,8])", [turned, back])
     root = fused(inner, "(f32[8,4], f32[4,8])", ["f32[4,8]"]).root()
     assert str(indexing.output_to_input(root, 0)[0].map) == "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]"
-    assert str(indexing.output_to_input(root, 1)[0].map) == "(d0, d1) -> (-d0 + 3, d1), domain: d0 in [0, 3], d1 in [0, 7]"
+    assert (
+        str(indexing.output_to_input(root, 1)[0].map) == "(d0, d1) -> (-d0 + 3, d1), domain: d0 in [0, 3], d1 in [0, 7]"
+    )
     assert [str(one.map) for one in indexing.input_to_output(root)] == [
         "(d0, d1) -> (d1, d0), domain: d0 in [0, 3], d1 in [0, 7]",
         "(d0, d1) -> (-d0 + 3, d1), domain: d0 in [0, 3], d1 in [0, 7]",
@@ -124,7 +134,9 @@ def test_fusions_within_fusions() -> None:
 def test_unknown_goes_on() -> None:
     inner = Builder("f")
     a, b = inner.parameter("f32[4,4]"), inner.parameter("f32[4,4]")
-    unknown = inner.op("ragged-dot", "f32[4,4]", [a, inner.op("constant", "f32[2,4,4]"), inner.op("constant", "s32[2]")])
+    unknown = inner.op(
+        "ragged-dot", "f32[4,4]", [a, inner.op("constant", "f32[2,4,4]"), inner.op("constant", "s32[2]")]
+    )
     inner.op("add", "f32[4,4]", [inner.op("negate", "f32[4,4]", [unknown]), b])
     first, second = indexing.output_to_input(fused(inner, "f32[4,4]", ["f32[4,4]"] * 2).root())
     assert first.knowledge is indexing.Knowledge.UNKNOWN
@@ -133,7 +145,9 @@ def test_unknown_goes_on() -> None:
 
 def test_every_element_goes_on() -> None:
     inner = Builder("f")
-    call = inner.op("custom-call", "f32[4]", [inner.op("transpose", "f32[2,3]", [inner.parameter("f32[3,2]")], dimensions=[1, 0])])
+    call = inner.op(
+        "custom-call", "f32[4]", [inner.op("transpose", "f32[2,3]", [inner.parameter("f32[3,2]")], dimensions=[1, 0])]
+    )
     inner.op("negate", "f32[4]", [call])
     (read,) = indexing.output_to_input(fused(inner, "f32[4]", ["f32[3,2]"]).root())
     assert read.knowledge is indexing.Knowledge.EVERY_ELEMENT
@@ -165,7 +179,9 @@ def offsets(inner: Builder) -> Builder:
 def test_producers_stand_in_the_order_of_their_variables() -> None:
     root = fused(offsets(Builder("f")), "f32[4]", ["f32[16]", "s32[]", "s32[]"]).root()
     source, *_ = indexing.output_to_input(root)
-    assert [str(one.map) for one in source] == ["(d0){rt0, rt1} -> (d0 + rt0 + rt1), domain: d0 in [0, 3], rt0 in [0, 8], rt1 in [0, 4]"] * 2
+    assert [str(one.map) for one in source] == [
+        "(d0){rt0, rt1} -> (d0 + rt0 + rt1), domain: d0 in [0, 3], rt0 in [0, 8], rt1 in [0, 4]"
+    ] * 2
     _, i, j = root.called_computations[0].parameters
     assert {tuple(producer.instruction for producer in one.runtime) for one in source} == {(i, j), (i, i)}
     # rt0 is the offset of the first slice taken, whose room is 8.
@@ -188,12 +204,19 @@ def test_real_offsets_find_the_elements(seed: int) -> None:
         if kind == "slice":
             sizes = [r.randint(1, n) for n in dims]
             starts = [r.choice([*offsets, zero]) for _ in dims]
-            at = builder.op("dynamic-slice", f"f32[{','.join(map(str, sizes))}]", [at, *starts], dynamic_slice_sizes=sizes)
+            at = builder.op(
+                "dynamic-slice", f"f32[{','.join(map(str, sizes))}]", [at, *starts], dynamic_slice_sizes=sizes
+            )
             dims = sizes
         elif kind == "gather" and len(dims) == 2:
             sizes = [1, r.randint(1, dims[1])]
             out = [4, sizes[1]]
-            numbers = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0, 1], "index_vector_dim": 1}
+            numbers = {
+                "offset_dims": [1],
+                "collapsed_slice_dims": [0],
+                "start_index_map": [0, 1],
+                "index_vector_dim": 1,
+            }
             shape = f"f32[{out[0]},{out[1]}]"
             at = builder.op("gather", shape, [at, indices], gather_dimension_numbers=numbers, gather_slice_sizes=sizes)
             dims = out
@@ -201,7 +224,13 @@ def test_real_offsets_find_the_elements(seed: int) -> None:
             counted = builder.op("iota", "s32[3,1]", iota_dimension := [], dimensions=[0])
             del iota_dimension
             numbers = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "index_vector_dim": 1}
-            at = builder.op("gather", f"f32[3,{dims[1]}]", [at, counted], gather_dimension_numbers=numbers, gather_slice_sizes=[1, dims[1]])
+            at = builder.op(
+                "gather",
+                f"f32[3,{dims[1]}]",
+                [at, counted],
+                gather_dimension_numbers=numbers,
+                gather_slice_sizes=[1, dims[1]],
+            )
             dims = [3, dims[1]]
         elif kind == "transpose":
             at = builder.op("transpose", f"f32[{','.join(map(str, dims[::-1]))}]", [at], dimensions=[1, 0])
@@ -209,7 +238,11 @@ def test_real_offsets_find_the_elements(seed: int) -> None:
         else:
             at = builder.op("reverse", f"f32[{text}]", [at], dimensions=[0])
     root = builder.root()
-    values = [np.arange(30.0).reshape(6, 5), *[np.array(r.randint(-1, 6)) for _ in offsets], np.array([[r.randint(-1, 5) for _ in range(2)] for _ in range(4)])]
+    values = [
+        np.arange(30.0).reshape(6, 5),
+        *[np.array(r.randint(-1, 6)) for _ in offsets],
+        np.array([[r.randint(-1, 5) for _ in range(2)] for _ in range(4)]),
+    ]
     every = run(root.computation, values)
     found = indexing.output_to_ancestor(root, root.computation.parameters[0])
     result = leaves(every[root])[0]
@@ -259,7 +292,10 @@ def test_while() -> None:
     shape = "(s32[], f32[4], f32[2])"
     body, condition = Builder("body"), Builder("condition")
     state = body.parameter(shape)
-    parts = [body.op("get-tuple-element", text, [state], tuple_index=i) for i, text in enumerate(("s32[]", "f32[4]", "f32[2]"))]
+    parts = [
+        body.op("get-tuple-element", text, [state], tuple_index=i)
+        for i, text in enumerate(("s32[]", "f32[4]", "f32[2]"))
+    ]
     body.op("tuple", shape, [body.op("negate", "s32[]", [parts[0]]), body.op("copy", "f32[4]", [parts[1]]), parts[2]])
     condition.parameter(shape)
     condition.op("constant", "pred[]")
@@ -287,7 +323,9 @@ def test_asynchronous_operations() -> None:
     root = builder.root()
     first, started = root.computation.instructions[:2]
     assert indexing.output_to_input(root)[0].leaf == 1
-    assert str(indexing.output_to_ancestor(root, first).map) == "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]"
+    assert (
+        str(indexing.output_to_ancestor(root, first).map) == "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]"
+    )
     assert [[len(one) for one in indexing.output_to_input(started, i)] for i in range(3)] == [[1], [1], [0]]
     assert [len(one) for one in indexing.input_to_output(started)] == [1, 1, 0]
 
@@ -297,10 +335,17 @@ def test_copies_and_collectives_that_run_beside() -> None:
     start = builder.op("copy-start", "(f32[4], f32[4], u32[])", [builder.parameter("f32[4]")])
     builder.op("copy-done", "f32[4]", [start])
     root = builder.root()
-    assert str(indexing.output_to_ancestor(root, root.computation.parameters[0]).map) == "(d0) -> (d0), domain: d0 in [0, 3]"
+    assert (
+        str(indexing.output_to_ancestor(root, root.computation.parameters[0]).map)
+        == "(d0) -> (d0), domain: d0 in [0, 3]"
+    )
     builder = Builder()
     start = builder.op(
-        "all-gather-start", "(f32[4], f32[8])", [builder.parameter("f32[4]")], dimensions=[0], replica_groups=[{"replica_ids": [0, 1]}]
+        "all-gather-start",
+        "(f32[4], f32[8])",
+        [builder.parameter("f32[4]")],
+        dimensions=[0],
+        replica_groups=[{"replica_ids": [0, 1]}],
     )
     builder.op("all-gather-done", "f32[8]", [start])
     root = builder.root()
@@ -310,7 +355,10 @@ def test_copies_and_collectives_that_run_beside() -> None:
     assert str(found.replica.map) == "(d0) -> (d0 / 4), domain: d0 in [0, 7]"
     builder = Builder()
     start = builder.op(
-        "collective-permute-start", "(f32[4], f32[4], u32[])", [builder.parameter("f32[4]")], source_target_pairs=[{"source": 2, "target": 5}]
+        "collective-permute-start",
+        "(f32[4], f32[4], u32[])",
+        [builder.parameter("f32[4]")],
+        source_target_pairs=[{"source": 2, "target": 5}],
     )
     builder.op("collective-permute-done", "f32[4]", [start])
     root = builder.root()

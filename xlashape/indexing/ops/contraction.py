@@ -152,8 +152,8 @@ class _Convolution:
 
     def __init__(self, op: Op) -> None:
         require_operands(op, 2)
-        n = self.n = op.attributes
-        assert isinstance(n, ConvolutionNumbers)
+        n: ConvolutionNumbers = op.attributes
+        self.n = n
         self.lhs, self.rhs, self.out = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
         spatial = len(n.window)
         for what, dims, batch, feature, places in (

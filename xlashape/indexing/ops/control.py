@@ -56,7 +56,7 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
 @output_to_input("tuple")
 def tuple_output_to_input(op: Op, output: int) -> Rows:
     """The operand that stands there."""
-    starts = first_leaves(op.operand_shapes)
+    starts = op.starts
     require(starts[-1] == len(op.outputs), "has not as many elements as operands")
     operand = bisect_right(starts, output) - 1
     return nothing_but(len(op.operands), {operand: _passed(op, operand, output - starts[operand], output)})
@@ -65,7 +65,7 @@ def tuple_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output("tuple")
 def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The place where the operand stands."""
-    at = first_leaves(op.operand_shapes)[operand] + leaf
+    at = op.starts[operand] + leaf
     return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
 
 
@@ -73,8 +73,9 @@ def _element(op: Op) -> int:
     """The first leaf of the element taken out."""
     require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of what is no tuple")
     elements = op.operand_shapes[0].tuple_shapes
-    require(0 <= op.attributes < len(elements), f"takes element {op.attributes} of {len(elements)}")
-    return first_leaves(elements)[op.attributes]
+    index: int = op.attributes
+    require(0 <= index < len(elements), f"takes element {index} of {len(elements)}")
+    return first_leaves(elements)[index]
 
 
 @output_to_input("get-tuple-element", attributes=tuple_index)

@@ -108,7 +108,10 @@ def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _dims(op: Op, operand: int) -> tuple[int, ...]:
-    require(not op.shape.is_tuple and not op.operand_shapes[operand].is_tuple, "is elementwise, but takes or returns a tuple")
+    require(
+        not op.shape.is_tuple and not op.operand_shapes[operand].is_tuple,
+        "is elementwise, but takes or returns a tuple",
+    )
     dims = dims_of(op.operands[operand][0])
     result = dims_of(op.outputs[0])
     require(

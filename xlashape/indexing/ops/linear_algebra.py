@@ -39,8 +39,9 @@ def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> Inde
 
 def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
     dims = operand_dims(op, 0)
-    require(len(dims) >= 2 and dims[-1] == dims[-2], f"takes square matrices, not {list(dims)}")
-    return dims, dims[-1], [dim(d) for d in range(len(dims) - 2)]
+    *_, rows, columns = (-1, -1, *dims)
+    require(len(dims) >= 2 and rows == columns, f"takes square matrices, not {list(dims)}")
+    return dims, columns, [dim(d) for d in range(len(dims) - 2)]
 
 
 def _at_least(a: Expr, b: Expr, n: int) -> tuple[Expr, Interval]:

@@ -43,7 +43,8 @@ def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _broadcast(op: Op) -> tuple[int, ...]:
     require_operands(op, 1)
-    dims, out, source = op.attributes, output_dims(op, 0), operand_dims(op, 0)
+    dims: tuple[int, ...] = op.attributes
+    out, source = output_dims(op, 0), operand_dims(op, 0)
     require_dims("dimensions", dims, len(out))
     require(tuple(out[d] for d in dims) == source, f"cannot broadcast {list(source)} to {list(out)} along {list(dims)}")
     return dims
@@ -65,7 +66,8 @@ def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _transpose(op: Op) -> tuple[int, ...]:
     require_operands(op, 1)
-    permutation, out, source = op.attributes, output_dims(op, 0), operand_dims(op, 0)
+    permutation: tuple[int, ...] = op.attributes
+    out, source = output_dims(op, 0), operand_dims(op, 0)
     require_dims("dimensions", permutation, len(source))
     require(
         tuple(source[d] for d in permutation) == out,
@@ -122,9 +124,11 @@ def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _concatenate(op: Op) -> tuple[int, list[int]]:
     require_operands(op, len(op.operands))
     out = output_dims(op, 0)
-    require(len(op.attributes) == 1, "concatenates along one dimension")
-    require_dims("dimensions", op.attributes, len(out))
-    axis, starts, at = op.attributes[0], [], 0
+    dimensions: tuple[int, ...] = op.attributes
+    require(len(dimensions) == 1, "concatenates along one dimension")
+    require_dims("dimensions", dimensions, len(out))
+    axis, at = dimensions[0], 0
+    starts: list[int] = []
     for (shape,) in op.operands:
         dims = dims_of(shape)
         require(

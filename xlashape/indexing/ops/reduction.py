@@ -291,7 +291,8 @@ def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _batch_norm(op: Op, operands: int, outputs: int) -> tuple[int, tuple[int, ...]]:
     require_operands(op, operands)
-    dims, feature = operand_dims(op, 0), op.attributes
+    feature: int = op.attributes
+    dims = operand_dims(op, 0)
     require(0 <= feature < len(dims), f"has feature dimension {feature} of rank {len(dims)}")
     own = (dims[feature],)
     require(len(op.outputs) == outputs and output_dims(op, 0) == dims, "changes the shape")

@@ -1,0 +1,94 @@
+"""Tiles: a tile of the output pushed through a map gives the tile of the operand.
+
+A tile is a box with steps: along each dimension `size` indices from `offset`, `stride` apart. `push_tile` does it for given numbers, exactly: the
+answer is a tile only if the elements reached are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError
+from xlashape.indexing.counting import MAX_POINTS, box_size, reached_elements
+from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind, const, dim
+from xlashape.symbolic.substitute import substitute
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["TileBox", "push_tile"]
+
+
+class TileBox(NamedTuple):
+    """Along each dimension the indices offset, offset + stride, …, `size` of them. A stride of 0 goes with a size of 1."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
+    """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
+
+    `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values. Runtime variables count with their
+    lower bound; offsets move with them. InvalidArgumentError for a tile of another rank, outside of the map's bounds or of an undefined map;
+    LimitExceededError for one of too many elements.
+
+    >>> rows = IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
+    >>> push_tile(rows, [16]), push_tile(rows, [12])
+    (TileBox(offsets=(0, 0), sizes=(2, 8), strides=(1, 1)), None)
+    """
+    if found.is_undefined:
+        raise InvalidArgumentError("nothing can be pushed through an undefined map")
+    box = tile if isinstance(tile, TileBox) else TileBox((0,) * len(tile), tuple(tile), (1,) * len(tile))
+    if not len(box.offsets) == len(box.sizes) == len(box.strides) == len(found.dims):
+        raise InvalidArgumentError(f"a tile of rank {len(box.sizes)} for a map of {len(found.dims)} dimensions")
+    if found.is_known_empty:
+        return None
+    replaced: dict[Variable, Expr] = {}
+    counted: list[Var] = []
+    for d, (offset, size, stride) in enumerate(zip(*box, strict=True)):
+        if size < 1:
+            raise InvalidArgumentError(f"the tile has size {size} along dimension {d}")
+        replaced[Variable(VariableKind.DIM, d)] = dim(d) * stride + offset
+        counted.append(Var(Interval(0, size - 1)))
+    for k, var in enumerate(found.runtime):
+        replaced[Variable(VariableKind.RUNTIME, k)] = const(var.bounds.lower)
+    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), replaced)
+    count = len(found.results)
+    constraints = list(zip(exprs[count:], [interval for _, interval in found.constraints], strict=True))
+    # A tile that sticks out at the end is cut off there, as tiles at the edge of an array are.
+    constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(found.dims)]
+    pushed = IndexingMap(counted, found.ranges, (), exprs[:count], constraints)
+    if box_size(pushed) > MAX_POINTS:
+        raise LimitExceededError(
+            f"tile elements: {box_size(pushed)} is more than {MAX_POINTS}",
+            limit="tile_elements",
+            maximum=MAX_POINTS,
+            value=box_size(pushed),
+        )
+    return _box(reached_elements(pushed))
+
+
+def _box(rows: NDArray[np.int64]) -> TileBox | None:
+    import numpy as np
+
+    distinct: NDArray[np.int64] = np.unique(rows, axis=0)
+    if not len(distinct):
+        return None
+    offsets: list[int] = []
+    sizes: list[int] = []
+    strides: list[int] = []
+    total = 1
+    for d in range(distinct.shape[1]):
+        values: NDArray[np.int64] = np.unique(distinct[:, d])
+        steps: NDArray[np.int64] = np.unique(np.diff(values))
+        if len(steps) > 1:
+            return None
+        offsets.append(int(values[0]))
+        sizes.append(len(values))
+        strides.append(int(steps[0]) if len(steps) else 0)
+        total *= len(values)
+    return TileBox(tuple(offsets), tuple(sizes), tuple(strides)) if total == len(distinct) else None
