@@ -343,7 +343,7 @@ class _Parts:
             while True:
                 cursor.skip_space()
                 places[f"dimensions[{len(sizes)}]"] = cursor.at
-                sizes.append(COMBINE if cursor.accept("*") else _count(cursor, "a tile size or '*'"))
+                sizes.append(COMBINE if cursor.accept("*") else cursor.parse_int("a tile size or '*'"))
                 if cursor.accept(")"):
                     break
                 if not cursor.accept(","):
