@@ -30,6 +30,8 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _LITTLE_ENDIAN = sys.byteorder == "little"
 _PIECE = 1 << 15
 """Elements of a temporary: with what it is made of, it stays in the second-level cache."""
+_TRANSIT_BYTES = 1 << 19
+"""Bytes of a buffer that go through the cache at a time."""
 _WORDS_IN_PIECE = 1 << 18
 """Elements taken through words at a time: they, the words and the temporaries stay in the second-level cache."""
 _SIDE = 256
@@ -183,7 +185,7 @@ def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
     """One strided copy, in an order that NumPy is good at."""
     size, shape = ours.itemsize, ours.shape
     if not shape or (ours.strides[-1] == size and theirs.strides[-1] == size and shape[-1] * size >= 64):
-        _assign(ours, theirs, into_buffer)
+        _copy_runs(ours, theirs, into_buffer)
         return
     inner = shape[-1]
     if theirs.strides[-1] == size and inner * size in _WORDS and len(shape) > 1:
@@ -205,6 +207,18 @@ def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
         _transpose(ours, theirs, nearest, into_buffer)
         return
     _assign(ours, theirs, into_buffer)
+
+
+def _copy_runs(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    """Elements that follow each other on both sides. From a buffer, by way of the cache: its runs are read out of order."""
+    if into_buffer or theirs.ndim <= 1 or theirs.nbytes <= _TRANSIT_BYTES:
+        _assign(ours, theirs, into_buffer)
+        return
+    transit = np.empty(_TRANSIT_BYTES // theirs.itemsize, theirs.dtype)
+    for source, target in _split(transit.size, theirs, ours):
+        block = transit[: source.size].reshape(source.shape)
+        np.copyto(block, source)
+        np.copyto(target, block)
 
 
 def _assign(ours: _Array, theirs: _Array, into_buffer: bool) -> None:

@@ -212,7 +212,14 @@ def test_sizes_that_take_several_pieces(text: str) -> None:
 @pytest.mark.parametrize("kind", ["s8", "u16", "s32", "f64", "c128", "u2"])
 def test_pieces_of_a_few_elements(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way of copying, its sizes set so small that the array takes many pieces with uneven rests."""
-    for name, size in {"_PIECE": 24, "_WORDS_IN_PIECE": 20, "_SIDE": 10, "_GAP": 3, "_SMALL_BYTES": 0}.items():
+    for name, size in {
+        "_PIECE": 24,
+        "_WORDS_IN_PIECE": 20,
+        "_SIDE": 10,
+        "_GAP": 3,
+        "_SMALL_BYTES": 0,
+        "_TRANSIT_BYTES": 400,
+    }.items():
         monkeypatch.setattr(strided_copy, name, size)
     monkeypatch.setattr(buffers, "_GATHERED", 30)
     element_type = PrimitiveType.parse(kind)
