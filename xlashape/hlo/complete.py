@@ -82,8 +82,15 @@ def instruction(
         pieces.append(finish(state, shape, known, attributes, at))
     if opcode in _ONE_DIMENSION and "dimensions" in attributes:
         pieces[2:] = _first_dimension(b"".join(pieces[2:]))
-    if shape is None:
+    if opcode in _FIXED and (shape is not None or opcode in _UNWRITTEN):
+        shape = _FIXED[opcode](state, known, at)
+    elif shape is None:
         shape = _inferred(state, opcode, b"".join(pieces), known, attributes, at)
+    if "sharding" in attributes and shape.shape.is_tuple:
+        data = attributes["sharding"].data
+        pieces = [piece if piece is not data else _tuple_sharding(data, shape) for piece in pieces]
+    if "parameter_replication" in attributes:
+        _check_replication(state, opcode, shape, attributes["parameter_replication"].data, at)
     pieces.append(shape.field)
     made = Instruction(name, opcode, shape, b"".join(pieces), operands)
     if attributes:
@@ -124,20 +131,71 @@ def _inferred(
             if computation is not None:
                 results.append(computation.instructions[computation.root].shape.shape)
     message = xla.HloInstructionProto.FromString(data)
+    if opcode == "map" and "dimensions" not in attributes:
+        raise _error(state, at, "the shape of a map without dimensions must be written")
     shape = infer_shape(opcode, message, [one.shape.shape for one in known], results)
     if isinstance(shape, str):
         raise _error(state, at, shape)
-    text = str(shape)
-    found = state.shapes.get(text)
-    if found is None or found.shape != shape:
-        found = KnownShape(shape)
-    return found
+    return _known_shape(state, shape)
 
 
 def _first_dimension(data: bytes) -> list[bytes]:
     message = xla.HloInstructionProto.FromString(data)
     del message.dimensions[1:]
     return [message.SerializeToString()]
+
+
+def _tuple_sharding(data: bytes, shape: KnownShape) -> bytes:
+    """A tuple's sharding: one that is no tuple of shardings is that of each element."""
+    sharding = xla.HloInstructionProto.FromString(data).sharding
+    if sharding.type == xla.OpSharding.TUPLE:
+        return data
+    # An empty tuple has one all the same.
+    count = sum(1 for _ in shape.shape.leaves()) or 1
+    each = xla.OpSharding(type=xla.OpSharding.TUPLE, tuple_shardings=[sharding] * count)
+    return _FIELDS.message("sharding", each)
+
+
+def _check_replication(state: State, opcode: str, shape: KnownShape, data: bytes, at: int) -> None:
+    if opcode != "parameter":
+        raise _error(state, at, f"{opcode} is no parameter, so it has no parameter_replication")
+    count = len(xla.HloInstructionProto.FromString(data).parameter_replication.replicated_at_leaf_buffers)
+    leaves = sum(1 for _ in shape.shape.leaves())
+    if count != leaves:
+        raise _error(state, at, f"parameter_replication says {count} of {leaves} leaf buffers")
+
+
+def _known_shape(state: State, shape: Shape) -> KnownShape:
+    found = state.shapes.get(str(shape))
+    return found if found is not None and found.shape == shape else KnownShape(shape)
+
+
+def _token(state: State, _known: list[Instruction], _at: int) -> KnownShape:
+    return _known_shape(state, Shape.token())
+
+
+def _sent(state: State, known: list[Instruction], _at: int) -> KnownShape:
+    context = Shape.array("u32", ()).with_default_layout()
+    return _known_shape(state, Shape.tuple([known[0].shape.shape, context, Shape.token()]))
+
+
+def _received(state: State, known: list[Instruction], at: int) -> KnownShape:
+    parts = known[0].shape.shape.tuple_shapes
+    if not parts:
+        raise _error(state, at, f"recv-done takes the result of a recv, found {known[0].shape.shape}")
+    return _known_shape(state, Shape.tuple([parts[0], Shape.token()]))
+
+
+# Operations whose shape follows from their operands, whatever is written; but written it must be, save for these two.
+_UNWRITTEN = frozenset(("add-dependency", "after-all"))
+_FIXED: dict[str, Callable[[State, list[Instruction], int], KnownShape]] = {
+    "add-dependency": lambda _state, known, _at: known[0].shape,
+    "after-all": _token,
+    "outfeed": _token,
+    "recv-done": _received,
+    "send": _sent,
+    "send-done": _token,
+}
 
 
 # -- defaults by opcode ---------------------------------------------------------------------
@@ -215,6 +273,14 @@ def _collective(
         if "to_apply" in attributes:
             raise _error(state, at, "use_global_device_ids=true needs a channel_id")
     return b"" if "replica_groups" in attributes else _FIELDS.message("collective_device_list", b"")
+
+
+def _permute(
+    state: State, _shape: KnownShape | None, known: list[Instruction], attributes: Attributes, at: int
+) -> bytes:
+    if "slice_sizes" in attributes and len(known) != 4:
+        raise _error(state, at, f"with slice_sizes it takes 4 operands, found {len(known)}")
+    return b""
 
 
 def _topk(_: State, _shape: KnownShape | None, _known: list[Instruction], attributes: Attributes, _at: int) -> bytes:
@@ -307,6 +373,8 @@ def _empty(field: str) -> Callable[..., bytes]:
 _FINISH: dict[str, Callable[[State, KnownShape | None, list[Instruction], Attributes, int], bytes]] = {
     **dict.fromkeys(_COLLECTIVE, _collective),
     "cholesky": _empty("cholesky_options"),
+    "collective-permute": _permute,
+    "collective-permute-start": _permute,
     "compare": _compare,
     "conditional": _conditional,
     "convolution": _convolution,
@@ -336,9 +404,9 @@ def _async(
     state: State, made: Instruction, known: list[Instruction], attributes: Attributes, at: int, wrapped: str
 ) -> None:
     thread = attributes.get("async_execution_thread")
-    if thread is not None:
-        made.thread = thread.thread
     if made.opcode == "async-start":
+        if thread is not None:
+            made.thread = thread.thread
         place = made.calls[0] if len(made.calls) == 1 else -1
         if place >= 0:
             called = state.computations[place]

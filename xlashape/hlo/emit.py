@@ -144,29 +144,33 @@ def program_shape(computation: Computation, names: Sequence[str]) -> bytes:
 
 
 def emit_computations(
-    computations: Sequence[Computation], frames: Frames | None, *, scheduled: bool, first: int | None = None
+    computations: Sequence[Computation], frames: Frames | None, *, scheduled: bool, single: bool = False
 ) -> tuple[bytes, list[str]]:
     """Fields of the module: its computations, tables and, where it is scheduled, its schedule. Also the computations' final names.
 
-    Uses the computations up: their instructions are gone afterwards. `first` is the place of the one that is named before the others.
+    Uses the computations up: their instructions are gone afterwards. A `single` instruction's text makes its computation, the
+    last, before those within it: it is number 0 and named first.
     """
     frames = Frames() if frames is None else frames
     unique, unique_computations = UniqueNames(), UniqueNames()
-    reserved = None if first is None else unique_computations.take(computations[first].name)
+    last = len(computations) - 1
+    reserved = unique_computations.take(computations[last].name) if single else ""
+    ids = [last - place for place in range(len(computations))] if single else range(len(computations))
     pieces: list[bytes] = []
     final_names: list[str] = []
     sequences = xla.HloScheduleProto()
     tag = _MODULE.tag("computations")
     for place, computation in enumerate(computations):
-        name = reserved if place == first and reserved is not None else unique_computations.take(computation.name)
+        name = reserved if single and place == last else unique_computations.take(computation.name)
         final_names.append(name)
-        data = _emit(computation, name, place, unique, frames)
+        number = ids[place]
+        data = _emit(computation, name, number, ids, unique, frames)
         pieces.append(tag)
         pieces.append(varint(len(data)))
         pieces.append(data)
         if scheduled and not computation.is_fusion:
-            base = place << 32
-            sequences.sequences[place].instruction_ids.extend(range(base, base + len(computation.instructions)))
+            base = number << 32
+            sequences.sequences[number].instruction_ids.extend(range(base, base + len(computation.instructions)))
         computation.instructions = []
     pieces.append(frames.data())
     if scheduled:
@@ -174,9 +178,11 @@ def emit_computations(
     return b"".join(pieces), final_names
 
 
-def _emit(computation: Computation, name: str, place: int, unique: UniqueNames, frames: Frames) -> bytes:
+def _emit(
+    computation: Computation, name: str, own: int, ids: Sequence[int], unique: UniqueNames, frames: Frames
+) -> bytes:
     instructions = computation.instructions
-    base = place << 32
+    base = own << 32
     names = [unique.take(one.name) for one in instructions]
     pieces: list[bytes] = [_COMPUTATION.string("name", name)]
     for number in post_order(instructions):
@@ -193,7 +199,9 @@ def _emit(computation: Computation, name: str, place: int, unique: UniqueNames, 
             parts.append(varint(len(packed)))
             parts.append(packed)
         if one.calls:
-            parts.append(_INSTRUCTION.tag("called_computation_ids") + sized(packed_ints(one.calls)))
+            parts.append(
+                _INSTRUCTION.tag("called_computation_ids") + sized(packed_ints(ids[place] for place in one.calls))
+            )
         if one.control:
             parts.append(
                 _INSTRUCTION.tag("control_predecessor_ids") + sized(packed_ints(base | c for c in one.control))
@@ -213,7 +221,7 @@ def _emit(computation: Computation, name: str, place: int, unique: UniqueNames, 
         pieces.append(data)
     parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
     pieces.append(_COMPUTATION.message("program_shape", program_shape(computation, parameters)))
-    pieces.append(_COMPUTATION.integer("id", place))
+    pieces.append(_COMPUTATION.integer("id", own))
     pieces.append(_COMPUTATION.integer("root_id", base | computation.root))
     pieces.append(_COMPUTATION.integer("is_fusion_computation", computation.is_fusion))
     pieces.append(_COMPUTATION.string("execution_thread", computation.thread))

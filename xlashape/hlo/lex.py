@@ -16,9 +16,10 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from xlashape.shape import PrimitiveType
 from xlashape.text import Cursor
 
-__all__ = ["KEYWORDS", "NAME", "HloCursor"]
+__all__ = ["KEYWORDS", "NAME", "RESERVED", "HloCursor"]
 
 _T = TypeVar("_T")
 
@@ -28,12 +29,15 @@ NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 KEYWORDS = frozenset("true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown".split())
 """Words that are not names unless '%' stands before them."""
 
+RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
+"""Words that begin a shape and so are no names, '%' or not."""
+
 _NAME = re.compile(NAME)
 _ATTRIBUTE = re.compile(rf"({NAME})=")
 _INTEGERS = re.compile(r"\{[ ]*(-?[0-9]{1,18}(?:,[ ]*-?[0-9]{1,18})*)?[ ]*\}")
 _STRING = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"' + r"|'([^'\\\n]*(?:\\.[^'\\\n]*)*)'", re.DOTALL)
 _LONG_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"' + r"|'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
-_DOUBLE = re.compile(r"-?(?:inf|nan)\b|[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|nan(?![A-Za-z0-9_])")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]+)|(.))|(\\)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"} | {
     bytes([char]): bytes([char]) for char in rb"\?'" + b'"'
@@ -143,8 +147,12 @@ class HloCursor(Cursor):
         match = _DOUBLE.match(self.text, self.at)
         if match is None:
             self.fail(what)
+        value = float(match.group())
+        if abs(value) == float("inf"):
+            shown = match.group()[:24]
+            raise self.error(f"{what}: {shown} does not fit a double", expected=what, found=shown)
         self.at = match.end()
-        return float(match.group())
+        return value
 
     def parse_ints(self, opening: str = "{", closing: str = "}", what: str = "an integer") -> list[int]:
         """Integers between `opening` and `closing`, commas between them."""
@@ -170,14 +178,15 @@ class HloCursor(Cursor):
             if not self.accept(","):
                 self.fail(f"',' or '{closing}'")
 
-    def parse_word_of(self, words: dict[str, _T], what: str) -> _T:
-        """The value of the word that comes next, one of `words`."""
+    def parse_word_of(self, words: dict[str, _T], what: str, *, any_case: bool = False) -> _T:
+        """The value of the word that comes next, one of `words`; with `any_case` these are in lower case, and its case is nothing."""
         self.skip_space()
         at = self.at
         match = _NAME.match(self.text, at)
-        if match is None or match.group() not in words:
+        word = "" if match is None else match.group().lower() if any_case else match.group()
+        if match is None or word not in words:
             found = repr(match.group()[:40]) if match is not None else self.found()
             known = ", ".join(sorted(words)) if len(words) <= 12 else f"one of {len(words)}"
             raise self.error(f"expected {what} ({known}), found {found}", at=at, expected=what, found=found)
         self.at = match.end()
-        return words[match.group()]
+        return words[word]

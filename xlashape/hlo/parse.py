@@ -16,9 +16,9 @@ from __future__ import annotations
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.emit import emit_computations, program_shape
 from xlashape.hlo.encode import Fields
-from xlashape.hlo.lex import KEYWORDS
+from xlashape.hlo.lex import KEYWORDS, RESERVED
 from xlashape.hlo.parse_header import Header, parse_header
-from xlashape.hlo.parse_instruction import RESERVED, parse_body, parse_instruction_text
+from xlashape.hlo.parse_instruction import parse_body, parse_instruction_text
 from xlashape.hlo.parse_state import Computation, KnownShape, State
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
@@ -203,13 +203,13 @@ def _emit(state: State, header: Header | None, entry: int, *, recovery: bool) ->
     frames = header.frames if header is not None else None
     single = header is None and main.name == "_"
     computations, names = emit_computations(
-        state.computations, frames, scheduled=header is not None and header.scheduled, first=entry if single else None
+        state.computations, frames, scheduled=single or (header is not None and header.scheduled), single=single
     )
     pieces.append(computations)
     name = header.name if header is not None else "_" if single else f"module_{names[entry]}"
     pieces.append(_MODULE.string("name", name))
     pieces.append(_MODULE.string("entry_computation_name", names[entry]))
-    pieces.append(_MODULE.integer("entry_computation_id", entry))
+    pieces.append(_MODULE.integer("entry_computation_id", 0 if single else entry))
     pieces.append(header.data if header is not None else _MODULE.message("frontend_attributes", b""))
     data = b"".join(pieces)
     pieces.clear()

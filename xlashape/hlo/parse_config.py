@@ -6,7 +6,7 @@ labels      := side '_' side '->' side         letters b f (input, output), i o 
 padding     := INT '_' INT ('_' INT)? ('x' …)*
 slice       := '{' ('[' INT ':' INT (':' INT)? ']' (',' …)*)? '}'
 aliasing    := '{' (ints ':' '(' INT ',' ints ')' (',' …)*)? '}'
-sparsity    := '{' (('lhs' | 'rhs') '=' '{' (name '=' INT)* '}')* '}'
+sparsity    := '{' (('lhs' | 'rhs') '=' '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT)* '}')* '}'
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PRECISIONS: dict[str, int] = {"default": 0, "high": 1, "highest": 2}
 _ALGORITHMS: dict[str, int] = {
     name.removeprefix("ALG_").lower(): number for name, number in xla.PrecisionConfig.Algorithm.items()
 } | {"unset": 0}
-_MAX_RANK = 1 << 16
+_MODES: dict[str, int] = {name.lower(): number for name, number in xla.ResultAccuracy.Mode.items()}
 
 
 def enum_words(values: dict[str, int], shorten: Callable[[str], str]) -> dict[str, int]:
@@ -190,23 +190,14 @@ def parse_dim_labels(cursor: HloCursor) -> bytes:
 def parse_precision(cursor: HloCursor) -> bytes:
     """operand_precision: default, high or highest an operand."""
 
-    def one() -> int:
-        cursor.skip_space()
-        at = cursor.at
-        word = cursor.parse_word("a precision: default, high or highest")
-        if word.lower() not in _PRECISIONS:
-            raise cursor.error(
-                f"expected default, high or highest, found {word!r}", at=at, expected="a precision", found=word
-            )
-        return _PRECISIONS[word.lower()]
-
-    message = xla.PrecisionConfig(operand_precision=cursor.parse_list(one))
+    values = cursor.parse_list(lambda: cursor.parse_word_of(_PRECISIONS, "a precision", any_case=True))
+    message = xla.PrecisionConfig(operand_precision=values)
     return _FIELDS.message("precision_config", message)
 
 
 def parse_algorithm(cursor: HloCursor) -> bytes:
     """The algorithm of a dot."""
-    value = cursor.parse_word_of(_ALGORITHMS, "an algorithm")
+    value = cursor.parse_word_of(_ALGORITHMS, "an algorithm", any_case=True)
     return _FIELDS.message("precision_config", xla.PrecisionConfig(algorithm=value))
 
 
@@ -240,7 +231,8 @@ def parse_result_accuracy(cursor: HloCursor) -> bytes:
             raise cursor.error(
                 f"expected default or highest, found {word!r}", expected="default or highest", found=word
             )
-        message.mode = xla.ResultAccuracy.HIGHEST if word == "highest" else xla.ResultAccuracy.DEFAULT
+        if word == "highest":
+            message.mode = xla.ResultAccuracy.HIGHEST
     elif name == "tolerance":
         message.tolerance.SetInParent()
         seen: set[str] = set()
@@ -263,7 +255,7 @@ def parse_result_accuracy(cursor: HloCursor) -> bytes:
             f"expected mode or tolerance, found {name!r}", at=at, expected="mode or tolerance", found=name
         )
     cursor.expect("}")
-    return _FIELDS.message("result_accuracy", message)
+    return _FIELDS.message("result_accuracy", message) if message.WhichOneof("specs") else b""
 
 
 def parse_sparsity(cursor: HloCursor) -> bytes:
@@ -283,12 +275,17 @@ def parse_sparsity(cursor: HloCursor) -> bytes:
             cursor.skip_space()
             at = cursor.at
             name = cursor.parse_attribute_name()
-            if name not in target.DESCRIPTOR.fields_by_name:
-                known = ", ".join(field.name for field in target.DESCRIPTOR.fields)
-                raise cursor.error(f"expected {known}, found {name!r}", at=at)
-            setattr(target, name, cursor.parse_int_between(-(1 << 31), (1 << 31) - 1, name))
-            cursor.accept(",")
-        cursor.accept(",")
-    if not message.HasField("lhs") and not message.HasField("rhs"):
-        return b""
+            if name == "sparsity":
+                match = _LIST_BY_X.match(cursor.text, cursor.at)
+                pair = match.group().split("x") if match is not None else []
+                if match is None or len(pair) != 2:
+                    cursor.fail("the non-zeros of a block and its size, such as '2x4'")
+                target.num_non_zero, target.block_size = (_int64(cursor, at, digits) for digits in pair)
+                cursor.at = match.end()
+            elif name == "dimension":
+                target.dimension = cursor.parse_int(name)
+            elif name == "stride":
+                target.stride = cursor.parse_int(name)
+            else:
+                raise cursor.error(f"expected sparsity, dimension or stride, found {name!r}", at=at, found=name)
     return _FIELDS.message("sparsity_config", message)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from xlashape.hlo.emit import Frames
 from xlashape.hlo.encode import Fields
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.parse_metadata import parse_frontend_attributes, parse_original_array
 from xlashape.hlo.parse_state import KnownShape, State
 from xlashape.proto import xla
@@ -66,7 +66,11 @@ class Alias(NamedTuple):
 def parse_header(state: State) -> Header:
     """Reads the head; 'HloModule' is consumed."""
     cursor = state.cursor
+    cursor.skip_space()
+    at = cursor.at
     header = Header(cursor.parse_name("the name of the module"))
+    if header.name in RESERVED:
+        raise cursor.error(f"{header.name!r} cannot be a name", at=at, expected="a name", found=header.name)
     seen: set[str] = set()
     while cursor.accept(","):
         cursor.skip_space()

@@ -19,21 +19,18 @@ from xlashape.errors import ParseError
 from xlashape.hlo import complete
 from xlashape.hlo.attributes import OPERATIONS, UNSET_ASYNC, Operation
 from xlashape.hlo.encode import Fields, sized
-from xlashape.hlo.lex import KEYWORDS, NAME, HloCursor
+from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, HloCursor
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.parse_metadata import parse_metadata
 from xlashape.hlo.parse_state import Attribute, Computation, Instruction, KnownShape, State
 from xlashape.hlo.parse_value import VALUES, VALUES_OF
 from xlashape.proto import xla
-from xlashape.shape import PrimitiveType
 
-__all__ = ["RESERVED", "parse_body", "parse_instruction_text"]
+__all__ = ["parse_body", "parse_instruction_text"]
 
 _FIELDS = Fields(xla.HloInstructionProto)
 _METADATA_TAG = _FIELDS.tag("metadata")
 
-RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
-"""Words that begin a shape and so are no names, '%' or not."""
 _NO_NAME = RESERVED | KEYWORDS
 
 _SPACE = r"[ \t\r\n]*"
@@ -189,6 +186,8 @@ def _shape_and_opcode(body: _Body) -> tuple[KnownShape | None, str, int]:
         shape = body.state.parse_shape()
         cursor.skip_space()
     at = cursor.at
+    if cursor.text.startswith("%", at):
+        cursor.fail("an opcode")
     return shape, cursor.parse_name("an opcode"), at
 
 
@@ -232,9 +231,12 @@ def _finish_right(body: _Body, name: str, shape: KnownShape | None, opcode: str,
         data = _FIELDS.integer("parameter_number", number)
     elif opcode == "constant":
         data = _constant(body, shape, opcode_at)
+        if shape is not None and not shape.is_plain:
+            shape = shape.of_literal()
     else:
         operands = _operands(body, depth)
-    attributes = _attributes(body, opcode, operation, wrapper)
+    # Within operands there are no attributes: the comma behind is the operands' own.
+    attributes = _attributes(body, opcode, operation, wrapper, nested=depth > 0)
     if -1 in operands:
         # An operand could not be read; nothing more can be said of this instruction.
         return -1
@@ -386,7 +388,7 @@ def _operand(body: _Body, depth: int) -> int:
     match = _NAME.match(text, at + percent)
     if match is None:
         if body.open and shape is not None:
-            return _outside(body, "", shape)
+            return _outside(body, f"_{len(body.computation.parameters)}", shape)
         cursor.fail("an operand")
     name = match.group()
     cursor.at = match.end()
@@ -422,14 +424,14 @@ def _outside(body: _Body, name: str, shape: KnownShape) -> int:
 # -- attributes -----------------------------------------------------------------------------
 
 
-def _attributes(body: _Body, opcode: str, operation: Operation, wrapper: str) -> dict[str, Attribute]:
+def _attributes(body: _Body, opcode: str, operation: Operation, wrapper: str, *, nested: bool) -> dict[str, Attribute]:
     """Reads attributes, each behind a comma, and checks which there are."""
     cursor, text, state = body.cursor, body.text, body.state
     cache = state.attributes_of(wrapper or opcode)
     found: dict[str, Attribute] = {}
     allowed = operation.allowed
     at = cursor.at
-    while True:
+    while not nested:
         match = _ATTRIBUTE.match(text, at)
         if match is None:
             break
@@ -450,7 +452,7 @@ def _attributes(body: _Body, opcode: str, operation: Operation, wrapper: str) ->
                 _check_name(cursor, name, opcode, allowed, found, match.start(2))
         found[name] = attribute
     cursor.at = at
-    if text.startswith((",", " ", "/", "\t", "\r"), at) or at >= len(text):
+    if not nested and (text.startswith((",", " ", "/", "\t", "\r"), at) or at >= len(text)):
         cursor.skip_space()
         if text.startswith(",", cursor.at):
             cursor.at += 1

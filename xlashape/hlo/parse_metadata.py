@@ -173,8 +173,8 @@ def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
     return found
 
 
-def parse_origin(cursor: HloCursor) -> xla.OriginalValueProto | None:
-    """Where the value came from before optimisation; None where nothing is said."""
+def parse_origin(cursor: HloCursor) -> xla.OriginalValueProto:
+    """Where the value came from before optimisation."""
     found = xla.OriginalValueProto()
     cursor.expect("{")
     if cursor.accept("["):
@@ -185,7 +185,7 @@ def parse_origin(cursor: HloCursor) -> xla.OriginalValueProto | None:
     elif not cursor.looking_at("}"):
         _tree(cursor, found, [])
     cursor.expect("}")
-    return found if found.elements or found.is_synthetic_call else None
+    return found
 
 
 def _tree(cursor: HloCursor, found: xla.OriginalValueProto, index: list[int]) -> None:

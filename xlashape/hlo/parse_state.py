@@ -27,13 +27,14 @@ _ERRORS = 20  # after so many mistakes the rest is left unread
 class KnownShape:
     """A shape that the text has: its value, its message and its bytes as field `shape` of an instruction."""
 
-    __slots__ = ("_bare", "data", "field", "shape")
+    __slots__ = ("_bare", "_of_literal", "data", "field", "shape")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.data = shape.to_proto().SerializeToString()
         self.field = _FIELDS.message("shape", self.data)
         self._bare: Shape | None = None
+        self._of_literal: KnownShape | None = None
 
     @property
     def bare(self) -> Shape:
@@ -42,9 +43,37 @@ class KnownShape:
             self._bare = self.shape.without_layout()
         return self._bare
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is an array that a literal of it has as its own shape: static, elements of their type's own size."""
+        shape = self.shape
+        return (
+            shape.is_array
+            and not any(shape.dynamic_dimensions)
+            and (shape.layout is None or not shape.layout.element_size_in_bits)
+        )
+
+    def of_literal(self) -> KnownShape:
+        """The shape that a literal of this shape has, and a constant with it."""
+        if self._of_literal is None:
+            proto = self.proto()
+            make_static(proto)
+            self._of_literal = KnownShape(Shape.from_proto(proto))
+        return self._of_literal
+
     def proto(self) -> xla.ShapeProto:
         """A message of its own."""
         return xla.ShapeProto.FromString(self.data)
+
+
+def make_static(shape: xla.ShapeProto) -> None:
+    """Takes dynamic dimensions and element sizes out of a shape and its parts."""
+    if True in shape.is_dynamic_dimension:
+        shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
+    if shape.layout.element_size_in_bits:
+        shape.layout.element_size_in_bits = 0
+    for part in shape.tuple_shapes:
+        make_static(part)
 
 
 class Attribute:

@@ -104,6 +104,11 @@ def _word(field: str, words: dict[str, int], what: str) -> Value:
     return lambda cursor: _FIELDS.integer(field, cursor.parse_word_of(words, what))
 
 
+def _any_case(field: str, words: dict[str, int], what: str) -> Value:
+    lower = {word.lower(): number for word, number in words.items()}
+    return lambda cursor: _FIELDS.integer(field, cursor.parse_word_of(lower, what, any_case=True))
+
+
 def _text(field: str, words: tuple[str, ...], what: str) -> Value:
     known = {word: word for word in words}
     return lambda cursor: _FIELDS.string(field, cursor.parse_word_of(known, what))
@@ -114,8 +119,7 @@ def _named_sharding(cursor: HloCursor) -> bytes:
 
 
 def _origin(cursor: HloCursor) -> bytes:
-    value = parse_origin(cursor)
-    return b"" if value is None else _FIELDS.message("original_value", value)
+    return _FIELDS.message("original_value", parse_origin(cursor))
 
 
 def _frontend(cursor: HloCursor) -> bytes:
@@ -233,7 +237,7 @@ _API_VERSIONS = {name: number for name, number in xla.CustomCallApiVersion.items
 
 VALUES: dict[str, Value] = {
     "algorithm": parse_algorithm,
-    "api_version": _word("custom_call_api_version", _API_VERSIONS, "an API version"),
+    "api_version": _any_case("custom_call_api_version", _API_VERSIONS, "an API version"),
     "backend_config": parse_backend_config,
     "batch_group_count": _int("batch_group_count"),
     "channel_id": _int("channel_id"),
@@ -247,7 +251,7 @@ VALUES: dict[str, Value] = {
     "dim_labels": parse_dim_labels,
     "dimensions": _ints("dimensions"),
     "direction": _text("comparison_direction", ("EQ", "NE", "GE", "GT", "LE", "LT"), "a direction of comparison"),
-    "distribution": _word("distribution", _DISTRIBUTIONS, "a distribution"),
+    "distribution": _any_case("distribution", _DISTRIBUTIONS, "a distribution"),
     "domain": parse_domain,
     "dynamic_slice_sizes": _ints("dynamic_slice_sizes"),
     "epsilon": _epsilon,
@@ -300,7 +304,7 @@ VALUES: dict[str, Value] = {
     "rhs_group_dims": _part("ragged_dot_dimension_numbers", _RAGGED, "rhs_group_dimensions"),
     "scatter_dims_to_operand_dims": _scatter_part("scatter_dims_to_operand_dims"),
     "scatter_indices_batching_dims": _scatter_part("scatter_indices_batching_dims"),
-    "schedule": _word("custom_call_schedule", dict(xla.CustomCallSchedule.items()), "a schedule"),
+    "schedule": _any_case("custom_call_schedule", dict(xla.CustomCallSchedule.items()), "a schedule"),
     "sharding": _named_sharding,
     "slice": parse_slice,
     "slice_sizes": _ints("gather_slice_sizes"),
@@ -327,7 +331,7 @@ VALUES_OF: dict[str, dict[str, Value]] = {
         for side in ("lhs", "rhs")
         for kind in ("batch", "contracting")
     },
-    "rng-bit-generator": {"algorithm": _word("rng_algorithm", _RANDOM_ALGORITHMS, "an algorithm of random bits")},
+    "rng-bit-generator": {"algorithm": _any_case("rng_algorithm", _RANDOM_ALGORITHMS, "an algorithm of random bits")},
     "scatter": {"index_vector_dim": _index_vector_dim("scatter_dimension_numbers", _SCATTER)},
     "triangular-solve": {"lower": _triangular("lower")},
 }

@@ -1,0 +1,134 @@
+"""The parser against XLA's own answers: real programs, every opcode and attribute form, and what XLA refuses."""
+
+import base64
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import ParseError, XlashapeError
+from xlashape.hlo import HloModule
+from xlashape.hlo.parse import parse_module
+from xlashape.proto import xla
+
+ROOT = Path(__file__).resolve().parents[3]
+VECTORS = ROOT / "tests" / "vectors" / "hlo"
+SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
+MODELS = sorted(SHARED.glob("hlo/models/*.hlo"))
+
+# Texts on which ours and XLA's parser part on purpose. Each entry: a piece of the text, and why.
+WE_ACCEPT = {
+    "a = f32[] {} constant(1)": "a scalar's layout is {}; written with a space before it, it says the same",
+    "device_ids=(0,1,2,3,4,5,6,7)": "XLA aborts on device ids in their natural order, which say nothing wrong",
+}
+WE_REFUSE = {
+    "{devices=[3,1]0,1}": "two devices for three tiles: XLA reads past the end of the list",
+    "dim_labels=b01f_01io->b01\n": "no feature dimension: XLA takes dimension 0",
+    "dim_labels=b02f_01io->b01f": "no spatial dimension 1: XLA takes dimension 0",
+    "a = f32[2]{1} negate": "minor_to_major is no permutation",
+    "a = f32[2,2]{0,0} negate": "minor_to_major is no permutation",
+    "root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
+    "f32[-2]": "a size below 0",
+    "f32[9999999999999999999]": "a size beyond int64",
+}
+
+
+def forms():
+    with gzip.open(VECTORS / "forms.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def without_ids(module):
+    """Module ids count the modules that a process has made."""
+    module.id = 0
+    for entry in module.original_value_recovery_table.entries:
+        entry.recovery_module.id = 0
+    return module
+
+
+def excused(text, reasons):
+    return any(piece in text for piece in reasons)
+
+
+@pytest.mark.parametrize("path", sorted(VECTORS.glob("*.hlo")), ids=lambda path: path.name)
+def test_real_programs_give_the_proto_that_xla_makes(path):
+    packed = path.with_name(f"{path.name}.pb.gz")
+    expected = without_ids(xla.HloModuleProto.FromString(gzip.decompress(packed.read_bytes())))
+    assert HloModule.load(path).proto == expected
+
+
+def test_every_form_gives_the_proto_that_xla_makes():
+    different = []
+    for row in forms():
+        if "proto" not in row or excused(row["text"], WE_REFUSE):
+            continue
+        expected = xla.HloModuleProto.FromString(base64.b64decode(row["proto"]))
+        try:
+            made = parse_module(row["text"])
+        except XlashapeError as error:
+            made = error
+        if made != expected:
+            different.append((row["text"], made if isinstance(made, XlashapeError) else "another proto"))
+    assert not different
+
+
+def test_what_xla_refuses_or_aborts_on_is_refused():
+    accepted = []
+    for row in forms():
+        if "proto" in row or excused(row["text"], WE_ACCEPT):
+            continue
+        try:
+            parse_module(row["text"])
+        except ParseError:
+            continue
+        accepted.append((row["text"], row.get("error", "XLA aborts")))
+    assert not accepted
+
+
+def test_the_lists_of_deviations_hold_what_is_known_and_nothing_else():
+    rows = forms()
+    for piece in WE_ACCEPT:
+        found = [row for row in rows if piece in row["text"]]
+        assert found, piece
+        assert all("proto" not in row for row in found)
+        for row in found:
+            parse_module(row["text"])
+    for piece in WE_REFUSE:
+        found = [row for row in rows if piece in row["text"]]
+        assert found, piece
+        for row in found:
+            with pytest.raises(ParseError):
+                parse_module(row["text"])
+
+
+def test_the_modules_of_the_indexing_vectors_parse():
+    path = ROOT / "tests" / "vectors" / "indexing.jsonl"
+    if not path.exists():
+        pytest.skip("the indexing vectors are not there")
+    count = 0
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        if "hlo" in row:
+            count += 1
+            module = HloModule.parse(row["hlo"])
+            assert module.entry.root is module.instruction(module.entry.root.name)
+    assert count > 500
+
+
+@pytest.mark.parametrize("path", MODELS or [None], ids=lambda path: path.name if path else "none")
+def test_whole_models_give_the_proto_that_xla_makes(path):
+    if path is None:
+        pytest.skip(f"no whole models in {SHARED}")
+    hlo = pytest.importorskip("jaxlib._hlo", reason="jaxlib is not installed")
+    text = path.read_text()
+    expected = xla.HloModuleProto.FromString(hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    made = without_ids(parse_module(text))
+    if "{...}" in text:
+        # What stands in for elided constants depends on what the process has parsed before.
+        for module in (made, expected):
+            for computation in module.computations:
+                for one in computation.instructions:
+                    one.ClearField("literal")
+    assert made == without_ids(expected)
