@@ -23,9 +23,12 @@ from xlashape.symbolic.expr import (
     rng,
     rt,
 )
+from xlashape.symbolic.image import domain_blocks, domain_size, image_bounds, image_size, same_function
 from xlashape.symbolic.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
 from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.inverse import inverse
 from xlashape.symbolic.text import MapParts, Producer, Var
+from xlashape.symbolic.transforms import ranges_to_dims, rescale_symbols, select_results
 
 __all__ = [
     "Add",
@@ -49,11 +52,20 @@ __all__ = [
     "ceil_div",
     "const",
     "dim",
+    "domain_blocks",
+    "domain_size",
     "floor_div",
+    "image_bounds",
+    "image_size",
+    "inverse",
     "maximum",
     "minimum",
     "modulo",
     "parse_with_producers",
+    "ranges_to_dims",
+    "rescale_symbols",
     "rng",
     "rt",
+    "same_function",
+    "select_results",
 ]

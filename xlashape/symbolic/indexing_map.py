@@ -9,6 +9,7 @@ rt have one value, known only at run time; who produces it is kept by the floors
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xlashape.errors import InvalidMapError
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["IndexingMap", "Var", "WithoutUnused"]
 
 Constraint = tuple[Expr, Interval]
+
+_CACHED = 1 << 14
+"""Simplified maps and compositions that are remembered."""
 
 
 class IndexingMap:
@@ -139,7 +143,7 @@ class IndexingMap:
 
     @classmethod
     def undefined(cls) -> IndexingMap:
-        """ "Not known". Prints as UNDEFINED."""
+        """A map of which nothing is known. Prints as UNDEFINED."""
         made = cls()
         _set_undefined(made, True)
         return made
@@ -261,6 +265,13 @@ class IndexingMap:
             return False
         return len(self.results) == len(self.dims) and all(result is dim(i) for i, result in enumerate(self.results))
 
+    def variable_expressions(self) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]]:
+        """The variables as expressions: dimensions, ranges, runtime."""
+        dims, ranges, runtime = [
+            tuple([Variable(kind, i) for i in range(n)]) for kind, n in zip(VariableKind, self.counts, strict=True)
+        ]
+        return dims, ranges, runtime
+
     def used_variables(self) -> set[Variable]:
         """The variables that results or constraints mention."""
         return variables_of([*self.results, *(expr for expr, _ in self.constraints)])
@@ -339,7 +350,7 @@ class IndexingMap:
         >>> first.compose(IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"))
         (d0)[s0] -> (d0, s0), domain: d0 in [0, 7], s0 in [0, 3]
         """
-        return self.compose_unsimplified(second).simplify()
+        return _composed(self, second)
 
     def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
         """`compose` as substitution alone: the results of `second` with the results of `self` in place of its dimensions."""
@@ -383,36 +394,37 @@ class IndexingMap:
             return self
         found = self._cache.get("simplified")
         if found is None:
-            found = self._simplified()
-            self._cache["simplified"] = found
+            found = self._cache["simplified"] = _simplified(self)
+            found._cache["simplified"] = found  # a simplified map is its own
         return found
 
-    def _simplified(self) -> IndexingMap:
-        bounds: dict[Variable, tuple[int, int]] = {}
-        for kind, group in zip(VariableKind, (self.dims, self.ranges, self.runtime), strict=True):
-            for i, var in enumerate(group):
-                bounds[Variable(kind, i)] = var.bounds
-        parts = simplify_parts(bounds, self.results, list(self.constraints))
-        if parts is None:
-            made = IndexingMap._make(self.dims, self.ranges, self.runtime, (const(0),) * len(self.results), ())
-            _set_known_empty(made, True)
-            return made
-        groups = [
-            tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
-            for kind, group in zip(VariableKind, (self.dims, self.ranges, self.runtime), strict=True)
-        ]
-        return IndexingMap._make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
-
     def remove_unused_symbols(self) -> WithoutUnused:
-        """Without the range and runtime variables that nothing mentions. The second and third part of the answer say, for every range and
-        runtime variable, whether it was kept."""
-        used = self.used_variables()
-        keep_ranges = tuple(Variable(VariableKind.RANGE, i) in used for i in range(len(self.ranges)))
-        keep_runtime = tuple(Variable(VariableKind.RUNTIME, i) in used for i in range(len(self.runtime)))
-        return WithoutUnused(self._keep((True,) * len(self.dims), keep_ranges, keep_runtime), keep_ranges, keep_runtime)
+        """Without the range and runtime variables that nothing mentions. The answer also says which were kept, so that producers can follow.
 
-    def _keep(self, dims: Sequence[bool], ranges: Sequence[bool], runtime: Sequence[bool]) -> IndexingMap:
-        """Without the variables marked False, which nothing mentions."""
+        >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
+        WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
+        """
+        used = self.used_variables()
+        _, ranges, runtime = self.variable_expressions()
+        keep_ranges = tuple([variable in used for variable in ranges])
+        keep_runtime = tuple([variable in used for variable in runtime])
+        kept = self.keep_variables((True,) * len(self.dims), keep_ranges, keep_runtime)
+        return WithoutUnused(kept, keep_ranges, keep_runtime)
+
+    def remove_unused_vars(self) -> tuple[IndexingMap, tuple[bool, ...], WithoutUnused]:
+        """Also without the dimensions that nothing mentions: the map, which dimensions were kept, and what `remove_unused_symbols` answered.
+
+        >>> IndexingMap.from_sizes([4, 9], results=[dim(1)]).remove_unused_vars()[:2]
+        ((d0) -> (d0), domain: d0 in [0, 8], (False, True))
+        """
+        without = self.remove_unused_symbols()
+        used = without.map.used_variables()
+        keep = tuple([variable in used for variable in without.map.variable_expressions()[0]])
+        _, ranges, runtime = without.map.counts
+        return without.map.keep_variables(keep, (True,) * ranges, (True,) * runtime), keep, without
+
+    def keep_variables(self, dims: Sequence[bool], ranges: Sequence[bool], runtime: Sequence[bool]) -> IndexingMap:
+        """Without the variables marked False, which nothing may mention; those left are renumbered."""
         if all(dims) and all(ranges) and all(runtime):
             return self
         renumbered: dict[Variable, Expr] = {}
@@ -440,7 +452,7 @@ class IndexingMap:
 
 
 class WithoutUnused(NamedTuple):
-    """A map without its unused range and runtime variables, and which of them were kept."""
+    """A map without unused variables, and which of them were kept: a flag for every variable there was."""
 
     map: IndexingMap
     kept_ranges: tuple[bool, ...]
@@ -451,6 +463,30 @@ def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None,
     """A map and what the text says about the producers of its runtime variables, in their order."""
     parts = _text.parse_map_parts(text)
     return IndexingMap.from_parts(parts), parts.producers
+
+
+@lru_cache(maxsize=_CACHED)
+def _simplified(found: IndexingMap) -> IndexingMap:
+    """Equal maps are simplified once: real modules repeat their operations."""
+    bounds: dict[Variable, tuple[int, int]] = {}
+    for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True):
+        for i, var in enumerate(group):
+            bounds[Variable(kind, i)] = var.bounds
+    parts = simplify_parts(bounds, found.results, list(found.constraints))
+    if parts is None:
+        made = IndexingMap._make(found.dims, found.ranges, found.runtime, (const(0),) * len(found.results), ())
+        _set_known_empty(made, True)
+        return made
+    groups = [
+        tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
+        for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True)
+    ]
+    return IndexingMap._make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
+
+
+@lru_cache(maxsize=_CACHED)
+def _composed(first: IndexingMap, second: IndexingMap) -> IndexingMap:
+    return first.compose_unsimplified(second).simplify()
 
 
 def _rebuild(*parts: Any) -> IndexingMap:

@@ -130,13 +130,13 @@ def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, sty
         elif isinstance(node, Constant):
             out.append(str(checked_int64(node.value, "a constant of an expression")))
         else:
-            parts = _sum_parts(node, operators) if isinstance(node, Add) else _term_parts(node, operators)
+            parts = _sum_parts(node) if isinstance(node, Add) else _term_parts(node, operators)
             parts.reverse()
             stack.extend(parts)
     return "".join(out)
 
 
-def _sum_parts(node: Expr, operators: Mapping[type[Expr], str]) -> list[Expr | str]:
+def _sum_parts(node: Expr) -> list[Expr | str]:
     parts: list[Expr | str] = []
     for term in sum_terms(node):
         if not parts:
@@ -281,7 +281,7 @@ class _Reader:
         self._tokenize(body)
         parts = self._map(producers)
         if trailer is not None:
-            parts = parts._replace(producers=self._trailer(parts, trailer.end()))
+            parts = parts._replace(producers=self._trailer(trailer.end()))
         return parts
 
     # Tokens
@@ -474,7 +474,7 @@ class _Reader:
         )
         return MapParts("map", parts.dims, tuple(groups[0]), tuple(groups[1]), results, constraints, tuple(producers))
 
-    def _trailer(self, parts: MapParts, start: int) -> tuple[Producer | None, ...]:
+    def _trailer(self, start: int) -> tuple[Producer | None, ...]:
         found: dict[str, Producer] = {}
         at = start
         while at < len(self.text):

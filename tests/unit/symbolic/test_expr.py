@@ -89,13 +89,18 @@ def test_operators_fold_and_print(expr, text):
     assert repr(expr) == text
 
 
-@pytest.mark.parametrize("build", [lambda: dim(0) // 0, lambda: dim(0) % 0, lambda: dim(0) % -3, lambda: dim(0) // dim(1), lambda: 5 % dim(0)])
+@pytest.mark.parametrize(
+    "build",
+    [lambda: dim(0) // 0, lambda: dim(0) % 0, lambda: dim(0) % -3, lambda: dim(0) // dim(1), lambda: 5 % dim(0)],
+)
 def test_divisors_are_positive_constants(build):
     with pytest.raises(InvalidMapError, match="is a positive constant, not"):
         build()
 
 
-@pytest.mark.parametrize("build", [lambda: dim(0) + 1.5, lambda: const(True), lambda: dim(-1), lambda: Variable(7, 0), lambda: dim(0) + "a"])
+@pytest.mark.parametrize(
+    "build", [lambda: dim(0) + 1.5, lambda: const(True), lambda: dim(-1), lambda: Variable(7, 0), lambda: dim(0) + "a"]
+)
 def test_operands_are_integers(build):
     with pytest.raises(InvalidMapError):
         build()
@@ -138,7 +143,21 @@ def test_copies_and_pickles():
 
 
 def test_order_is_kinds_then_operands():
-    terms = [const(3), dim(0), rt(0), rng(0), dim(0) * 2, dim(1) % 3, dim(1) // 3, ceil_div(dim(0), 2), minimum(dim(0), 1), maximum(dim(0), 1), dim(0) + 1, dim(1), const(-3)]
+    terms = [
+        const(3),
+        dim(0),
+        rt(0),
+        rng(0),
+        dim(0) * 2,
+        dim(1) % 3,
+        dim(1) // 3,
+        ceil_div(dim(0), 2),
+        minimum(dim(0), 1),
+        maximum(dim(0), 1),
+        dim(0) + 1,
+        dim(1),
+        const(-3),
+    ]
     ordered = sorted(terms, key=order_key)
     assert repr(ordered) == (
         "[d0 + 1, d0 * 2, d1 mod 3, d1 / 3, d0 ceildiv 2, max(d0, 1), min(d0, 1), d0, d1, s0, rt0, -3, 3]"

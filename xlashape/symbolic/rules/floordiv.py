@@ -115,7 +115,9 @@ def _common_divisor(terms: Terms, start: int) -> int:
 def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g."""
     for large, common, _ in splits(context, terms, constant, divisor):
-        return context.floor_div({atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common)
+        return context.floor_div(
+            {atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common
+        )
     return None
 
 

@@ -88,7 +88,9 @@ def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> F
             quotients = {atom: coefficient // common for atom, coefficient in large.items()}
             inner, rest = context.modulo(quotients, 0, modulus // common)
             small = {atom: coefficient for atom, coefficient in terms.items() if atom not in large}
-            return plus({atom: coefficient * common for atom, coefficient in inner.items()}, rest * common, (small, constant))
+            return plus(
+                {atom: coefficient * common for atom, coefficient in inner.items()}, rest * common, (small, constant)
+            )
     return None
 
 
