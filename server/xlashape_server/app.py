@@ -15,7 +15,6 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from types import TracebackType
 from xlashape.errors import UnavailableError
 from xlashape_server import logs
 from xlashape_server.config import Config
+from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
 
 __all__ = ["Server", "serve"]
@@ -50,6 +50,7 @@ class Server:
         self._held: socket.socket | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._stopping = threading.Event()
+        self._lock = threading.Lock()
 
     @property
     def address(self) -> str:
@@ -101,12 +102,12 @@ class Server:
         end = time.monotonic() + seconds + (2.0 if seconds else 0.0)
         for worker in self._workers:
             worker.end(max(0.0, end - time.monotonic()))
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None
+        with self._lock:
+            held, scratch, self._held, self._scratch = self._held, self._scratch, None, None
+        if held is not None:
+            held.close()
+        if scratch is not None:
+            scratch.cleanup()
 
     def _keep_clean(self, store: Store) -> None:
         while not self._stopping.wait(_CLEANING_SECONDS):
@@ -132,37 +133,32 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     """
     config = config or Config()
     logs.configure(config.log_level, pid=os.getpid())
-    asked = threading.Event()
-    urgent = threading.Event()
-
-    def on_signal(*_: object) -> None:
-        (urgent if asked.is_set() else asked).set()
-
-    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     server = Server(config)
-    try:
-        server.start()
-        if announce is None:
-            line = {
-                "event": "serving",
-                "address": server.address,
-                "workers": len(server.worker_pids),
-                "pid": os.getpid(),
-            }
-            sys.stdout.write(json.dumps(line) + "\n")
-            sys.stdout.flush()
-        else:
-            announce(server)
-        asked.wait()
-        _log.info("stopping; calls in flight have %g seconds", config.grace_seconds)
-        stopper = threading.Thread(target=server.stop, daemon=True)
-        stopper.start()
-        while stopper.is_alive() and not urgent.is_set():
-            stopper.join(0.05)
-    finally:
-        server.stop(0 if urgent.is_set() else None)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with StopSignals() as signals:
+        try:
+            server.start()
+            if announce is None:
+                line = {
+                    "event": "serving",
+                    "address": server.address,
+                    "workers": len(server.worker_pids),
+                    "pid": os.getpid(),
+                }
+                sys.stdout.write(json.dumps(line) + "\n")
+                sys.stdout.flush()
+            else:
+                announce(server)
+            signals.wait()
+            _log.info("stopping; calls in flight have %g seconds", config.grace_seconds)
+            stopper = threading.Thread(target=server.stop, daemon=True)
+            stopper.start()
+            while stopper.is_alive():
+                if signals.wait(0.05):
+                    server.stop(0)
+                    break
+        except BaseException:
+            server.stop(0)
+            raise
     return 0
 
 

@@ -6,12 +6,14 @@ Standard output takes one line of JSON: {"event": "ready"} or {"event": "failed"
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import os
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from xlashape_server.handlers import HloHandlers, IndexingHandlers, ShapeHandler
 from xlashape_server.interceptors import Guard
 from xlashape_server.modules import Modules
 from xlashape_server.servicer import HloService, IndexingService, ShapeService
+from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
 
 __all__ = ["make_server", "run"]
@@ -85,13 +88,12 @@ def run() -> int:
         return 0
     config = Config.from_json(json.dumps(order["config"]))
     logs.configure(config.log_level, worker=order["worker"], pid=os.getpid())
-    stop = threading.Event()
+    faulthandler.register(signal.SIGUSR1)  # for whoever wonders what a worker does: all stacks to standard error
+    with StopSignals() as signals:
+        return _serve(order, config, signals)
 
-    def on_signal(*_: object) -> None:
-        stop.set()
 
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
+def _serve(order: dict[str, Any], config: Config, signals: StopSignals) -> int:
     cpu = order.get("cpu")
     if cpu is not None and sys.platform == "linux":
         try:
@@ -105,13 +107,13 @@ def run() -> int:
         _log.error("cannot start", exc_info=error)
         _tell({"event": "failed", "reason": str(error)})
         return 1
-    threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(signals,), daemon=True).start()
     _tell({"event": "ready"})
     _log.debug("ready at %s", config.address)
-    stop.wait()
+    signals.wait()
     watched.enter_graceful_shutdown()
     if config.drain_seconds:
-        threading.Event().wait(config.drain_seconds)
+        time.sleep(config.drain_seconds)
     server.stop(config.grace_seconds).wait()
     _log.debug("stopped")
     return 0
@@ -122,10 +124,10 @@ def _tell(event: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _watch_parent(stop: threading.Event) -> None:
+def _watch_parent(signals: StopSignals) -> None:
     while sys.stdin.buffer.read(4096):
         pass
-    stop.set()
+    signals.wake()
 
 
 if __name__ == "__main__":

@@ -253,6 +253,7 @@ def test_every_rpc_of_the_schema_is_answered(channel: grpc.Channel) -> None:
     for service in services():
         for method in service.methods:
             path = f"/{service.full_name}/{method.name}"
+            code = grpc.StatusCode.OK
             try:
                 if method.client_streaming:
                     channel.stream_unary(path)(iter([b""]), timeout=10)
@@ -261,7 +262,8 @@ def test_every_rpc_of_the_schema_is_answered(channel: grpc.Channel) -> None:
                 else:
                     channel.unary_unary(path)(b"", timeout=10)
             except grpc.RpcError as error:
-                assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, path
+                code = error.code()
+            assert code in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT), path
 
 
 def test_more_calls_than_allowed_are_refused() -> None:

@@ -222,7 +222,11 @@ def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
             "positions[0]: row 0: position 0 is outside the buffer",
         ),
         ("ByteSize", v1.ByteSizeRequest(shapes=[text("f32[2]"), text("f32[")]), "shapes[1].text: line 1, column 5"),
-        ("ByteSize", v1.ByteSizeRequest(shapes=[text("f32[2]"), text("f32[?]")]), "shapes[1]: f32[?]{0} has an unbounded dimension"),
+        (
+            "ByteSize",
+            v1.ByteSizeRequest(shapes=[text("f32[2]"), text("f32[?]")]),
+            "shapes[1]: f32[?]{0} has an unbounded dimension",
+        ),
         ("ByteSize", v1.ByteSizeRequest(shapes=[text("f32[2]")], pointer_size=-1), "pointer_size: expected"),
         (
             "ByteSize",

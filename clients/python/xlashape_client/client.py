@@ -81,11 +81,17 @@ class Client(Questions):
         self._channel.close()
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once there is a connection; UnavailableError if there is none in time."""
+        """Returns once the server says that it serves; UnavailableError if it does not in time."""
+        channel: Any = self._channel
+        health = channel.unary_unary("/grpc.health.v1.Health/Check")
+        seconds = self.timeout if timeout is None else timeout
         try:
-            grpc.channel_ready_future(self._channel).result(self.timeout if timeout is None else timeout)
-        except (grpc.FutureTimeoutError, ValueError):
-            raise UnavailableError(f"{self.address} cannot be reached") from None
+            # An empty HealthCheckRequest asks for the server as a whole; SERVING is 1 in field 1.
+            if health(b"", timeout=seconds, wait_for_ready=True) == b"\x08\x01":
+                return
+        except (grpc.RpcError, ValueError) as error:
+            raise UnavailableError(f"{self.address} cannot be reached") from error
+        raise UnavailableError(f"{self.address} does not serve at the moment")
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         """Calls the server."""

@@ -28,6 +28,8 @@ __all__ = [
     "map_input",
     "one_row",
     "payload",
+    "rank_of",
+    "result_count_of",
     "shape_input",
 ]
 
@@ -55,6 +57,19 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
     if isinstance(shape, Message):  # pyright: ignore[reportUnnecessaryIsInstance]
         return v1.ShapeInput(proto=coerce(xla.ShapeProto, shape))
     raise InvalidArgumentError(f"expected a shape, its text, its bytes or its message, found {type(shape).__name__}")
+
+
+def rank_of(shape: AnyShape) -> int:
+    """The number of dimensions, where an empty answer does not tell it."""
+    known = (
+        shape if isinstance(shape, Shape) else Shape.parse(shape) if isinstance(shape, str) else Shape.from_proto(shape)
+    )
+    return (known.buffer_shape if known.is_buffer else known).rank
+
+
+def result_count_of(value: AnyMap) -> int:
+    """The number of results, where an empty answer does not tell it."""
+    return len((IndexingMap.parse(value) if isinstance(value, str) else value).results)
 
 
 def _is_plain(shape: Shape) -> bool:

@@ -29,6 +29,8 @@ from xlashape_client.inputs import (
     map_input,
     one_row,
     payload,
+    rank_of,
+    result_count_of,
     shape_input,
 )
 from xlashape_client.results import (
@@ -60,7 +62,7 @@ _ORDERS = {
 class Questions(ABC):
     """The service's RPCs as methods, with the library's own types in and out. Every method raises what the library would raise here."""
 
-    inline_bytes = 2 << 20
+    inline_bytes = 1 << 20
     """Bytes of a module up to which it travels inside the request."""
 
     @abstractmethod
@@ -139,7 +141,7 @@ class Questions(ABC):
             v1.MultiIndexResponse, self.send("MultiIndex", request, timeout), "indices", "is_element"
         )
         flat = np.frombuffer(indices, "<i8")
-        rank = len(flat) // len(numbers) if len(numbers) else 0
+        rank = len(flat) // len(numbers) if len(numbers) else rank_of(shape)
         return flat.reshape(len(numbers), rank), np.frombuffer(is_element, np.bool_)
 
     # Modules
@@ -315,7 +317,8 @@ class Questions(ABC):
             v1.EvaluateMapResponse, self.send("EvaluateMap", request, timeout), "results", "in_domain"
         )
         flat = np.frombuffer(results, "<i8")
-        return flat.reshape(len(table), len(flat) // len(table) if len(table) else 0), np.frombuffer(inside, np.bool_)
+        width = len(flat) // len(table) if len(table) else result_count_of(value)
+        return flat.reshape(len(table), width), np.frombuffer(inside, np.bool_)
 
     # Calls
 

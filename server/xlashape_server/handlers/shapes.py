@@ -14,6 +14,7 @@ from xlashape.proto import v1
 from xlashape.proto.packed import join, split
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.text import layout_text
+from xlashape.shape.tile_formula import array_of
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import batch, choice, decoded, item_count, payload, response_size, shape_of
 
@@ -179,7 +180,7 @@ def _pointer_size(stated: int) -> int:
 
 
 def _array(value: v1.ShapeInput, order: int) -> Shape:
-    shape = shape_of(value, "shape")
+    shape = array_of(shape_of(value, "shape"))
     if order and choice(order, ("physical", "physical", "logical"), "order") == "logical":
         return _without_tiles(shape)
     return shape
@@ -188,9 +189,7 @@ def _array(value: v1.ShapeInput, order: int) -> Shape:
 @lru_cache(maxsize=4096)
 def _without_tiles(shape: Shape) -> Shape:
     """What XLA's IndexUtil looks at: the sizes and minor_to_major."""
-    return (
-        shape.with_layout(Layout(shape.layout.minor_to_major)) if shape.is_array and shape.layout is not None else shape
-    )
+    return shape if shape.layout is None else shape.with_layout(Layout(shape.layout.minor_to_major))
 
 
 def _of_row(error: XlashapeError, shape: Shape, row: int, numbers: Sequence[int]) -> XlashapeError:

@@ -1,0 +1,58 @@
+"""Waiting for SIGTERM and SIGINT without the two ways to miss one.
+
+A Python signal handler runs between two bytecodes of the main thread. It may therefore meet a lock that the main thread holds
+(threading.Event.set inside Event.wait), or not run at all because the main thread went to sleep just then. So the signal's number is
+written to a pipe by the interpreter's own handler, and the main thread sleeps on the pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from types import FrameType, TracebackType
+
+__all__ = ["StopSignals"]
+
+_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+_WAKE = 0  # no signal has this number
+
+
+class StopSignals:
+    """Within the `with` block, which only the main thread can enter, SIGTERM and SIGINT do nothing but end `wait`."""
+
+    def __enter__(self) -> StopSignals:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._previous = {number: signal.signal(number, _nothing) for number in _NUMBERS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self._read)
+        os.close(self._write)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether a signal came, or `wake` was called, before so many seconds were over. Each counts once."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready, _, _ = select.select([self._read], [], [], left)
+            if not ready:
+                return False
+            if os.read(self._read, 1)[0] in (*_NUMBERS, _WAKE):
+                return True
+
+    def wake(self) -> None:
+        """Ends `wait` from another thread."""
+        os.write(self._write, bytes([_WAKE]))
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    pass
