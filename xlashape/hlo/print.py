@@ -10,6 +10,8 @@ The text is that of the proto: what the schema has no field for (replica_count, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
@@ -17,12 +19,13 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.print_attributes import ints_apart
 from xlashape.hlo.print_computation import ComputationPrinter
-from xlashape.hlo.print_metadata import frontend_attributes_text, stack_frames_text
+from xlashape.hlo.print_metadata import frontend_attributes_text, original_array_text
 from xlashape.hlo.print_options import PrintOptions
 from xlashape.hlo.print_sharding import numbered
 from xlashape.hlo.print_source import Computation
 from xlashape.hlo.print_text import safe_name
 from xlashape.hlo.structure import LOCAL_ID
+from xlashape.limits import check
 from xlashape.proto import coerce, xla
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PrintOptions", "module_text"]
 
+_MAX_RECOVERY_DEPTH = 20
 _ALIAS_KINDS = {xla.MAY_ALIAS: "may-alias", xla.MUST_ALIAS: "must-alias"}
 
 
@@ -49,16 +53,18 @@ def module_text(module: HloModule | Message | bytes, style: str | PrintOptions =
       ROOT %p = f32[] parameter(0)
     }
     """
-    options = PrintOptions.of(style, **changes)
+    return _module_text(module, PrintOptions.of(style, **changes), 0)
+
+
+def _module_text(module: HloModule | Message | bytes, options: PrintOptions, depth: int) -> str:
     data = module if isinstance(module, bytes) else None
     proto = coerce(xla.HloModuleProto, module if isinstance(module, (bytes, Message)) else module.proto)
     printer = ComputationPrinter(proto, options, data)
     tab = "  " * options.indent_amount
-    parts = [tab + _header(proto, printer), ""]
-    if options.print_metadata and proto.HasField("stack_frame_index"):
-        tables = stack_frames_text(proto.stack_frame_index)
-        if tables:
-            parts += [*tables, ""]
+    parts = [tab + _header(proto, printer), *_recovery_table(proto, options, depth), ""]
+    tables = printer.frames.lines()
+    if tables:
+        parts += [*tables, ""]
     hidden = printer.hidden()
     schedules = {place & LOCAL_ID: one.instruction_ids for place, one in proto.schedule.sequences.items()}
     entry = proto.entry_computation_id & LOCAL_ID
@@ -99,7 +105,29 @@ def _header(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
         text += f", buffer_donor={{ {', '.join([f'({number}, {ints_apart(index)})' for number, index in donors])} }}"
     text += f", entry_computation_layout={{{_program_shape(proto, printer)}}}"
     frontend = frontend_attributes_text(proto.frontend_attributes)
-    return f"{text}, frontend_attributes={frontend}" if frontend else text
+    text = f"{text}, frontend_attributes={frontend}" if frontend else text
+    return f"{text}, origin_recovery_table={{" if proto.original_value_recovery_table.entries else text
+
+
+def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int) -> list[str]:
+    """The lines behind `origin_recovery_table={`; none without a table."""
+    entries = {
+        (one.old_original_array.instruction_name, tuple(one.old_original_array.shape_index)): one
+        for one in proto.original_value_recovery_table.entries
+    }
+    if not entries:
+        return []
+    check("recovery modules within recovery modules", depth, _MAX_RECOVERY_DEPTH)
+    tab = "  " * options.indent_amount
+    lines: list[str] = []
+    for _, one in sorted(entries.items(), key=itemgetter(0)):
+        old, new = original_array_text(one.old_original_array), original_array_text(one.new_original_array)
+        whole = one.HasField("recovery_module")
+        lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if whole else ''}")
+        if whole:
+            inner = replace(options, indent_amount=options.indent_amount + 2)
+            lines += [f'{tab}  "', _module_text(one.recovery_module, inner, depth + 1), f'{tab}  "']
+    return [*lines, "}", ""]
 
 
 def _aliases(proto: xla.HloModuleProto) -> list[str]:

@@ -198,8 +198,14 @@ def _copy_start(one: Any, _: Context) -> str:
 
 
 @prints(
-    "cosine",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atanh",
     "cbrt",
+    "cosh",
+    "cosine",
     "erf",
     "exponential",
     "exponential-minus-one",
@@ -208,6 +214,7 @@ def _copy_start(one: Any, _: Context) -> str:
     "logistic",
     "rsqrt",
     "sine",
+    "sinh",
     "sqrt",
     "tan",
     "tanh",

@@ -5,10 +5,11 @@ computation := 'ENTRY '? name signature? '{' line* '}' (', execution_thread="' t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError, LimitExceededError, XlashapeError
+from xlashape.hlo.print_frames import FrameTables
 from xlashape.hlo.print_line import ASYNC, LineWriter
 from xlashape.hlo.print_metadata import (
     frontend_attributes_text,
@@ -60,14 +61,17 @@ class ComputationPrinter:
         self._orders: dict[int, list[int]] = {}
         self._bodies = 0
         self._wrapped: dict[int, int | None] = {}
-        frames = len(module.stack_frame_index.stack_frames)
+        self.frames = frames = FrameTables(
+            module.stack_frame_index, self._used_frames() if options.print_metadata else ()
+        )
         with_layout = _Texts(lambda data: str(Shape.from_proto(data)))
         self._bare_shapes = _Texts(lambda data: shape_text(Shape.from_proto(data), layout=False))
         self.full_shapes = with_layout
         self.shapes = with_layout if options.include_layout_in_shapes else self._bare_shapes
 
         def metadata(data: bytes) -> str:
-            fields = metadata_fields(xla.OpMetadata.FromString(data), frames, self.payloads)
+            one = xla.OpMetadata.FromString(data)
+            fields = metadata_fields(one, frames.number(one.stack_frame_id), self.payloads)
             return f", metadata={{{fields}}}" if fields else ""
 
         def sharding(data: bytes) -> str:
@@ -89,6 +93,14 @@ class ComputationPrinter:
         self.frontend = _Texts(frontend, (ABSENT, b""))
         self.statistics = _Texts(statistics, (ABSENT, b""))
         self.origins = _Texts(origin, (ABSENT,))
+
+    def _used_frames(self) -> Iterator[int]:
+        seen: set[bytes] = set()
+        for computation in self.computations:
+            for data in computation.metadata:
+                if data not in seen:
+                    seen.add(data)
+                    yield 0 if data == ABSENT else xla.OpMetadata.FromString(data).stack_frame_id
 
     def _shown(self, names: list[str]) -> list[str]:
         if not self.options.print_ids:

@@ -1,8 +1,7 @@
-"""The text of what says where an instruction came from: metadata, stack frame tables, original values, statistics, frontend attributes."""
+"""The text of what says where an instruction came from: metadata, original values, statistics, frontend attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -13,22 +12,21 @@ from xlashape.proto import xla
 __all__ = [
     "frontend_attributes_text",
     "metadata_fields",
+    "original_array_text",
     "original_value_text",
-    "stack_frames_text",
     "statistics_text",
 ]
 
 
-def metadata_fields(metadata: xla.OpMetadata, frames: int = 0, payloads: Any = ()) -> str:
-    r"""`op_name="x" source_line=3`, without braces; "" where XLA prints nothing. `frames` is the number of stack frames there are.
+def metadata_fields(metadata: xla.OpMetadata, frame: int = 0, payloads: Any = ()) -> str:
+    r"""`op_name="x" source_line=3`, without braces; "" where XLA prints nothing. `frame` is the number of its
+    stack frame in the tables printed, 0 for none.
 
     >>> metadata_fields(xla.OpMetadata(op_name="a\nb", source_line=3))
     'op_name="a\\nb" source_line=3'
     """
-    kind, name, file, scheduling, frame, *rest = _fields(metadata)
+    kind, name, file, scheduling, *rest = _fields(metadata)
     line, end_line, column, end_column, deduplicated, profiles = rest
-    if frame and not 0 < frame <= frames:
-        frame = 0
     payload = _payload(metadata, payloads) if metadata.HasField("metadata_payload") else b""
     if not (name or kind or file or scheduling or frame or payload):
         return ""
@@ -63,7 +61,6 @@ _fields = attrgetter(
     "op_name",
     "source_file",
     "scheduling_name",
-    "stack_frame_id",
     "source_line",
     "source_end_line",
     "source_column",
@@ -106,6 +103,12 @@ def statistics_text(statistics: xla.StatisticsViz) -> str:
     return f"{{visualizing_index={statistics.stat_index_to_visualize},{','.join(parts)}}}"
 
 
+def original_array_text(array: xla.OriginalArrayProto) -> str:
+    """`"name" {0,1}`: an instruction of the program as it was, and where in its value."""
+    index = f" {ints(array.shape_index)}" if array.shape_index else ""
+    return f'"{array.instruction_name}"{index}'
+
+
 class _Node:
     __slots__ = ("children", "text")
 
@@ -126,9 +129,7 @@ def original_value_text(value: xla.OriginalValueProto) -> str:
         for i in element.shape_index:
             node = node.children.setdefault(i, _Node())
         if element.HasField("original_array"):
-            array = element.original_array
-            index = f" {ints(array.shape_index)}" if array.shape_index else ""
-            node.text = f'{{"{array.instruction_name}"{index}}}'
+            node.text = f"{{{original_array_text(element.original_array)}}}"
         else:
             node.text = "{}"
     return f"{{{_tree_text(root)}}}"
@@ -139,34 +140,3 @@ def _tree_text(node: _Node) -> str:
         last = max(node.children)
         return f"({', '.join([_tree_text(node.children[i]) if i in node.children else '()' for i in range(last + 1)])})"
     return node.text if node.text is not None else "()"
-
-
-def stack_frames_text(index: xla.StackFrameIndexProto) -> list[str]:
-    """The lines of the tables FileNames, FunctionNames, FileLocations and StackFrames; none without file names."""
-    lines: list[str] = []
-
-    def table(title: str, rows: Iterable[str]) -> None:
-        lines.append(title)
-        lines.extend([f"{i} {row}" for i, row in enumerate(rows, 1)])
-        lines.append("")
-
-    if not index.file_names:
-        return lines
-    table("FileNames", [f'"{escape(name)}"' for name in index.file_names])
-    table("FunctionNames", [f'"{escape(name)}"' for name in index.function_names])
-    table(
-        "FileLocations",
-        [
-            f"{{file_name_id={one.file_name_id} function_name_id={one.function_name_id} line={one.line}"
-            f" end_line={one.end_line} column={one.column} end_column={one.end_column}}}"
-            for one in index.file_locations
-        ],
-    )
-    table(
-        "StackFrames",
-        [
-            f"{{file_location_id={one.file_location_id} parent_frame_id={one.parent_frame_id + 1}}}"
-            for one in index.stack_frames
-        ],
-    )
-    return lines

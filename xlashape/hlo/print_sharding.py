@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.print_metadata import metadata_fields
 from xlashape.hlo.print_text import ints
+from xlashape.hlo.print_tiles import MAX_DEVICES, Tiles, canonical_iota, iota_devices, tiles_of, transposed
 from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.math import product
 from xlashape.proto import xla
@@ -57,7 +58,7 @@ def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int
         return f"{{maximal device={devices[0] if devices else 0}{tail}}}"
     if kind != xla.OpSharding.OTHER:
         raise InvalidModuleError(f"{kind} is no type of sharding")
-    return f"{{{_tiled_text(sharding)}{tail}}}" if _tiles(sharding) != 1 else f"{{replicated{tail}}}"
+    return f"{{{_tiled_text(tiles_of(sharding))}{tail}}}"
 
 
 def numbered(parts: Sequence[str], interval: int = 5) -> str:
@@ -67,28 +68,20 @@ def numbered(parts: Sequence[str], interval: int = 5) -> str:
     return ", ".join([f"/*index={i}*/{part}" if i and i % interval == 0 else part for i, part in enumerate(parts)])
 
 
-def _tiles(sharding: xla.OpSharding) -> int:
-    # A sharding that tiles nothing and replicates over its last dimension is a replicated one.
-    dimensions = sharding.tile_assignment_dimensions
-    last = sharding.last_tile_dims
-    if sharding.replicate_on_last_tile_dim and not last:
-        return product(dimensions[:-1])
-    if last and all(kind == xla.OpSharding.REPLICATED for kind in last):
-        return product(dimensions[: len(dimensions) - len(last)])
-    return 0
-
-
-def _tiled_text(sharding: xla.OpSharding) -> str:
-    text = f"devices=[{','.join(map(str, sharding.tile_assignment_dimensions))}]"
-    if sharding.iota_reshape_dims:
-        text += "<=" + iota_text(sharding.iota_reshape_dims, sharding.iota_transpose_perm)
+def _tiled_text(tiles: Tiles) -> str:
+    tiled = tiles.dimensions[: len(tiles.dimensions) - len(tiles.last)]
+    if len(tiles.last) <= 1 and product(tiled) == 1:
+        kind = tiles.last[0] if tiles.last else xla.OpSharding.REPLICATED
+        return _TYPES.get(kind, str(kind))
+    text = f"devices=[{','.join(map(str, tiles.dimensions))}]"
+    if tiles.iota is not None:
+        text += "<=" + iota_text(*tiles.iota)
     else:
-        text += ",".join(map(str, sharding.tile_assignment_devices))
-    last = list(sharding.last_tile_dims)
-    if sharding.replicate_on_last_tile_dim or last == [xla.OpSharding.REPLICATED]:
-        return text + " last_tile_dim_replicate"
-    if last:
-        text += f" last_tile_dims={{{', '.join(_TYPES.get(kind, str(kind)) for kind in last)}}}"
+        text += ",".join(map(str, tiles.devices or ()))
+    if tiles.last == [xla.OpSharding.REPLICATED]:
+        return f"{text} last_tile_dim_replicate"
+    if tiles.last:
+        text += f" last_tile_dims={{{', '.join([_TYPES.get(kind, str(kind)) for kind in tiles.last])}}}"
     return text
 
 
@@ -98,34 +91,21 @@ def iota_text(reshape: Iterable[int], perm: Iterable[int]) -> str:
     >>> iota_text([2, 2, 1, 3], [0, 1, 3, 2])
     '[12]'
     """
-    sizes, order = _canonical(list(reshape), list(perm))
+    sizes, order = canonical_iota(list(reshape), list(perm))
     text = f"[{','.join(map(str, sizes))}]"
     return text if len(order) < 2 else f"{text}T({','.join(map(str, order))})"
-
-
-def _canonical(sizes: list[int], order: list[int]) -> tuple[list[int], list[int]]:
-    # Dimensions of size 1 go, neighbours that stay neighbours merge.
-    if sorted(order) != list(range(len(sizes))):
-        raise InvalidModuleError(f"{order} is not a permutation of the {len(sizes)} dimensions of an iota")
-    kept = [i for i in order if sizes[i] != 1]
-    groups: list[list[int]] = []
-    for i in kept:
-        if groups and all(sizes[j] == 1 for j in range(groups[-1][-1] + 1, i)) and groups[-1][-1] < i:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-    starts = sorted(group[0] for group in groups)
-    by_start = {group[0]: product(sizes[i] for i in group) for group in groups}
-    if not groups:
-        return [1], [0]
-    return [by_start[start] for start in starts], [starts.index(group[0]) for group in groups]
 
 
 def _metadata_text(metadata: Sequence[xla.OpMetadata]) -> str:
     if not metadata:
         return ""
-    parts = [f"{{{metadata_fields(one)}}}" for one in metadata]
+    parts = _metadata_parts(metadata)
     return f" metadata={parts[0]}" if len(parts) == 1 else f" metadata={{{', '.join(parts)}}}"
+
+
+def _metadata_parts(metadata: Sequence[xla.OpMetadata]) -> list[str]:
+    # Here stack frames keep their numbers of the proto.
+    return [f"{{{metadata_fields(one, one.stack_frame_id)}}}" for one in metadata]
 
 
 def mesh_text(mesh: xla.MeshProto) -> str:
@@ -134,7 +114,8 @@ def mesh_text(mesh: xla.MeshProto) -> str:
     text = f"mesh[{axes}]"
     if mesh.HasField("iota_transform"):
         transform = mesh.iota_transform
-        return f"{text}, device_ids=({iota_text(transform.reshape_dims, transform.transpose_perm)})"
+        iota = iota_text(transform.reshape_dims, transform.transpose_perm)
+        return f"{text}, device_ids=({iota})" if "T" in iota else text
     if mesh.device_ids:
         return f"{text}, device_ids=({','.join(map(str, mesh.device_ids))})"
     return text
@@ -155,7 +136,9 @@ def _axes_text(mesh: xla.MeshProto, axes: Iterable[xla.AxisRefProto]) -> list[st
 
 def _named_text(named: xla.NamedShardingProto, metadata: bool) -> str:
     mesh = named.mesh
-    tail = _metadata_text(named.metadata) if metadata else ""
+    tail = ""
+    if metadata and named.metadata:
+        tail = f", metadata={{{', '.join(_metadata_parts(named.metadata))}}}"
     if not mesh.axes and len(mesh.device_ids) == 1:
         return f"{{maximal_mesh[device_id={mesh.device_ids[0]}]{tail}}}"
     dims: list[str] = []
@@ -164,7 +147,7 @@ def _named_text(named: xla.NamedShardingProto, metadata: bool) -> str:
         if not dim.is_closed:
             parts.append("?")
         dims.append(f"{{{', '.join(parts)}}}")
-    text = f"{mesh_text(mesh)}, [{', '.join(dims)}]"
+    text = f"{mesh_text(mesh)}, [{', '.join(dims)}]" if dims else f"{mesh_text(mesh)}, replicated"
     for name, axes in (
         ("replicated", named.replicated_axes),
         ("unreduced", named.unreduced_axes),
@@ -181,7 +164,7 @@ def replica_groups_text(instruction: xla.HloInstructionProto, *, full: bool = Fa
         iota = instruction.iota_collective_device_list
         if full:
             sizes = (iota.num_replica_groups, iota.num_devices_per_group)
-            return _groups_text(_iota_devices(iota.iota_reshape_dims, iota.iota_transpose_perm), *sizes)
+            return _groups_text(iota_devices(iota.iota_reshape_dims, iota.iota_transpose_perm), *sizes)
         shape = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]"
         return f"{shape}<={iota_text(iota.iota_reshape_dims, iota.iota_transpose_perm)}"
     if instruction.HasField("mesh_axes_replica_group_list"):
@@ -202,35 +185,15 @@ def _groups_text(devices: list[int], groups: int, size: int) -> str:
     return f"{{{','.join([ints(devices[i : i + size]) for i in range(0, len(devices), max(size, 1))])}}}"
 
 
-def _transposed(values: list[int], sizes: list[int], order: list[int]) -> list[int]:
-    # The values of a row-major array of `sizes`, its dimensions reordered.
-    strides = [product(sizes[i + 1 :]) for i in range(len(sizes))]
-    places = [0]
-    for i in order:
-        places = [place + step * strides[i] for place in places for step in range(sizes[i])]
-    return [values[place] for place in places]
-
-
-def _iota_devices(reshape: Iterable[int], perm: Iterable[int]) -> list[int]:
-    sizes, order = list(reshape), list(perm)
-    if sorted(order) != list(range(len(sizes))) or any(size < 0 for size in sizes):
-        raise InvalidModuleError(f"{order} is not a permutation of the {len(sizes)} dimensions of an iota")
-    check("devices of a list", product(sizes), _MAX_DEVICES)
-    return _transposed(list(range(product(sizes))), sizes, order)
-
-
-_MAX_DEVICES = 1 << 24
-
-
 def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto) -> tuple[list[int], int, int]:
     """The devices of a mesh, those that differ along the axes of a group only next to each other; groups; devices of a group."""
     mesh = groups.mesh
     total = product(axis.size for axis in mesh.axes)
     if total < 0:
         raise InvalidModuleError("the axes of a mesh have negative sizes")
-    check("devices of a mesh", total, _MAX_DEVICES)
+    check("devices of a mesh", total, MAX_DEVICES)
     if mesh.HasField("iota_transform"):
-        devices = _iota_devices(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm)
+        devices = iota_devices(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm)
     else:
         devices = list(mesh.device_ids) or list(range(total))
     if len(devices) != total:
@@ -259,4 +222,4 @@ def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto) -> tuple[list[int], 
     along = [inside[number] for number in range(len(groups.axes))]
     order = [i for i in range(len(sizes)) if i not in along] + along
     size = product(sizes[i] for i in along)
-    return _transposed(devices, sizes, order), total // max(size, 1), size
+    return transposed(devices, sizes, order), total // max(size, 1), size

@@ -9,8 +9,8 @@ __all__ = ["escape", "ints", "is_json_dict", "number", "safe_name", "safe_names"
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-_ALL_SAFE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.\-]*(?:\n(?!\Z)|\Z))*")
+_SAFE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_.\-]*")
+_ALL_SAFE = re.compile(r"(?:(?!__)[A-Za-z_][A-Za-z0-9_.\-]*(?:\n(?!\Z)|\Z))*")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _BYTES = [_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}") for byte in range(256)]
 
@@ -29,15 +29,20 @@ def escape(text: str | bytes) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name as XLA would hold it: whatever byte is not a letter, a digit or one of `_.-` becomes `_`.
+    """A name as XLA would hold it.
 
-    >>> safe_name("a b%c")
-    'a_b_c'
+    Whatever byte is not a letter, a digit or one of `_.-` becomes `_`, and so does a first one that is neither a letter nor `_`;
+    `__` at the beginning belongs to XLA, and its first `_` becomes `a`.
+
+    >>> safe_name("a b%c"), safe_name("1x"), safe_name("__x")
+    ('a_b_c', '_x', 'a_x')
     """
     if _SAFE.fullmatch(name):
         return name
     made = _UNSAFE.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii")
-    return "_" + made if made[:1] in (".", "-") else made
+    if made and not (made[0].isalpha() or made[0] == "_"):
+        made = "_" + made[1:]
+    return "a" + made[1:] if made.startswith("__") and not made.startswith("__xla_") else made
 
 
 def safe_names(names: list[str]) -> list[str]:
@@ -76,7 +81,7 @@ def is_json_dict(text: str) -> bool:
     text = text.lstrip(" \t\n\r")
     if not text.startswith("{"):
         return False
-    depth, at, end = 0, 0, len(text)
+    depth = at = 0
     for match in _BRACE.finditer(text):
         token = match.group()
         if token == "{":
@@ -88,7 +93,7 @@ def is_json_dict(text: str) -> bool:
                 break
         elif len(token) == 1:
             return False  # a string that never ends
-    return depth == 0 and at == end
+    return depth == 0 and at > 0 and not text[at:].strip(" \t\n\r")
 
 
 _BRACE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"|"', re.DOTALL)
