@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError
@@ -101,8 +102,8 @@ class PrimitiveType(IntEnum):
         if isinstance(value, str):
             return cls.parse(value)
         try:
-            return cls._value2member_map_[int(value)]  # pyright: ignore[reportReturnType]
-        except (KeyError, TypeError, ValueError, OverflowError):
+            return cls._value2member_map_[index(value)]  # pyright: ignore[reportReturnType]
+        except (KeyError, TypeError):
             raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
 
     @property
