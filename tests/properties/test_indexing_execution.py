@@ -391,12 +391,101 @@ def batch_norm_inference(r: random.Random) -> Case:
     return make("batch-norm-inference", text("f32", dims), [text("f32", dims), *[one] * 4], feature_index=feature)
 
 
+def steps(builder: Builder, r: random.Random, at: int, dims: list[int], zero: int, count: int) -> tuple[int, list[int]]:
+    """A chain of random operations, now and then with a second branch."""
+    for _ in range(count):
+        kind = r.choice(
+            [
+                "negate",
+                "transpose",
+                "reshape",
+                "reverse",
+                "slice",
+                "broadcast",
+                "pad",
+                "reduce",
+                "branch",
+                "concatenate",
+                "window",
+            ]
+        )
+        if kind == "negate":
+            at = builder.op("negate", text("f32", dims), [at])
+        elif kind == "transpose":
+            order = r.sample(range(len(dims)), len(dims))
+            dims = [dims[d] for d in order]
+            at = builder.op("transpose", text("f32", dims), [at], dimensions=order)
+        elif kind == "reshape":
+            total = int(np.prod(dims))
+            first = r.choice([k for k in range(1, total + 1) if total % k == 0])
+            dims = [first, total // first]
+            at = builder.op("reshape", text("f32", dims), [at])
+        elif kind == "reverse" and dims:
+            at = builder.op("reverse", text("f32", dims), [at], dimensions=[r.randrange(len(dims))])
+        elif kind == "slice":
+            parts = []
+            for n in dims:
+                start = r.randint(0, n - 1)
+                parts.append({"start": start, "limit": r.randint(start + 1, n), "stride": r.randint(1, 2)})
+            dims = [-(-(p["limit"] - p["start"]) // p["stride"]) for p in parts]
+            at = builder.op("slice", text("f32", dims), [at], slice_dimensions=parts)
+        elif kind == "broadcast" and len(dims) < 3:
+            place = r.randint(0, len(dims))
+            keep = [d + (d >= place) for d in range(len(dims))]
+            dims = [*dims[:place], 2, *dims[place:]]
+            at = builder.op("broadcast", text("f32", dims), [at], dimensions=keep)
+        elif kind == "pad" and dims:
+            config = [
+                {
+                    "edge_padding_low": r.randint(-1, 1) if n > 2 else 1,
+                    "edge_padding_high": r.randint(0, 1),
+                    "interior_padding": r.randint(0, 1),
+                }
+                for n in dims
+            ]
+            dims = [
+                n + (n - 1) * c["interior_padding"] + c["edge_padding_low"] + c["edge_padding_high"]
+                for n, c in zip(dims, config, strict=True)
+            ]
+            at = builder.op("pad", text("f32", dims), [at, zero], padding_config={"dimensions": config})
+        elif kind == "reduce" and dims:
+            axis = r.randrange(len(dims))
+            dims = [n for d, n in enumerate(dims) if d != axis]
+            at = builder.op("reduce", text("f32", dims), [at, zero], dimensions=[axis])
+        elif kind == "window" and len(dims) == 1:
+            w, n = one_window(r, dims[0])
+            dims = [n]
+            at = builder.op("reduce-window", text("f32", dims), [at, zero], window=window(w | {"reversal": 0}))
+        elif kind == "concatenate" and dims and dims[0] < 5:
+            other = builder.op("reverse", text("f32", dims), [at], dimensions=[0])
+            dims = [2 * dims[0], *dims[1:]]
+            at = builder.op("concatenate", text("f32", dims), [at, other], dimensions=[0])
+        elif kind == "branch":
+            other = builder.op("exponential", text("f32", dims), [at])
+            if dims and r.random() < 0.5:
+                other = builder.op("reverse", text("f32", dims), [other], dimensions=[r.randrange(len(dims))])
+            at = builder.op("add", text("f32", dims), [at, other])
+    return at, dims
+
+
+def fusion(r: random.Random) -> Case:
+    dims = sizes(r, 1, 2, 4)
+    inner = Builder("fused")
+    at, out = steps(inner, r, inner.parameter(text("f32", dims)), list(dims), inner.parameter("f32[]"), r.randint(2, 6))
+    inner.op("copy", text("f32", out), [at])
+    builder = Builder()
+    operands = [builder.parameter(text("f32", dims)), builder.parameter("f32[]")]
+    # Initial and padding values count everywhere, and an element that padding cut off takes part in nothing.
+    builder.op("fusion", text("f32", out), operands, calls=[inner])
+    return builder.root(), {}, {1}
+
+
 FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     f.__name__.strip("_"): f
     for f in (
         elementwise, broadcast, transpose, reshape, reverse, slice_, pad, concatenate, reduce, dot, reduce_window, cumulative_sum, select_and_scatter,
         convolution, dynamic_slice, dynamic_update_slice, gather, scatter, sort, fft, cholesky, triangular_solve, batch_norm_training,
-        batch_norm_inference,
+        batch_norm_inference, fusion,
     )
 }  # fmt: skip
 
@@ -468,5 +557,5 @@ def check(case: Case, seed: int) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_maps_say_what_execution_shows(family: str) -> None:
-    for seed in range(14):
+    for seed in range(40 if family == "fusion" else 14):
         check(FAMILIES[family](random.Random(f"{family}/{seed}")), seed)

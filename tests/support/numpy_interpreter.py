@@ -153,13 +153,10 @@ def _pad(x: np.ndarray, value: Any, config: list[tuple[int, int, int]]) -> np.nd
         shape[axis] = n + max(0, n - 1) * interior
         wide = np.full(shape, value, dtype=x.dtype)
         wide[(slice(None),) * axis + (slice(None, None, interior + 1),)] = x
-        if low < 0:
-            wide = wide[(slice(None),) * axis + (slice(-low, None),)]
-        if high < 0:
-            wide = wide[(slice(None),) * axis + (slice(None, high),)]
-        x = np.pad(
-            wide, [(max(0, low), max(0, high)) if d == axis else (0, 0) for d in range(x.ndim)], constant_values=value
-        )
+        ends = [(max(0, low), max(0, high)) if d == axis else (0, 0) for d in range(x.ndim)]
+        wide = np.pad(wide, ends, constant_values=value)
+        kept = slice(max(0, -low), wide.shape[axis] - max(0, -high))
+        x = wide[(slice(None),) * axis + (kept,)]
     return x
 
 

@@ -9,7 +9,7 @@ Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from typing import NamedTuple, TypeAlias
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
@@ -212,7 +212,12 @@ class Analysis:
         """One set a parameter."""
         reached: Reached = {}
         yield from self._walk_back(computation.root, leaf, reached, None)
-        return tuple([_united(reached.get(parameter, {}).values()) for parameter in computation.parameters])
+        return tuple(
+            [
+                OperandIndexingSet([one for members in reached.get(parameter, {}).values() for one in members])
+                for parameter in computation.parameters
+            ]
+        )
 
     def _walk_back(
         self, start: HloInstruction, output: int, reached: Reached, among: set[HloInstruction] | None
@@ -290,13 +295,6 @@ def _set(found: object, leaf: int = 0, *, every: bool = False) -> OperandIndexin
 
 def _start(shape: Shape, leaf: int) -> OperandIndexing:
     return OperandIndexing(identity(dims_of(leaves(shape)[leaf]))[0].map, leaf=leaf)
-
-
-def _united(members: Iterable[Members]) -> OperandIndexingSet:
-    """All of them; what is known to be empty only where nothing else is there."""
-    found = [one for leaf in members for one in leaf]
-    some = [one for one in found if not one.map.is_known_empty]
-    return OperandIndexingSet(some or found)
 
 
 def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ...]:
