@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
+from xlashape.shape.index_check import brief
 from xlashape.shape.packed_bits import pack_bits, unpack_bits
 from xlashape.shape.primitive_type import PrimitiveType
 from xlashape.shape.shape import Shape
@@ -93,7 +94,7 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
     given = _bytes_of(buffer)
     size = physical_bytes(shape)
     if given.size != size:
-        raise InvalidArgumentError(f"the buffer of {shape} has {size} bytes, found {given.size}", field="buffer")
+        raise InvalidArgumentError(f"the buffer of {brief(shape)} has {size} bytes, found {given.size}", field="buffer")
     dimensions = geometry(shape).dimensions
     limits.check("dimensions of a NumPy array", len(dimensions), _MAX_DIMENSIONS, field="shape")
     strides = None if storage.packed_bits else view_strides(shape)
@@ -105,7 +106,7 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
         return viewed
     if copy is False:
         why = "elements share bytes" if storage.packed_bits else "its tiles divide a dimension"
-        raise UnsupportedError(f"an array cannot be a view of the buffer of {shape}: {why}")
+        raise UnsupportedError(f"an array cannot be a view of the buffer of {brief(shape)}: {why}")
     result = _new(shape, dimensions, storage.dtype)
     if storage.packed_bits:
         flat = unpack_bits(given, storage.packed_bits, geometry(shape).elements)
@@ -160,7 +161,7 @@ class _Storage:
         fits = stored == self.value_bits if self.packed_bits and kind is not PrimitiveType.PRED else stored <= natural
         if not fits or (stored > 8 and stored != natural):
             raise UnsupportedError(
-                f"the layout of {shape} stores a {kind.text} in {stored} bits, which says nothing of how"
+                f"the layout of {brief(shape)} stores a {kind.text} in {stored} bits, which says nothing of how"
             )
         self.dtype = kind.numpy_dtype()
 
@@ -174,11 +175,15 @@ def _values(shape: Shape, storage: _Storage, array: ArrayLike) -> _Array:
     try:
         values: _Array = np.asarray(array)
     except (ValueError, TypeError):
-        raise InvalidArgumentError(f"{shape} takes an array, found rows of different lengths", field="array") from None
+        raise InvalidArgumentError(
+            f"{brief(shape)} takes an array, found rows of different lengths", field="array"
+        ) from None
     dimensions = geometry(shape).dimensions
     if values.shape != dimensions:
         found = "[" + ",".join(map(str, values.shape)) + "]"
-        raise InvalidArgumentError(f"{shape} takes an array of its dimensions, found one of {found}", field="array")
+        raise InvalidArgumentError(
+            f"{brief(shape)} takes an array of its dimensions, found one of {found}", field="array"
+        )
     if values.dtype.newbyteorder("=") == storage.dtype:
         return values.astype(storage.dtype, copy=False)
     if not hasattr(array, "dtype"):
@@ -186,7 +191,7 @@ def _values(shape: Shape, storage: _Storage, array: ArrayLike) -> _Array:
         if converted is not None:
             return converted
     raise InvalidArgumentError(
-        f"{shape} takes values of {storage.dtype.name}, found {values.dtype.name}", field="array"
+        f"{brief(shape)} takes values of {storage.dtype.name}, found {values.dtype.name}", field="array"
     )
 
 
@@ -231,7 +236,7 @@ def _bytes_of(buffer: Any) -> NDArray[np.uint8]:
 def _given(shape: Shape, size: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
     given = _bytes_of(out)
     if given.size != size:
-        raise InvalidArgumentError(f"the buffer of {shape} has {size} bytes, found {given.size}", field="out")
+        raise InvalidArgumentError(f"the buffer of {brief(shape)} has {size} bytes, found {given.size}", field="out")
     if not given.flags.writeable or not np.may_share_memory(given, np.asarray(out)):
         raise InvalidArgumentError("out takes a writable contiguous buffer", field="out")
     return given
@@ -242,7 +247,7 @@ def _new(shape: Shape, sizes: int | tuple[int, ...], dtype: np.dtype[Any] | str,
         return np.zeros(sizes, dtype) if zero else np.empty(sizes, dtype)
     except (MemoryError, ValueError) as error:
         raise LimitExceededError(
-            f"an array or buffer of {shape} does not fit in memory: {error}", limit="memory"
+            f"an array or buffer of {brief(shape)} does not fit in memory: {error}", limit="memory"
         ) from None
 
 

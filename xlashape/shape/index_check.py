@@ -9,7 +9,7 @@ from typing import Any
 from xlashape.errors import InvalidIndexError
 from xlashape.shape.shape import Shape
 
-__all__ = ["checked_index", "checked_position", "integer", "outside_dimension"]
+__all__ = ["brief", "checked_index", "checked_position", "integer", "outside_dimension"]
 
 
 def checked_index(shape: Shape, dimensions: tuple[int, ...], index: Iterable[Any]) -> list[int]:
@@ -23,7 +23,7 @@ def checked_index(shape: Shape, dimensions: tuple[int, ...], index: Iterable[Any
             f"an index is a sequence of integers, not {type(index).__name__}", field="index"
         ) from None
     if len(numbers) != len(dimensions):
-        raise InvalidIndexError(f"{shape} takes {count(len(dimensions))}, found {len(numbers)}", field="index")
+        raise InvalidIndexError(f"{brief(shape)} takes {count(len(dimensions))}, found {len(numbers)}", field="index")
     for i, size in enumerate(dimensions):
         number = numbers[i]
         if type(number) is not int:
@@ -53,12 +53,18 @@ def integer(value: Any, what: str) -> int:
 
 def outside_dimension(shape: Shape, dimension: int, size: int, number: int) -> str:
     """What an index outside its dimension is told."""
-    return f"index {shown(number)} is outside dimension {dimension} of {shape}, which has size {size}"
+    return f"index {shown(number)} is outside dimension {dimension} of {brief(shape)}, which has size {size}"
 
 
 def outside_buffer(shape: Shape, elements: int, number: int) -> str:
     """What a position outside the buffer is told."""
-    return f"position {shown(number)} is outside the buffer of {shape}, which has {elements} elements, padding included"
+    return f"position {shown(number)} is outside the buffer of {brief(shape)}, which has {elements} elements, padding included"
+
+
+def brief(shape: Shape) -> str:
+    """The shape for a message, shortened."""
+    text = str(shape)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def count(rank: int) -> str:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import permutations
 from math import perm
 
-from xlashape.math import ceil_div, product, round_up
+from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile import Tile
@@ -27,8 +27,8 @@ from xlashape.shape.tiling import physical_bytes, stored_bits
 
 __all__ = ["PaddingCause", "PaddingReport", "padding_report"]
 
-_MAX_ORDERS = 10_000
-"""Orders compared at most; beyond it none is named."""
+_MAX_ORDERS = 100_000
+"""Numbers in all orders compared, at most; beyond it none is named."""
 
 _NAMED_ORDERS = 8
 """Orders named at most, of those that are equally good."""
@@ -108,9 +108,14 @@ class PaddingReport:
         """Whether no other order of the dimensions makes a smaller buffer."""
         return self.best_bytes >= self.physical_bytes
 
-    def __str__(self) -> str:
-        lines = [("elements", _bytes(self.logical_bytes))]
-        buffer = _bytes(self.physical_bytes)
+    def facts(self) -> list[tuple[str, str]]:
+        """The report as lines: what a line is about (empty where it goes on from the one before), and what it says.
+
+        >>> padding_report(Shape.parse("f32[4]")).facts()
+        [('elements', '16 bytes'), ('buffer', '16 bytes, no padding')]
+        """
+        lines = [("elements", byte_text(self.logical_bytes))]
+        buffer = byte_text(self.physical_bytes)
         if self.padding_elements:
             times = _times(self.expansion)
             lines.append(("buffer", f"{buffer}, {times} the elements: {self.padding_share:.1%} is padding"))
@@ -119,14 +124,17 @@ class PaddingReport:
         lines += [("" if i else "why", str(cause)) for i, cause in enumerate(self.causes)]
         if not self.is_best:
             rest = self.best_bytes - self.logical_bytes
-            saved = f"{_bytes(self.best_bytes)}, " + ("padding of " + _bytes(rest) if rest else "no padding")
+            saved = f"{byte_text(self.best_bytes)}, " + ("padding of " + byte_text(rest) if rest else "no padding")
             layout = _layout(self.shape)
             for i, order in enumerate(self.best_orders[:3]):
                 text = str(layout.replace(minor_to_major=order, split_configs=()))
                 lines.append(("", f"{text}: the same") if i else ("better", f"{text}: {saved}"))
         elif self.padding_elements and self.best_orders:
             lines.append(("better", "no other order of the dimensions makes it smaller"))
-        return "\n".join([str(self.shape), *[f"  {head:<10} {text}" for head, text in lines]])
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.shape), *[f"  {head:<10} {text}" for head, text in self.facts()]])
 
 
 @lru_cache(maxsize=4096)
@@ -204,7 +212,7 @@ def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
     rank = len(array.dimensions)
     own = layout.minor_to_major
     reach = _reach(rank, layout.tiles)
-    if perm(rank, reach) > _MAX_ORDERS:
+    if perm(rank, reach) * rank > _MAX_ORDERS:
         return (), array.elements
     sizes = [array.dimensions[d] for d in own]
     least = array.elements
@@ -246,11 +254,3 @@ def _times(factor: float) -> str:
 
 def _growth(factor: float) -> str:
     return f"{_times(factor)} as much" if factor >= 2 else f"{100 * (factor - 1):.3g}% more"
-
-
-def _bytes(size: int) -> str:
-    text = f"{size:,} bytes"
-    for unit, exponent in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size >= 1 << exponent:
-            return f"{text} ({size / (1 << exponent):.2f} {unit})"
-    return text

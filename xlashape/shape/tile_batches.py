@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT64_MAX, INT64_MIN
-from xlashape.shape.index_check import count, integer, outside_buffer, outside_dimension, shown
+from xlashape.shape.index_check import brief, count, integer, outside_buffer, outside_dimension, shown
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile_program import Program, Terms
 
@@ -160,7 +160,9 @@ def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> N
     if table.ndim != (1 if rank is None else 2):
         raise InvalidIndexError(f"{expected}, found {found}", field=what)
     if rank is not None and table.shape[1] != rank:
-        raise InvalidIndexError(f"{shape} takes {count(rank)}, found rows of {table.shape[1]}: {expected}", field=what)
+        raise InvalidIndexError(
+            f"{brief(shape)} takes {count(rank)}, found rows of {table.shape[1]}: {expected}", field=what
+        )
     if table.dtype.kind == "O":
         table = _from_objects(table, what)
     if table.dtype.kind not in "iu":

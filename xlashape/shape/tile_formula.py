@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from xlashape import limits
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_product, product, round_up
+from xlashape.shape.index_check import brief
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.shape.tile import COMBINE, Tile
@@ -34,6 +36,10 @@ __all__ = [
     "physical_position",
     "tile_steps",
 ]
+
+
+MAX_TILED_DIMENSIONS = 1 << 17
+"""Dimensions that the tiles of one layout may make, over all of them: each tile adds as many as it is long."""
 
 
 class TileStep(NamedTuple):
@@ -88,10 +94,7 @@ def array_of(shape: Shape) -> Shape:
         return shape
     if shape.is_buffer:
         return shape.tuple_shapes[0]
-    text = str(shape)
-    raise InvalidShapeError(
-        f"expected an array, found {text if len(text) <= 100 else text[:97] + '...'}", field="shape"
-    )
+    raise InvalidShapeError(f"expected an array, found {brief(shape)}", field="shape")
 
 
 @lru_cache(maxsize=4096)
@@ -99,7 +102,7 @@ def geometry(shape: Shape) -> Geometry:
     """The sizes of an array in memory. Without a layout, the default one counts.
 
     InvalidShapeError for what is no array or has an unbounded dimension, SizeOverflowError if the padded array has more
-    elements than int64 can count.
+    elements than int64 can count, LimitExceededError beyond `MAX_TILED_DIMENSIONS`.
 
     >>> geometry(Shape.parse("f32[3,5]{1,0:T(2,2)}")).physical
     (2, 3, 2, 2)
@@ -109,7 +112,7 @@ def geometry(shape: Shape) -> Geometry:
     if UNBOUNDED_SIZE in dimensions:
         number = dimensions.index(UNBOUNDED_SIZE)
         raise InvalidShapeError(
-            f"dimension {number} of {shape} is unbounded: its elements have no place in a buffer", field="shape"
+            f"dimension {number} of {brief(shape)} is unbounded: its elements have no place in a buffer", field="shape"
         )
     layout = array.layout or Layout.default(len(dimensions))
     order = layout.major_to_minor
@@ -117,21 +120,24 @@ def geometry(shape: Shape) -> Geometry:
     steps = tile_steps(sizes, layout.tiles)
     if steps:
         sizes = steps[-1].result
-    tiled = checked_product(sizes, f"the number of elements of {shape}, padding included,")
+    tiled = checked_product(sizes, f"the number of elements of {brief(shape)}, padding included,")
     alignment = layout.tail_padding_alignment_in_elements
     elements = checked_product(
-        [round_up(tiled, alignment)], f"the number of elements of {shape}, tail padding included,"
+        [round_up(tiled, alignment)], f"the number of elements of {brief(shape)}, tail padding included,"
     )
     return Geometry(dimensions, order, steps, sizes, tiled, elements)
 
 
 def tile_steps(sizes: tuple[int, ...], tiles: Sequence[Tile]) -> tuple[TileStep, ...]:
-    """What each tile does in its turn to sizes in physical order, most major first. Nothing is checked for overflow."""
+    """What each tile does in its turn to sizes in physical order, most major first. No check for overflow."""
     steps: list[TileStep] = []
+    count = 0
     for tile in tiles:
         step = _tile_step(sizes, tile)
         steps.append(step)
         sizes = step.result
+        count += len(sizes)
+        limits.check("dimensions made by tiles", count, MAX_TILED_DIMENSIONS, field="shape")
     return tuple(steps)
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX
 from xlashape.math import ceil_div
-from xlashape.shape.index_check import checked_index, checked_position
+from xlashape.shape.index_check import brief, checked_index, checked_position
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile_formula import Condition, array_of, geometry, logical_index, physical_position
 from xlashape.shape.tile_program import Program, trace
@@ -162,7 +162,9 @@ def physical_bytes(shape: Shape) -> int:
     """
     size = ceil_div(geometry(shape).elements * stored_bits(shape), 8)
     if size > INT64_MAX:
-        raise SizeOverflowError(f"the bytes of {shape}, padding included, do not fit int64: {size}", field="shape")
+        raise SizeOverflowError(
+            f"the bytes of {brief(shape)}, padding included, do not fit int64: {size}", field="shape"
+        )
     return size
 
 

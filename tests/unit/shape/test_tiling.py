@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xlashape.errors import InvalidIndexError, InvalidShapeError, SizeOverflowError
+from xlashape.errors import InvalidIndexError, InvalidShapeError, LimitExceededError, SizeOverflowError
 from xlashape.shape import COMBINE, Layout, PrimitiveType, Shape, Tile, tiling
 from xlashape.symbolic import IndexingMap, Interval, dim
 
@@ -494,3 +494,21 @@ def test_numpy_is_not_loaded_for_single_questions() -> None:
 def test_unknown_names() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'unheard_of'"):
         _ = tiling.unheard_of
+
+
+def test_hostile_layouts_are_refused_quickly() -> None:
+    """Many tiles make many dimensions, each longer than the one before."""
+    many = Shape.array("u8", (3,), Layout((0,), [(1, 1, 1)] * 100_000))
+    for question in (tiling.physical_elements, tiling.padding_report, tiling.physical_dimensions):
+        with pytest.raises(LimitExceededError, match="dimensions made by tiles") as caught:
+            question(many)
+        assert len(str(caught.value)) < 500
+    long = Shape.array("u8", (3,), Layout((0,), [(1,) * 20_000]))
+    assert tiling.linear_index(long, (2,)) == 2
+    assert tiling.multi_index(long, 2) == (2,)
+    with pytest.raises(InvalidIndexError) as wrong:
+        tiling.linear_index(long, (3,))
+    assert len(str(wrong.value)) < 500
+    wide = Shape.array("u8", [1] * 5000)
+    assert tiling.linear_index(wide, [0] * 5000) == 0
+    assert tiling.padding_report(wide).is_best
