@@ -1,4 +1,4 @@
-"""Integer arithmetic that the floors above share. Exact on Python ints; `checked_*` also stay within int64."""
+"""Integer arithmetic that the floors above share, and sizes for people. Exact on Python ints; `checked_*` also stay within int64."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN
 
-__all__ = ["ceil_div", "checked_int64", "checked_product", "product", "round_up"]
+__all__ = ["byte_text", "ceil_div", "checked_int64", "checked_product", "product", "round_up"]
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -52,3 +52,16 @@ def checked_int64(value: int, what: str) -> int:
 def checked_product(values: Iterable[int], what: str) -> int:
     """The product, or SizeOverflowError naming `what`. A factor of 0 makes any product 0."""
     return checked_int64(product(values), what)
+
+
+def byte_text(size: int) -> str:
+    """A number of bytes for a person: exact, and rounded where that is easier to read.
+
+    >>> byte_text(96), byte_text(1), byte_text(3 << 20)
+    ('96 bytes', '1 byte', '3,145,728 bytes (3.00 MiB)')
+    """
+    text = f"{size:,} byte{'' if size == 1 else 's'}"
+    for unit, exponent in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << exponent:
+            return f"{text} ({size / (1 << exponent):.2f} {unit})"
+    return text

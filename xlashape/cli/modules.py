@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlashape.cli.asking import answering, question
-from xlashape.cli.output import byte_text, print_json, print_table, share_text
+from xlashape.cli.output import print_json, print_table, share_text
+from xlashape.math import byte_text
 
 if TYPE_CHECKING:
     from xlashape_client.questions import Questions

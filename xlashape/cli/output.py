@@ -17,7 +17,7 @@ from xlashape.errors import ParseError, XlashapeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Commands", "byte_text", "console", "print_json", "print_table", "share_text"]
+__all__ = ["Commands", "console", "print_json", "print_table", "share_text"]
 
 
 class Commands(click.Group):
@@ -104,26 +104,10 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
             click.echo(f"{'':<{width}}  {line}")
 
 
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
-def byte_text(count: int) -> str:
-    """A number of bytes for a person: exact, and rounded where that is easier to read.
-
-    >>> byte_text(96), byte_text(1), byte_text(3 * 2**20)
-    ('96 bytes', '1 byte', '3,145,728 bytes (3.0 MiB)')
-    """
-    exact = f"{count:,} byte{'' if count == 1 else 's'}"
-    value, unit = float(count), 0
-    while value >= 1024 and unit + 1 < len(_UNITS):
-        value, unit = value / 1024, unit + 1
-    return exact if not unit else f"{exact} ({value:.1f} {_UNITS[unit]})"
-
-
 def share_text(part: int, whole: int) -> str:
-    """A share in per cent, `0 %` of nothing.
+    """A share in per cent, `0%` of nothing.
 
     >>> share_text(36, 96)
-    '37.5 %'
+    '37.5%'
     """
-    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+    return f"{100 * part / whole:.1f}%" if whole else "0%"

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from xlashape.cli.output import byte_text, share_text
+from xlashape.cli.output import share_text
+from xlashape.math import byte_text
 
 __all__ = ["demo", "serve"]
 

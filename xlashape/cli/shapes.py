@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlashape.cli.asking import answering, question
-from xlashape.cli.output import byte_text, print_facts, print_json, share_text
+from xlashape.cli.output import print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError
+from xlashape.math import byte_text
+from xlashape.shape.padding import PaddingReport, padding_report
 
 if TYPE_CHECKING:
     from xlashape_client.results import ShapeDescription
@@ -49,7 +51,29 @@ def description_json(one: ShapeDescription) -> dict[str, Any]:
         "memory_space": one.memory_space if array else None,
         "leaf_count": one.leaf_count,
         "is_static": one.is_static,
+        "padding": _padding_json(padding_report(one.shape)) if array and one.size else None,
         "size": one.size._asdict() | {"padding_bytes": one.size.padding_bytes} if one.size else None,
+    }
+
+
+def _padding_json(report: PaddingReport) -> dict[str, Any]:
+    return {
+        "bytes": report.padding_bytes,
+        "share": report.padding_share,
+        "causes": [
+            {
+                "says": str(cause),
+                "dimensions": list(cause.dimensions),
+                "size": cause.size,
+                "padded": cause.padded,
+                "tile": None if cause.tile is None else list(cause.tile.dimensions),
+                "tile_number": cause.tile_number,
+                "elements": cause.elements,
+            }
+            for cause in report.causes
+        ],
+        "best_orders": [list(order) for order in report.best_orders],
+        "best_bytes": report.best_bytes,
     }
 
 
@@ -65,11 +89,16 @@ def _facts(one: ShapeDescription) -> Iterator[tuple[str, object]]:
     if one.size is None:
         yield "size", "unknown: a dynamic dimension has no bound"
         return
-    yield "elements", f"{one.size.element_count:,}"
-    yield "logical size", byte_text(one.size.logical_bytes)
+    if one.shape.is_array:
+        yield from padding_report(one.shape).facts()
+        return
+    yield "elements", byte_text(one.size.logical_bytes)
     padding = one.size.padding_bytes
-    wasted = f", {share_text(padding, one.size.physical_bytes)} of it padding" if padding else ", no padding"
-    yield "physical size", byte_text(one.size.physical_bytes) + wasted
+    yield (
+        "buffers",
+        byte_text(one.size.physical_bytes)
+        + (f", {share_text(padding, one.size.physical_bytes)} of it padding" if padding else ", no padding"),
+    )
     if one.shape.is_tuple:
         yield "tuple table", byte_text(one.size.byte_size)
 
@@ -81,7 +110,7 @@ def _dimensions_text(one: ShapeDescription) -> str:
         str(size) if not dynamic else "?" if size < 0 else f"<={size}"
         for size, dynamic in zip(one.shape.dimensions, one.shape.dynamic_dimensions, strict=True)
     ]
-    return " × ".join(sizes)
+    return f"{' × '.join(sizes)}: {one.size.element_count:,} elements" if one.size else " × ".join(sizes)
 
 
 def _layout_text(one: ShapeDescription) -> str:

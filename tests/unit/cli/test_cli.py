@@ -93,7 +93,9 @@ def test_shape_as_json_and_as_text(where):
         36,
     )
     text = answer("shape", TILED, *where)
-    assert "96 bytes, 37.5 % of it padding" in text
+    assert "96 bytes, 1.6 times the elements: 37.5% is padding" in text
+    assert "tile (2,2) pads dimension 1 from 5 to 6" in text
+    assert [cause["dimensions"] for cause in known["padding"]["causes"]] == [[0], [1]]
     assert "tiles (2,2)" in text
 
 
@@ -107,7 +109,7 @@ def test_every_kind_of_shape_has_an_answer(text):
 
 
 def test_size_of_a_shape(where):
-    assert answer("size", TILED, *where).startswith("96 bytes: 60 bytes of elements, 36 bytes (37.5 %) of padding")
+    assert answer("size", TILED, *where).startswith("96 bytes: 60 bytes of elements, 36 bytes (37.5%) of padding")
     assert json.loads(answer("size", "f32[1024]", "--json", *where))["physical_bytes"] == 4096
 
 
@@ -246,7 +248,7 @@ def test_demo_starts_a_server_asks_it_and_stops_it():
     for part in (
         "A server answers at 127.0.0.1:",
         "element 8535 of its buffer",
-        "% padding",
+        "34.9% padding",
         "d1 * 32 + d3 + 512",
         "The server has stopped.",
     ):
