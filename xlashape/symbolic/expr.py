@@ -9,6 +9,7 @@ constants on the right, as XLA's do. Constants are exact; whoever writes them to
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import IntEnum
 from threading import Lock
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
@@ -479,31 +480,31 @@ def sum_terms(expr: Expr) -> list[Expr]:
     return terms
 
 
-def postorder(roots: Expr | tuple[Expr, ...]) -> list[Expr]:
-    """Every node below `roots` once, operands before the nodes that use them. Takes no stack of the interpreter."""
+def postorder(roots: Expr | tuple[Expr, ...], known: Container[Expr] = ()) -> list[Expr]:
+    """Every node below `roots` once, operands before the nodes that use them, without those that are `known` and what only they use.
+
+    Takes no stack of the interpreter.
+    """
     seen: set[Expr] = set()
     order: list[Expr] = []
     stack: list[Expr] = list(reversed(roots)) if isinstance(roots, tuple) else [roots]
     while stack:
         node = stack[-1]
-        if node in seen:
+        if node in seen or node in known:
             stack.pop()
-        elif isinstance(node, Binary):
-            ready = True
-            if node.rhs not in seen:
-                stack.append(node.rhs)
-                ready = False
-            if node.lhs not in seen:
-                stack.append(node.lhs)
-                ready = False
-            if ready:
-                stack.pop()
-                seen.add(node)
-                order.append(node)
-        else:
-            stack.pop()
-            seen.add(node)
-            order.append(node)
+            continue
+        if isinstance(node, Binary):
+            lhs, rhs = node.lhs, node.rhs
+            depth = len(stack)
+            if rhs not in seen and rhs not in known:
+                stack.append(rhs)
+            if lhs not in seen and lhs not in known:
+                stack.append(lhs)
+            if len(stack) > depth:
+                continue
+        stack.pop()
+        seen.add(node)
+        order.append(node)
     return order
 
 

@@ -1,7 +1,7 @@
 """The simplifier: rewrites expressions, bottom-up and into linear forms, under bounds of the variables.
 
 Every expression becomes Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms; floor division and mod try their rules in order
-and, where none applies, become a new atom. Each distinct expression is simplified once; every rule tried counts a step of the budget.
+and, where none applies, become a new atom. Each distinct expression is simplified once; every node, division and mod counts a step of the budget.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Simplifier:
         terms, constant = self.form_of(expr)
         if self._known_values:
             terms, constant = self._with_known_values(terms, constant)
-        if self._sum_ranges:
+        if self._sum_ranges and len(terms) > 1 and gcd(*terms.values()) == 1:
             low, high = self.range_of_form(terms, constant)
             if low == high:
                 return Constant(low)
@@ -120,10 +120,10 @@ class Simplifier:
         found = self._forms.get(expr)
         if found is None:
             forms = self._forms
-            for node in postorder(expr):
-                if node not in forms:
-                    spend(1)
-                    forms[node] = self._form(node)
+            order = postorder(expr, forms)
+            spend(len(order))
+            for node in order:
+                forms[node] = self._form(node)
             found = forms[expr]
         return found
 
@@ -161,8 +161,8 @@ class Simplifier:
             return terms, constant
         if not terms:
             return {}, constant // divisor
+        spend(1)
         for rule in self._floordiv_rules:
-            spend(1)
             result = rule(self, terms, constant, divisor)
             if result is not None:
                 return result
@@ -182,8 +182,8 @@ class Simplifier:
             return {}, 0
         if not terms:
             return {}, constant % modulus
+        spend(1)
         for rule in self._mod_rules:
-            spend(1)
             result = rule(self, terms, constant, modulus)
             if result is not None:
                 return result
@@ -217,6 +217,8 @@ class Simplifier:
             return self._sum(*multiply_forms(self, lhs, rhs))
         if cls is FloorDiv:
             dividend: Expr = node.lhs  # type: ignore[attr-defined]
+            if dividend.__class__ is Mod and dividend.rhs.value <= rhs[1]:  # type: ignore[attr-defined]
+                return {}, 0
             whole, rest = self._multiples(dividend, rhs[1])
             if whole is None:
                 return self._sum(*self.floor_div(*lhs, rhs[1]))
@@ -248,7 +250,6 @@ class Simplifier:
         while again:
             again = False
             for rule in self._sum_rules:
-                spend(1)
                 result = rule(self, terms, constant)
                 if result is not None:
                     terms, constant = result
