@@ -1,0 +1,221 @@
+"""Writes docs/xla_functions.md: every function of XLA's ShapeUtil, LayoutUtil and IndexUtil, and what corresponds to it here.
+
+    python docs/generate_xla_functions.py
+
+A C++ name corresponds to the same name in snake_case unless the tables below say otherwise. A test runs `page()` and compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+from xlashape.shape import index_util, layout_util, shape_util
+
+PAGE = Path(__file__).with_name("xla_functions.md")
+MODULES: dict[str, ModuleType] = {"ShapeUtil": shape_util, "LayoutUtil": layout_util, "IndexUtil": index_util}
+
+FUNCTIONS = {
+    "ShapeUtil": """
+        AlignLayouts AppendMajorDimension AppendMinorDimension AppendShapeToTuple ArrayDataSize ArraySize ByteSizeOf
+        ByteSizeOfElements ByteSizeOfElementsRecursive ByteSizeOfPrimitiveType ByteSizeOfTupleIndexTable ByteStrides
+        ChangeElementType Compatible CompatibleIgnoringElementType CompatibleIgnoringFpPrecision CompatibleKind
+        ComplexComponentShape CopyDynamicDimensions CreateDimensionVectorFromShape DecomposeBitcast DecomposeBitcastToTrt
+        DeduceTransposeDimensionsForBitcast DeleteDimension DeleteDimensions DeviceShapeIsHostShape DeviceShapeToHostShape
+        DimensionsUnmodifiedByReshape DropDegenerateDimensions DynamicArrayShapeIsCompatible DynamicShapeIsCompatible
+        ElementCanUpcast ElementHasBitWidth ElementIsComplex ElementIsFloating ElementIsIntegral ElementIsIntegralWithBits
+        ElementIsSigned ElementSizeInBits ElementsIn ElementsInRecursive Equal EqualIgnoringElementType
+        EqualIgnoringFpPrecision EqualStructure ExtentProduct FilterDimensions FlattenTupleShape ForEachIndex
+        ForEachIndexNoStatus ForEachIndexParallel ForEachIndexParallelWithStatus ForEachIndexWithStatus ForEachLeafShape
+        ForEachLeafShapeWithStatus ForEachMutableLeafShape ForEachMutableLeafShapeWithStatus ForEachMutableSubshape
+        ForEachMutableSubshapePostOrder ForEachMutableSubshapePostOrderWithStatus ForEachMutableSubshapeWithStatus
+        ForEachSubshape ForEachSubshapePostOrder ForEachSubshapePostOrderWithStatus ForEachSubshapeWithStatus GetDimension
+        GetDimensionNumber GetForEachIndexParallelThreadCount GetLeafCount GetLeafCountTuple GetLeafShapes
+        GetMutableSubshape GetNormalizedLogicalTransposeShape GetSubshape GetSubshapeOneIndex GetTupleElementShape
+        HasDegenerateDimensions HasPrimitiveType HigherPrecisionElementType HumanString HumanStringWithLayout IndexIsValid
+        InsertDimensionAtIndex InsertDimensionsAtIndex InsertedOrDeleted1SizedDimensions IsDecomposableBitcast
+        IsEffectiveScalar IsEffectivelyMostMajorDimension IsEmptyTuple IsInitialized IsLeafIndex IsNestedTuple
+        IsReshapeOrTransposeBitcast IsScalar IsScalarWithElementType IsZeroElementArray LastDimIsMinorMost MakeBufferShape
+        MakeMaybeTupleShape MakeNil MakeOpaqueShape MakeProgramShape MakeScalarShape MakeShape MakeShapeWithDenseLayout
+        MakeShapeWithDescendingLayout MakeShapeWithDescendingLayoutAndSamePhysicalLayout MakeShapeWithSparseLayout
+        MakeShapeWithStaticDimensions MakeShapeWithType MakeStaticShape MakeTokenShape MakeTupleShape
+        MakeTupleShapeWithPtrs MakeValidatedBufferShape MakeValidatedMaybeTupleShape MakeValidatedShape
+        MakeValidatedShapeWithDenseLayout MakeValidatedShapeWithDescendingLayout
+        MakeValidatedShapeWithDescendingLayoutAndSamePhysicalLayout MakeValidatedShapeWithSparseLayout
+        MakeValidatedTupleShape MakeValidatedTupleShapeWithPtrs MoveDimToMajor PackedFactorFor1DInterleavedArray
+        PermuteDimensions PermuteDimensionsIgnoringLayout PopulateShape PrependMajorDimension PrintHumanString
+        PrintHumanStringWithLayout ReorderLogicalDimensions ReshapeIsBitcast ReshapeLeavesDimensionsUnmodified
+        SameDimensions SameElementType SameElementTypeIgnoringFpPrecision SameRank SerializedSize SerializedSizeWithProto
+        SliceTuple StaticExtentProduct SubshapeCount TransposeIsBitcast TrueNumDimensions TryGetSubshape TupleElementCount
+        UnpackedByteStrides UpdateDynamicDimension UpdateElementSizeInBits UpdateTupleShape ValidateShape
+        ValidateShapeWithOptionalLayout
+    """.split(),
+    "LayoutUtil": """
+        AreDimensionsConsecutive ByteStridesIsMajorToMinor ClearLayout ClearTiles CopyLayoutBetweenShapes
+        DelinearizeIndexForNestedTiling DimOrdered DimUnique Equal GetDefaultLayoutForR2 GetDefaultLayoutForR3
+        GetDefaultLayoutForR4 GetDefaultLayoutForRank GetDefaultLayoutForShape GetDimLevelType GetSplitConfig
+        GetWithDefaultLayout HasAnyLayout HasAscendingLayout HasCustomElementSizeInBits HasDescendingLayout HasLayout
+        HumanString IsCOO IsCOOArray IsCSC IsCSCArray IsCSR IsCSRArray IsDense IsDenseArray IsMonotonicWithDim0Major
+        IsMonotonicWithDim0Minor IsSparse IsSparseArray IsUntiledLayout LayoutsInShapesEqual LinearIndex
+        LinearIndexForNestedTiling Major MakeAscendingLayout MakeDescendingLayout MakeLayout MakeLayoutFromMajorToMinor
+        MakeLogicalToPhysical MaxElementsInPerSplit MaxSplitSize MemorySpace Minor MinorToMajor MoveDimToMajor
+        MoveDimToMinor PrintHumanString SetToDefaultLayout ValidateDimLevel ValidateLayoutForShape ValidateLayoutInShape
+    """.split(),
+    "IndexUtil": """
+        BumpIndices CompareIndices GetDimensionStride IndexInBounds LinearIndexToMultidimensionalIndex
+        MultidimensionalIndexToLinearIndex
+    """.split(),
+}
+
+_PARALLEL = "threads are the caller's: iterate, or ask `tiling` for whole NumPy batches"
+_MUTABLE = "shapes are values: build a new one, for example with `update_tuple_shape`"
+_SPARSE = "sparse layouts are gone from XLA; old text is read without its `D(…)`, old protos keep their fields"
+
+# What answers a C++ function of another name.
+ELSEWHERE = {
+    "ShapeUtil": {
+        "CreateDimensionVectorFromShape": "`Shape.dimensions`",
+        "ForEachIndexNoStatus": "`shape_util.for_each_index`",
+        "ForEachIndexWithStatus": "`shape_util.for_each_index`",
+        "ForEachLeafShapeWithStatus": "`shape_util.for_each_leaf_shape`",
+        "ForEachSubshapeWithStatus": "`shape_util.for_each_subshape`",
+        "ForEachSubshapePostOrderWithStatus": "`shape_util.for_each_subshape_post_order`",
+        "GetLeafCountTuple": "`shape_util.get_leaf_count`",
+        "GetSubshapeOneIndex": "`shape_util.get_tuple_element_shape`",
+        "MakeTupleShapeWithPtrs": "`shape_util.make_tuple_shape`",
+        "MakeValidatedTupleShapeWithPtrs": "`shape_util.make_validated_tuple_shape`",
+        "PrintHumanString": "`shape_util.human_string`",
+        "PrintHumanStringWithLayout": "`shape_util.human_string_with_layout`",
+        "SerializedSizeWithProto": "`shape_util.serialized_size`",
+    },
+    "LayoutUtil": {
+        "IsDense": "`layout_util.is_dense_array`",
+        "PrintHumanString": "`layout_util.human_string`",
+    },
+    "IndexUtil": {},
+}
+
+# Why nothing does.
+REASONS = {
+    "ShapeUtil": {
+        "ForEachIndexParallel": _PARALLEL,
+        "ForEachIndexParallelWithStatus": _PARALLEL,
+        "GetForEachIndexParallelThreadCount": _PARALLEL,
+        "ForEachMutableLeafShape": _MUTABLE,
+        "ForEachMutableLeafShapeWithStatus": _MUTABLE,
+        "ForEachMutableSubshape": _MUTABLE,
+        "ForEachMutableSubshapePostOrder": _MUTABLE,
+        "ForEachMutableSubshapePostOrderWithStatus": _MUTABLE,
+        "ForEachMutableSubshapeWithStatus": _MUTABLE,
+        "GetMutableSubshape": _MUTABLE,
+        "PopulateShape": _MUTABLE,
+        "IsInitialized": "there is no shape without an element type",
+        "MakeShapeWithSparseLayout": _SPARSE,
+        "MakeValidatedShapeWithSparseLayout": _SPARSE,
+    },
+    "LayoutUtil": dict.fromkeys(
+        [
+            "DimOrdered",
+            "DimUnique",
+            "GetDimLevelType",
+            "IsCOO",
+            "IsCOOArray",
+            "IsCSC",
+            "IsCSCArray",
+            "IsCSR",
+            "IsCSRArray",
+            "IsSparse",
+            "IsSparseArray",
+            "ValidateDimLevel",
+        ],
+        _SPARSE,
+    ),
+    "IndexUtil": {},
+}
+
+# Where the answer differs from XLA's, or takes care to be the same.
+NOTES = {
+    "ShapeUtil": {
+        "ArraySize": "Differs: also the padding that a later tile adds, and the tail padding of an array without tiles. XLA "
+        "counts the first tile's padding alone and forgets the tail without tiles. Equal elsewhere",
+        "ArrayDataSize": "Differs with `ArraySize`: the place of the last element is found through all tiles and combine",
+        "AppendMajorDimension": "Differs: split configs follow their dimensions. XLA leaves their numbers, so the split moves to "
+        "the new dimension",
+        "ExtentProduct": "The second value of XLA's pair, whether it overflows, is SizeOverflowError",
+        "ByteSizeOf": "The pointer size is 8 unless given; XLA needs one for tuples",
+        "TryGetSubshape": "Raises where XLA answers an error, as `get_subshape` where XLA aborts",
+        "InsertDimensionsAtIndex": "As in XLA dynamic flags and all of the layout but its order are lost",
+        "MoveDimToMajor": "As in XLA nothing of the layout stays but its order",
+        "ChangeElementType": "Raises for tokens and opaques, which XLA turns into scalars",
+        "MakeShapeWithType": "Takes a NumPy type",
+        "GetNormalizedLogicalTransposeShape": "A transpose that moves nothing has the permutation (0,), not an empty one",
+    },
+    "LayoutUtil": {
+        "LinearIndex": "Differs: all tiles count, and combine. XLA looks at the first tile alone and gives an index of one "
+        "dimension back unchanged. Equal wherever that is exact",
+        "LinearIndexForNestedTiling": "Differs: combine counts too",
+        "DelinearizeIndexForNestedTiling": "Differs: combine counts too; raises for padding",
+        "LayoutsInShapesEqual": "False where XLA aborts because the structures differ",
+    },
+    "IndexUtil": {
+        "BumpIndices": "Answers the next index, or None, where XLA changes its argument",
+    },
+}
+
+
+def snake_case(name: str) -> str:
+    """The Python name of a C++ one.
+
+    >>> snake_case("IsMonotonicWithDim0Major"), snake_case("PackedFactorFor1DInterleavedArray"), snake_case("GetDefaultLayoutForR2")
+    ('is_monotonic_with_dim_0_major', 'packed_factor_for_1d_interleaved_array', 'get_default_layout_for_r2')
+    """
+    name = (
+        name.replace("1D", "1d").replace("1Sized", "1_sized").replace("Dim0", "Dim_0_").replace("Deleted1", "Deleted_1")
+    )
+    name = name.replace("For1d", "For_1d_")
+    return re.sub(r"_+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
+def ours(group: str, name: str) -> str | None:
+    """The name here of a C++ function, if it has one of its own."""
+    found = snake_case(name)
+    return found if found in MODULES[group].__all__ else None
+
+
+def page() -> str:
+    """The page."""
+    lines = [
+        "# XLA's functions, and ours",
+        "",
+        "Made by docs/generate_xla_functions.py; a test keeps it true. Every function of XLA's `ShapeUtil`, `LayoutUtil` and",
+        "`IndexUtil` stands here with what answers it, or the reason nothing does. Unless a row says otherwise the answer is XLA's.",
+        "",
+        "What mutates in C++ returns a new value, what answers a status raises, what aborts the process raises, and what visits is a",
+        "Python iterator. Functions that take one dimension number also take negative ones.",
+    ]
+    for group, module in MODULES.items():
+        short = module.__name__.rpartition(".")[2]
+        lines += ["", f"## {group}, `xlashape.{short}`", "", "| C++ | Python | |", "|---|---|---|"]
+        for name in FUNCTIONS[group]:
+            found = ours(group, name)
+            if found is not None:
+                doc = inspect.getdoc(getattr(module, found)) or ""
+                first = re.split(r"(?<=[.:;])\s", " ".join(doc.split("\n\n")[0].split()))[0].rstrip(".:;")
+                note = NOTES[group].get(name)
+                text = f"{first}. **{note}.**" if note else f"{first}."
+                lines.append(_row(name, f"`{short}.{found}`", text))
+            elif name in ELSEWHERE[group]:
+                lines.append(_row(name, ELSEWHERE[group][name], ""))
+            else:
+                lines.append(_row(name, "none", f"{REASONS[group][name][0].upper()}{REASONS[group][name][1:]}."))
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, answer: str, text: str) -> str:
+    return f"| `{name}` | {answer} | {text.replace('|', chr(92) + '|')} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
