@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlashape.errors import ParseError
+from xlashape.hlo.attributes import OPERATIONS
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.infer import infer_shape
 from xlashape.hlo.parse_state import Attribute, Computation, Instruction, KnownShape, State
-from xlashape.hlo.attributes import OPERATIONS
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -80,7 +80,7 @@ def instruction(
     finish = _FINISH.get(opcode)
     if finish is not None:
         pieces.append(finish(state, shape, known, attributes, at))
-    if opcode in _ONE_DIMENSION and "dimensions" in attributes:
+    if opcode in _ONE_DIMENSION and "dimensions" in attributes and len(attributes["dimensions"].data) > 3:
         pieces[2:] = _first_dimension(b"".join(pieces[2:]))
     if opcode in _FIXED and (shape is not None or opcode in _UNWRITTEN):
         shape = _FIXED[opcode](state, known, at)
@@ -139,6 +139,7 @@ def _inferred(
     return _known_shape(state, shape)
 
 
+# The field of one small number is three bytes long: tag, length, number.
 def _first_dimension(data: bytes) -> list[bytes]:
     message = xla.HloInstructionProto.FromString(data)
     del message.dimensions[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlashape.hlo.encode import Fields, packed_ints, sized, varint
+from xlashape.hlo.encode import Fields, numbered_ids, sized, varint
 from xlashape.hlo.names import UniqueNames
 from xlashape.hlo.parse_state import Computation, Instruction
 from xlashape.proto import xla
@@ -183,42 +183,24 @@ def _emit(
 ) -> bytes:
     instructions = computation.instructions
     base = own << 32
-    names = [unique.take(one.name) for one in instructions]
+    numbers = numbered_ids(own, len(instructions))
+    take = unique.take
+    names = [take(one.name) for one in instructions]
     pieces: list[bytes] = [_COMPUTATION.string("name", name)]
+    add = pieces.append
     for number in post_order(instructions):
         one = instructions[number]
         encoded = names[number].encode()
-        parts = [_NAME, varint(len(encoded)), encoded, one.data]
-        identity = base | number
-        if identity:
-            parts.append(_ID)
-            parts.append(varint(identity))
-        if one.operands:
-            packed = b"".join([varint(base | operand) for operand in one.operands])
-            parts.append(_OPERANDS)
-            parts.append(varint(len(packed)))
-            parts.append(packed)
-        if one.calls:
-            parts.append(
-                _INSTRUCTION.tag("called_computation_ids") + sized(packed_ints(ids[place] for place in one.calls))
-            )
-        if one.control:
-            parts.append(
-                _INSTRUCTION.tag("control_predecessor_ids") + sized(packed_ints(base | c for c in one.control))
-            )
-        if one.frame:
-            frame = frames.number(one.frame)
-            parts.append(_INSTRUCTION.message("metadata", _METADATA.integer("stack_frame_id", frame)))
-        if one.payload is not None:
-            number_of = frames.payloads.setdefault(one.payload, len(frames.payloads))
-            payload = xla.OpMetadata(metadata_payload=xla.Payload(id=number_of))
-            parts.append(_INSTRUCTION.message("metadata", payload))
-        if one.thread:
-            parts.append(_INSTRUCTION.string("async_execution_thread", one.thread))
-        data = b"".join(parts)
-        pieces.append(_ONE)
-        pieces.append(varint(len(data)))
-        pieces.append(data)
+        operands = one.operands
+        data = b"".join((_NAME, varint(len(encoded)), encoded, one.data, _ID, numbers[number]))
+        if operands:
+            packed = b"".join([numbers[operand] for operand in operands])
+            data = b"".join((data, _OPERANDS, varint(len(packed)), packed))
+        if one.is_linked:
+            data += _links(one, base, ids, frames)
+        add(_ONE)
+        add(varint(len(data)))
+        add(data)
     parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
     pieces.append(_COMPUTATION.message("program_shape", program_shape(computation, parameters)))
     pieces.append(_COMPUTATION.integer("id", own))
@@ -226,3 +208,21 @@ def _emit(
     pieces.append(_COMPUTATION.integer("is_fusion_computation", computation.is_fusion))
     pieces.append(_COMPUTATION.string("execution_thread", computation.thread))
     return b"".join(pieces)
+
+
+def _links(one: Instruction, base: int, ids: Sequence[int], frames: Frames) -> bytes:
+    """Fields that name what stands elsewhere: computations, predecessors, frames, payloads, threads."""
+    parts: list[bytes] = []
+    if one.calls:
+        parts.append(_INSTRUCTION.integers("called_computation_ids", [ids[place] for place in one.calls]))
+    if one.control:
+        parts.append(_INSTRUCTION.integers("control_predecessor_ids", [base | place for place in one.control]))
+    if one.frame:
+        parts.append(_INSTRUCTION.message("metadata", _METADATA.integer("stack_frame_id", frames.number(one.frame))))
+    if one.payload is not None:
+        number = frames.payloads.setdefault(one.payload, len(frames.payloads))
+        payload = xla.OpMetadata(metadata_payload=xla.Payload(id=number))
+        parts.append(_INSTRUCTION.message("metadata", payload))
+    if one.thread:
+        parts.append(_INSTRUCTION.string("async_execution_thread", one.thread))
+    return b"".join(parts)

@@ -7,22 +7,20 @@ append, and of a scalar that comes twice the last stays. So every attribute is e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from google.protobuf.message import Message
 
-__all__ = ["Fields", "packed_ints", "sized", "varint"]
-
-_SMALL = [bytes([value]) for value in range(128)]
+__all__ = ["Fields", "numbered_ids", "packed_ints", "sized", "varint"]
 
 
+@lru_cache(1 << 15)
 def varint(value: int) -> bytes:
     r"""An int64 or uint64 in base 128, low digits first; a negative one as its two's complement.
 
     >>> varint(300), varint(-1)
     (b'\xac\x02', b'\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01')
     """
-    if 0 <= value < 128:
-        return _SMALL[value]
     value &= 0xFFFFFFFFFFFFFFFF
     digits = bytearray()
     while value > 127:
@@ -30,6 +28,28 @@ def varint(value: int) -> bytes:
         value >>= 7
     digits.append(value)
     return bytes(digits)
+
+
+_low_digits: list[bytes] = []
+
+
+def numbered_ids(high: int, count: int) -> list[bytes]:
+    """The varints of (high << 32) | number for every number below `count`, which is below 2^28.
+
+    The low 28 bits are four digits, the others follow from `high` alone.
+
+    >>> numbered_ids(3, 2) == [varint(3 << 32), varint(3 << 32 | 1)]
+    True
+    """
+    if not high:
+        return [varint(number) for number in range(count)]
+    if count > len(_low_digits):
+        _low_digits.extend(
+            bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14 & 127 | 128, number >> 21 | 128))
+            for number in range(len(_low_digits), count)
+        )
+    tail = varint(high << 4)
+    return [digits + tail for digits in _low_digits[:count]]
 
 
 def sized(payload: bytes) -> bytes:

@@ -11,7 +11,7 @@ from xlashape.shape import PrimitiveType, Shape
 __all__ = ["CannotInfer", "array", "convolution", "dot", "gather", "pad", "ragged_dot", "reduce_window"]
 
 
-class CannotInfer(Exception):  # noqa: N818 - it never leaves shape inference
+class CannotInfer(Exception):
     """Operands that do not fit their operation; says how."""
 
 
@@ -26,7 +26,7 @@ def _wider_type(a: Shape, b: Shape) -> PrimitiveType:
     x, y = a.element_type, b.element_type
     if x == y:
         return x
-    if x.is_floating and y.is_floating or x.is_integral and y.is_integral:
+    if (x.is_floating and y.is_floating) or (x.is_integral and y.is_integral):
         return x if x.bit_width >= y.bit_width else y
     raise CannotInfer(f"operands of types {x} and {y}")
 

@@ -19,12 +19,16 @@ from typing import TypeVar
 from xlashape.shape import PrimitiveType
 from xlashape.text import Cursor
 
-__all__ = ["KEYWORDS", "NAME", "RESERVED", "HloCursor"]
+__all__ = ["KEYWORDS", "NAME", "RESERVED", "SHAPE", "HloCursor"]
 
 _T = TypeVar("_T")
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 """The regular expression of a name."""
+
+_PARENTHESES = r"\([^()]*(?:\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)[^()]*)*\)"
+SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_PARENTHESES}"
+"""The regular expression of a shape as dumps have it; parentheses match to a depth of four. No more than a likeness: parsing tells."""
 
 KEYWORDS = frozenset("true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown".split())
 """Words that are not names unless '%' stands before them."""
@@ -77,7 +81,7 @@ class HloCursor(Cursor):
         return name
 
     def parse_string(self, what: str = "a string") -> bytes:
-        """The content of a string, its escapes replaced. Bytes, since `\\377` need not be UTF-8."""
+        r"""The content of a string, its escapes replaced. Bytes, since `\377` need not be UTF-8."""
         self.skip_space()
         match = _STRING.match(self.text, self.at) or _LONG_STRING.match(self.text, self.at)
         if match is None:

@@ -10,6 +10,8 @@ from xlashape.limits import INT64_MAX, INT64_MIN
 
 __all__ = ["UniqueNames"]
 
+_FIRST: set[int] = set()  # stands for the set of the one number beside it
+
 
 class UniqueNames:
     """Names handed out so far.
@@ -22,25 +24,28 @@ class UniqueNames:
     __slots__ = ("_stems",)
 
     def __init__(self) -> None:
-        # By stem: the least number that may be free, and those taken.
-        self._stems: dict[str, tuple[list[int], set[int]]] = {}
+        # By stem: the numbers taken and the least that may be free; of most stems only one, which then stands in its place.
+        self._stems: dict[str, tuple[set[int], int]] = {}
 
     def take(self, name: str) -> str:
         """`name`, or the one that stands in for it."""
         stem, dot, digits = name.rpartition(".")
-        number = 0
         unsigned = digits.removeprefix("-")
-        numbered = bool(dot) and unsigned.isdecimal() and len(digits) < 32 and INT64_MIN <= int(digits) <= INT64_MAX
-        if numbered:
-            number = int(digits)
+        if dot and unsigned.isdecimal() and len(digits) < 32 and INT64_MIN <= (number := int(digits)) <= INT64_MAX:
+            numbered = True
         else:
-            stem = name
-        least, taken = self._stems.setdefault(stem, ([0], set()))
-        if number not in taken:
-            taken.add(number)
-            return f"{stem}.{number}" if numbered else name
-        while least[0] in taken:
-            least[0] += 1
-        number = least[0]
+            stem, number, numbered = name, 0, False
+        known = self._stems.get(stem)
+        if known is None:
+            self._stems[stem] = (_FIRST, number)
+            return f"{stem}.{number}" if numbered and len(unsigned) > 1 else name
+        taken, least = known
+        if taken is _FIRST:
+            taken, least = {least}, 0
+        if number in taken:
+            while least in taken:
+                least += 1
+            number, numbered = least, True
         taken.add(number)
-        return f"{stem}.{number}"
+        self._stems[stem] = (taken, least)
+        return f"{stem}.{number}" if numbered else name

@@ -13,10 +13,12 @@ Where ours differs from XLA's on purpose: `deviations.md` beside the tests lists
 
 from __future__ import annotations
 
+import re
+
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.emit import emit_computations, program_shape
 from xlashape.hlo.encode import Fields
-from xlashape.hlo.lex import KEYWORDS, RESERVED
+from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.hlo.parse_header import Header, parse_header
 from xlashape.hlo.parse_instruction import parse_body, parse_instruction_text
 from xlashape.hlo.parse_state import Computation, KnownShape, State
@@ -27,6 +29,8 @@ from xlashape.text import Source
 __all__ = ["decode_text", "parse_module"]
 
 _MODULE = Fields(xla.HloModuleProto)
+_PARAMETER = re.compile(rf"{NAME}: ({SHAPE})")
+_SIGNATURE = re.compile(rf"[ ]*\(((?:{NAME}: (?:{SHAPE})(?:, {NAME}: (?:{SHAPE}))*)?)\)[ ]*->[ ]*({SHAPE})[ ]*\{{")
 
 
 def decode_text(data: bytes, name: str | None = None) -> Source:
@@ -111,6 +115,22 @@ def _computations(state: State) -> int:
             return place if entry is None else entry
 
 
+def _plain_signature(state: State) -> tuple[KnownShape, int] | None:
+    """`(name: shape, …) -> shape {` as XLA prints it: the result and where it stands, the '{' consumed. None: not so plain."""
+    cursor, shapes = state.cursor, state.shapes
+    text, at = state.text, cursor.at
+    match = _SIGNATURE.match(text, at)
+    if match is None:
+        return None
+    for parameter in _PARAMETER.finditer(text, *match.span(1)):
+        if parameter.group(1) not in shapes:
+            state.shape_of_text(parameter.group(1), parameter.start(1))
+    result_text, result_at = match.group(2), match.start(2)
+    result = shapes.get(result_text) or state.shape_of_text(result_text, result_at)
+    cursor.at = match.end()
+    return result, result_at
+
+
 def _computation(state: State) -> int:
     cursor = state.cursor
     cursor.skip_space()
@@ -124,14 +144,17 @@ def _computation(state: State) -> int:
     computation = Computation(name)
     result: KnownShape | None = None
     result_at = cursor.at
-    if cursor.accept("("):
+    plain = _plain_signature(state)
+    if plain is not None:
+        result, result_at = plain
+    elif cursor.accept("("):
         cursor.at -= 1
         cursor.parse_list(lambda: _signature_parameter(state), "(", ")")
         cursor.expect("->")
         cursor.skip_space()
         result_at = cursor.at
         result = state.parse_shape()
-    if not cursor.accept("{"):
+    if plain is None and not cursor.accept("{"):
         cursor.fail("'{' and instructions" if result is not None else "'(' or '{' behind the name of a computation")
     parse_body(state, computation)
     if cursor.accept(","):
@@ -245,7 +268,7 @@ def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
             alias.entries.add(
                 output_shape_index=one.output,
                 parameter_number=one.parameter,
-                parameter_shape_index=one.index,
+                parameter_shape_index=one.parameter_index,
                 kind=one.kind,
             )
         for number, index in sorted(set(header.donor)):

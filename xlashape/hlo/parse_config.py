@@ -20,8 +20,8 @@ from xlashape.proto import xla
 
 __all__ = [
     "enum_words",
-    "parse_aliasing",
     "parse_algorithm",
+    "parse_aliasing",
     "parse_dim_labels",
     "parse_padding",
     "parse_precision",
@@ -189,7 +189,6 @@ def parse_dim_labels(cursor: HloCursor) -> bytes:
 
 def parse_precision(cursor: HloCursor) -> bytes:
     """operand_precision: default, high or highest an operand."""
-
     values = cursor.parse_list(lambda: cursor.parse_word_of(_PRECISIONS, "a precision", any_case=True))
     message = xla.PrecisionConfig(operand_precision=values)
     return _FIELDS.message("precision_config", message)

@@ -58,7 +58,7 @@ class Alias(NamedTuple):
 
     output: tuple[int, ...]
     parameter: int
-    index: tuple[int, ...]
+    parameter_index: tuple[int, ...]
     kind: int
     at: int
 

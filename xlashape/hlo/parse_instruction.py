@@ -19,10 +19,10 @@ from xlashape.errors import ParseError
 from xlashape.hlo import complete
 from xlashape.hlo.attributes import OPERATIONS, UNSET_ASYNC, Operation
 from xlashape.hlo.encode import Fields, sized
-from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, HloCursor
+from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.parse_metadata import parse_metadata
-from xlashape.hlo.parse_state import Attribute, Computation, Instruction, KnownShape, State
+from xlashape.hlo.parse_state import Attribute, Computation, KnownShape, State
 from xlashape.hlo.parse_value import VALUES, VALUES_OF
 from xlashape.proto import xla
 
@@ -34,20 +34,23 @@ _METADATA_TAG = _FIELDS.tag("metadata")
 _NO_NAME = RESERVED | KEYWORDS
 
 _SPACE = r"[ \t\r\n]*"
-_PARENTHESES = r"\([^()]*(?:\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)[^()]*)*\)"
-_SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_PARENTHESES}"
-_HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({_SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
+_HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
 _OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME})*)?)[ \t]*\)")
-_OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({_SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
+_OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _NAMED = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?{NAME}[ \t\r\n]*=")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_BRACES = r"\{[^{}\"]*\}"
-for _ in range(3):
-    _BRACES = rf"\{{[^{{}}\"]*(?:(?:{_STRING}|{_BRACES})[^{{}}\"]*)*\}}"
-_VALUE = rf"{_STRING}|{_BRACES}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?|%?[A-Za-z0-9_.\->?]+"
+
+
+def _braces(depth: int) -> str:
+    """The regular expression of what stands in braces, strings and further braces to a depth within."""
+    inner = rf"{_STRING}|{_braces(depth - 1)}" if depth else _STRING
+    return rf"\{{[^{{}}\"]*(?:(?:{inner})[^{{}}\"]*)*\}}"
+
+
+_VALUE = rf"{_STRING}|{_braces(3)}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?|%?[A-Za-z0-9_.\->?]+"
 _ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.DOTALL)
 _NUMBER = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*\)")
 _SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
@@ -81,14 +84,16 @@ def parse_body(state: State, computation: Computation) -> None:
     body = _Body(state, computation)
     cursor = state.cursor
     last: int | None = None
+    match_head = _HEAD.match
     while True:
-        if cursor.accept("}"):
+        match = match_head(state.text, cursor.at)
+        if match is None and cursor.accept("}"):
             if last is None:
                 cursor.at -= 1
                 cursor.fail("an instruction")
             break
         try:
-            last = _parse_instruction(body)
+            last = _parse_instruction(body, match)
         except ParseError as error:
             state.note(error)
             last = -1
@@ -114,11 +119,10 @@ def _check_parameters(body: _Body) -> None:
             )
 
 
-def _parse_instruction(body: _Body) -> int:
-    """Reads one instruction; answers its place."""
+def _parse_instruction(body: _Body, match: re.Match[str] | None) -> int:
+    """Reads one instruction, whose head is `match` if it is written as real dumps write it; answers its place."""
     cursor, text = body.cursor, body.text
     start = cursor.at
-    match = _HEAD.match(text, start)
     if match is not None:
         root, percent, name, shape_text, opcode = match.groups()
         name_at = match.start(3)
@@ -202,7 +206,7 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
     cursor.skip_space()
     name = "_"
     if _HEAD.match(cursor.text, cursor.at) or _NAMED.match(cursor.text, cursor.at):
-        _parse_instruction(body)
+        _parse_instruction(body, _HEAD.match(cursor.text, cursor.at))
         computation.root = len(computation.instructions) - 1
         return
     shape, opcode, at = _shape_and_opcode(body)
@@ -407,8 +411,7 @@ def _operand(body: _Body, depth: int) -> int:
         raise cursor.error(f"operations nest deeper than {_MAX_DEPTH} levels", at=at)
     cursor.expect("(")
     made = f"{name}.anon"
-    place = _finish_right(body, made, shape, name, at, depth + 1)
-    return place
+    return _finish_right(body, made, shape, name, at, depth + 1)
 
 
 def _outside(body: _Body, name: str, shape: KnownShape) -> int:

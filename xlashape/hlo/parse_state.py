@@ -134,6 +134,11 @@ class Instruction:
         self.async_root = ""
         """The opcode that an asynchronous instruction wraps."""
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether it names anything beyond its operands."""
+        return bool(self.calls or self.control or self.frame or self.thread) or self.payload is not None
+
 
 class Computation:
     """A computation read: its instructions in the order of the text."""
