@@ -10,7 +10,6 @@ The text is that of the proto: what the schema has no field for (replica_count, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +124,7 @@ def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int
         whole = one.HasField("recovery_module")
         lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if whole else ''}")
         if whole:
-            inner = replace(options, indent_amount=options.indent_amount + 2)
+            inner = PrintOptions(indent_amount=options.indent_amount + 2)
             lines += [f'{tab}  "', _module_text(one.recovery_module, inner, depth + 1), f'{tab}  "']
     return [*lines, "}", ""]
 

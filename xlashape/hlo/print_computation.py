@@ -216,10 +216,11 @@ class ComputationPrinter:
             head += f"{self.names[place]} " if options.print_ids else self.percent
         writer = LineWriter(self, computation, names, own, level)
         try:
+            lines = [""]
+            writer.write(order, f"{tab}  ", lines)
             if options.print_program_shape:
                 head += self._signature(computation, own)
-            lines = [f"{tab}{head}{{"]
-            writer.write(order, f"{tab}  ", lines)
+            lines[0] = f"{tab}{head}{{"
         except LimitExceededError:
             raise
         except XlashapeError as error:

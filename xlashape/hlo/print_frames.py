@@ -34,26 +34,22 @@ class FrameTables:
         return self._numbers.get(frame, 0)
 
     def _add(self, frame: int) -> None:
-        # The frame and those it was called from; with one that is not there, none of them is.
+        # Callers first. A frame that is not there, or says no location, is none; nor are those called from it.
         frames = self._index.stack_frames
         chain: list[int] = []
         seen: set[int] = set()
-        whole = True
-        while frame not in self._numbers and whole:
-            whole = (
-                0 < frame <= len(frames) and frame not in seen and self._is_location(frames[frame - 1].file_location_id)
-            )
+        while frame not in self._numbers and 0 < frame <= len(frames) and frame not in seen:
             chain.append(frame)
             seen.add(frame)
-            if whole:
-                frame = frames[frame - 1].parent_frame_id
-        whole = whole and (frame == 0 or self._numbers[frame] > 0)
-        parent = self._numbers[frame] if whole else 0
+            frame = frames[frame - 1].parent_frame_id
+        parent = self._numbers.get(frame, 0)
+        whole = frame == 0 or parent > 0
         for one in reversed(chain):
+            location = frames[one - 1].file_location_id
+            whole = whole and self._is_location(location)
             if whole:
-                location = self._location(frames[one - 1].file_location_id)
-                parent = self._frames.setdefault((location, parent), len(self._frames) + 1)
-            self._numbers[one] = parent
+                parent = self._frames.setdefault((self._location(location), parent), len(self._frames) + 1)
+            self._numbers[one] = parent if whole else 0
 
     def _is_location(self, number: int) -> bool:
         index = self._index

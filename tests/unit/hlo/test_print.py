@@ -1,0 +1,188 @@
+"""The printer against XLA's own text: tests/vectors/hlo_print.jsonl holds protos and what XLA prints of them."""
+
+import base64
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, XlashapeError
+from xlashape.hlo import HloModule
+from xlashape.hlo.print import PrintOptions, module_text
+from xlashape.proto import xla
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+
+# What the names of option sets in the vectors stand for, where it is not a style of XLA's.
+CHANGES = {
+    "large": {"print_large_constants": True},
+    "opshape": {"print_operand_shape": True},
+    "nolayout": {"include_layout_in_shapes": False, "print_percent": False, "compact_operands": True},
+    "nometa": {"print_metadata": False, "print_backend_config": False, "print_extra_attributes": False},
+    "indent": {"indent_amount": 2, "print_ids": False},
+    "nested": {"is_in_nested_computation": True, "print_result_shape": False},
+    "noshape": {"print_operand_names": False, "print_program_shape": False, "print_control_dependencies": False},
+    "canonidx": {"canonicalize_instruction_names": True},
+}
+
+
+def rows() -> list[dict]:
+    with (VECTORS / "hlo_print.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def printed(proto: object, name: str) -> str:
+    return module_text(proto, "default", **CHANGES[name]) if name in CHANGES else module_text(proto, name)
+
+
+def test_every_vector_prints_as_xla_prints_it():
+    wrong, count = [], 0
+    for row in rows():
+        data = base64.b64decode(row["proto"])
+        for name, expected in row["prints"].items():
+            count += 1
+            if printed(data, name) != expected:
+                wrong.append((row["name"], name))
+    assert count > 900
+    assert not wrong
+
+
+def test_bytes_message_and_view_print_alike():
+    for row in rows()[::25]:
+        data = base64.b64decode(row["proto"])
+        text = module_text(data)
+        assert module_text(xla.HloModuleProto.FromString(data)) == text
+        assert HloModule.from_proto(data).to_text() == text
+        assert HloModule.from_proto(data).to_text(style="canonical") == module_text(data, "canonical")
+
+
+def test_printing_leaves_the_module_as_it_is():
+    for row in rows()[::25]:
+        proto = xla.HloModuleProto.FromString(base64.b64decode(row["proto"]))
+        before = proto.SerializeToString(deterministic=True)
+        module_text(proto, "canonical")
+        assert proto.SerializeToString(deterministic=True) == before
+
+
+def test_jax_programs_print_as_jaxlib_prints_them_where_it_is_installed():
+    hlo = pytest.importorskip("jaxlib._hlo", reason="jaxlib is not installed")
+    for row in rows()[::10]:
+        data = base64.b64decode(row["proto"])
+        try:
+            module = hlo.HloModule.from_serialized_hlo_module_proto(data)
+        except Exception:  # another version of jaxlib may refuse what this one took
+            continue
+        assert module_text(data) == module.to_string()
+
+
+def module(*instructions: xla.HloInstructionProto, **fields: object) -> xla.HloModuleProto:
+    computation = xla.HloComputationProto(name="e", instructions=instructions, root_id=len(instructions) - 1)
+    for number, one in enumerate(computation.instructions):
+        one.id = number
+        if not one.HasField("shape"):
+            one.shape.element_type = xla.F32
+    return xla.HloModuleProto(name="m", computations=[computation], **fields)
+
+
+def instruction(opcode: str, *operands: int, **fields: object) -> xla.HloInstructionProto:
+    return xla.HloInstructionProto(name=opcode.replace("-", "_"), opcode=opcode, operand_ids=operands, **fields)
+
+
+P = instruction("parameter")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (module(instruction("no-such")), "computation 'e': instruction 'no_such': 'no-such' is no opcode"),
+        (module(P, instruction("negate", 7)), "instruction 'negate' names an instruction of id 7"),
+        (module(P, instruction("call", 0, called_computation_ids=[9])), "there is no computation of id 9"),
+        (module(P, instruction("fft", 0, fft_type=9)), "9 is no kind of FFT"),
+        (module(P, instruction("rng", 0, distribution=77)), "77 is no random distribution"),
+        (module(P, instruction("copy", 0, sharding={"type": 42})), "42 is no type of sharding"),
+        (
+            module(
+                P, instruction("copy", 0, sharding={"type": xla.OpSharding.OTHER, "tile_assignment_dimensions": [4]})
+            ),
+            "0 devices do not fill tiles of [4]",
+        ),
+        (
+            module(P, instruction("convolution", 0, 0, convolution_dimension_numbers={"input_batch_dimension": 5})),
+            "not a permutation",
+        ),
+        (module(instruction("constant", literal={"shape": {"element_type": xla.F32}})), "holds 0 elements, not 1"),
+        (module(P, instruction("copy", 0, metadata={"metadata_payload": {"id": 3}})), "there is no payload 3"),
+        (module(P, instruction("copy", 0, shape={"element_type": 99})), "instruction 'copy'"),
+        (module(P, schedule={"sequences": {0: {"instruction_ids": [0, 0]}}}), "its schedule is not an order"),
+        (module(P, input_output_alias={"entries": [{"kind": 9}]}), "9 is no kind of aliasing"),
+    ],
+)
+def test_a_broken_module_is_one_clear_error(broken, message):
+    with pytest.raises(InvalidModuleError, match=message.replace("[", r"\[").replace("]", r"\]")):
+        module_text(broken)
+
+
+def test_unknown_styles_and_options_are_refused():
+    with pytest.raises(InvalidArgumentError, match="'pretty' is no print style; there are default, short_parsable"):
+        module_text(module(P), "pretty")
+    with pytest.raises(InvalidArgumentError, match="'print_colour' is no print option"):
+        module_text(module(P), print_colour=True)
+    with pytest.raises(InvalidArgumentError, match="expected a xla.HloModuleProto"):
+        module_text(xla.ShapeProto())
+
+
+def test_options_are_values():
+    options = PrintOptions.of("short_parsable", print_metadata=True)
+    assert options == PrintOptions.of(PrintOptions.named("short_parsable"), print_metadata=True)
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert module_text(module(P), options) == module_text(module(P), "short_parsable", print_metadata=True)
+
+
+def test_bodies_within_bodies_end():
+    """A chain of computations that each call the one before twice has 2^n bodies; a circle has no end at all."""
+    computations = [
+        xla.HloComputationProto(name="c0", id=0, instructions=[xla.HloInstructionProto(name="p", opcode="parameter")])
+    ]
+    for number in range(1, 40):
+        calls = [
+            xla.HloInstructionProto(name=f"x{i}", opcode="call", id=i, called_computation_ids=[number - 1])
+            for i in range(2)
+        ]
+        computations.append(xla.HloComputationProto(name=f"c{number}", id=number, root_id=1, instructions=calls))
+    proto = xla.HloModuleProto(computations=computations, entry_computation_id=39)
+    for computation in proto.computations:
+        for one in computation.instructions:
+            one.shape.element_type = xla.F32
+    del proto.computations[:-1]
+    proto.computations[0].id = 0
+    for one in proto.computations[0].instructions:
+        one.called_computation_ids[:] = [0]
+    with pytest.raises(LimitExceededError, match="more than 100 levels deep"):
+        module_text(proto, "canonical")
+    assert "to_apply=%c39" in module_text(proto)
+
+
+def test_circles_of_operands_and_predecessors_end():
+    proto = module(P, instruction("add", 1, 2), instruction("negate", 1, control_predecessor_ids=[1]))
+    assert module_text(proto).count(" = ") == 3
+
+
+def test_hostile_names_stay_text():
+    proto = module(instruction("parameter", frontend_attributes={"map": {"k": 'a"\n\0'}}))
+    proto.name = "a\n}\0é"
+    proto.computations[0].instructions[0].name = 'x" = {'
+    text = module_text(proto)
+    assert text.startswith("HloModule a_____, entry")
+    assert '%x_____ = f32[] parameter(0), frontend_attributes={k="a\\"\\n\\000"}' in text
+
+
+def test_truncated_and_random_bytes_are_errors_or_text():
+    data = base64.b64decode(rows()[40]["proto"])
+    for end in range(0, len(data), 7):
+        for cut in (data[:end], data[:end] + b"\xff" + data[end + 1 :]):
+            try:
+                text = module_text(cut)
+            except XlashapeError:
+                continue
+            assert text.startswith("HloModule ")
