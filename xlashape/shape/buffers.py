@@ -215,7 +215,7 @@ def _converted(kind: PrimitiveType, dtype: np.dtype[Any], values: _Array) -> _Ar
 
 def _bytes_of(buffer: Any) -> NDArray[np.uint8]:
     if isinstance(buffer, np.ndarray):
-        array = cast("_Array", buffer)
+        array: _Array = np.asarray(cast("_Array", buffer))
         if not array.dtype.hasobject:
             return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     else:

@@ -23,7 +23,18 @@ from xlashape.shape import Layout, PrimitiveType, Shape, buffers, strided_copy, 
 
 pytest.importorskip("ml_dtypes", reason="element types that NumPy lacks come from ml_dtypes")
 
-ARRAY_TYPES = [kind for kind in PrimitiveType if kind.is_array_type]
+
+def type_parameter(kind: PrimitiveType) -> Any:
+    """The type, marked as skipped where the ml_dtypes installed is older than it."""
+    try:
+        kind.numpy_dtype()
+    except UnavailableError as error:
+        return pytest.param(kind, marks=pytest.mark.skip(reason=str(error)))
+    return kind
+
+
+ARRAY_TYPES = [type_parameter(kind) for kind in PrimitiveType if kind.is_array_type]
+NARROW_TYPES = [type_parameter(kind) for kind in PrimitiveType if kind.is_array_type and kind.bit_width < 8]
 LAYOUTS = [
     "{1,0}",
     "{0,1}",
@@ -78,7 +89,7 @@ def test_every_type_in_every_kind_of_layout(kind: PrimitiveType) -> None:
         assert raw(tiling.unpack(shape, buffer.tobytes())) == raw(values)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ARRAY_TYPES if kind.bit_width < 8], ids=str)
+@pytest.mark.parametrize("kind", NARROW_TYPES, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_packed_elements(kind: PrimitiveType, layout: str) -> None:
     values = every_value(kind, 11 * 13).reshape(11, 13)
@@ -101,7 +112,7 @@ def test_the_first_element_is_in_the_low_order_bits() -> None:
     assert tiling.unpack(shape, buffer).astype(int).tolist() == [1, 2, 15]
     assert tiling.pack(Shape.parse("s4[3]{0:E(4)}"), [-1, -8, 7]).tolist() == [0x8F, 0x07]
     assert tiling.pack(Shape.parse("u2[5]{0:E(2)}"), [0, 1, 2, 3, 3]).tolist() == [0b11100100, 3]
-    assert tiling.pack(Shape.parse("s1[10]{0:E(1)}"), [-1, 0, 0, -1, 0, 0, 0, 0, 0, -1]).tolist() == [9, 2]
+    assert tiling.pack(Shape.parse("pred[10]{0:E(1)}"), [1, 0, 0, 1, 0, 0, 0, 0, 0, 1]).tolist() == [9, 2]
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
@@ -124,7 +135,7 @@ def test_bytes_that_are_no_elements_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["s1[3]{0:E(32)}", "f32[3]{0:E(16)}", "f32[3]{0:E(64)}", "s4[3]{0:E(2)}", "s2[3]{0:E(4)}", "f32[3]{0:E(4)}"]
+    "text", ["s2[3]{0:E(32)}", "f32[3]{0:E(16)}", "f32[3]{0:E(64)}", "s4[3]{0:E(2)}", "s2[3]{0:E(4)}", "f32[3]{0:E(4)}"]
 )
 def test_element_sizes_that_say_nothing_of_how(text: str) -> None:
     shape = Shape.parse(text)
