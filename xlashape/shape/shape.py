@@ -302,6 +302,28 @@ class Shape(Value):
         return f"Shape('{text if len(text) <= 400 else text[:397] + '...'}')"
 
 
+def unchecked_array(
+    element_type: PrimitiveType,
+    dimensions: tuple[int, ...],
+    dynamic: tuple[bool, ...],
+    layout: Layout,
+    text: str | None,
+) -> Shape:
+    """An array whose parts are known to fit, as the text parser knows them to; `text` is what it prints, if known."""
+    shape = object.__new__(Shape)
+    put = object.__setattr__
+    put(shape, "element_type", element_type)
+    put(shape, "dimensions", dimensions)
+    put(shape, "dynamic_dimensions", dynamic)
+    put(shape, "layout", layout)
+    put(shape, "tuple_shapes", ())
+    put(shape, "unknown_fields", b"")
+    put(shape, "_depth", 0)
+    if text is not None:
+        put(shape, "_text", text)
+    return shape
+
+
 def _check_array(sizes: tuple[int, ...], dynamic_dimensions: Iterable[bool] | None) -> tuple[bool, ...]:
     """The flags, filled in; InvalidShapeError or SizeOverflowError for sizes or flags that cannot be."""
     for i, size in enumerate(sizes):

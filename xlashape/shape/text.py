@@ -25,22 +25,25 @@ Printing leaves out what has its default value and puts `/*index=5*/` before eve
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import ClassVar, NoReturn
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, ParseError
+from xlashape.limits import INT64_MAX
 from xlashape.shape._cache import BoundedCache
 from xlashape.shape.layout import Layout
 from xlashape.shape.primitive_type import PrimitiveType, unknown_type_message
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape, parsed
+from xlashape.shape.shape import UNBOUNDED_SIZE, Shape, parsed, unchecked_array
 from xlashape.shape.tile import COMBINE, SplitConfig, Tile
 from xlashape.text import Cursor
 
 __all__ = ["layout_text", "parse_layout", "parse_layout_text", "parse_shape", "parse_shape_text", "shape_text"]
 
-# An array without spaces or comments in it, sizes below 10^18; no layout only if none follows after spaces or comments.
+# An array without spaces, comments or leading zeros in its sizes, which are below 10^18; no layout only if none follows after
+# spaces or comments.
 _PLAIN = re.compile(
-    r"([a-z][a-z0-9]*)\[((?:<=)?[0-9]{1,18}(?:,(?:<=)?[0-9]{1,18})*|)\]"
+    r"([a-z][a-z0-9]*)\[((?:<=)?(?:0|[1-9][0-9]{0,17})(?:,(?:<=)?(?:0|[1-9][0-9]{0,17}))*|)\]"
     r"(?:(\{[0-9,]*(?::[^{}\s/]*)?\})|(?![ \t\r\n]*[{/]))"
 )
 _LAYOUT_BEGINS = re.compile(r"-?[0-9]|[:}]")
@@ -53,6 +56,7 @@ _TYPES = {
     if kind.is_array_type or kind in (PrimitiveType.TOKEN, PrimitiveType.OPAQUE_TYPE)
 }
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
+_STATIC = {rank: (False,) * rank for rank in range(16)}
 _layouts: BoundedCache[str, Layout] = BoundedCache(1 << 20)
 
 
@@ -112,16 +116,21 @@ def _plain(match: re.Match[str]) -> Shape | None:
     """The array of a match of _PLAIN, or None if something is wrong with it: the cursor then finds out what."""
     name, sizes, braces = match.groups()
     kind = _TYPES.get(name)
-    if kind is None or not kind.bit_width:
+    if kind is None:
         return None
-    dynamic = None
+    if not kind.bit_width:
+        return None if sizes or braces else Shape(kind)
     if "<" in sizes:
-        dynamic = [size[0] == "<" for size in sizes.split(",")]
-        sizes = sizes.replace("<=", "")
-    dimensions = tuple(map(int, sizes.split(","))) if sizes else ()
-    rank = len(dimensions)
+        dynamic = tuple([size[0] == "<" for size in sizes.split(",")])
+        dimensions = tuple(map(int, sizes.replace("<=", "").split(",")))
+    else:
+        dimensions = tuple(map(int, sizes.split(","))) if sizes else ()
+        dynamic = _STATIC.get(len(dimensions)) or (False,) * len(dimensions)
+    if prod(dimensions) > INT64_MAX:
+        return None
     if braces is None:
-        layout = Layout.default(rank)
+        layout = Layout.default(len(dimensions))
+        text = match.group() + str(layout) if dimensions else match.group()
     else:
         layout = _layouts.get(braces)
         if layout is None:
@@ -129,10 +138,10 @@ def _plain(match: re.Match[str]) -> Shape | None:
                 layout = parse_layout_text(braces)
             except ParseError:
                 return None
-    try:
-        return Shape(kind, dimensions, dynamic, layout)
-    except InvalidArgumentError:
-        return None
+        if len(layout.minor_to_major) != len(dimensions):
+            return None
+        text = match.group() if str(layout) == braces != "{}" else None
+    return unchecked_array(kind, dimensions, dynamic, layout, text)
 
 
 def _tuple(cursor: Cursor, depth: int) -> Shape:

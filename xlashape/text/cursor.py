@@ -18,6 +18,7 @@ from xlashape.text.source import Source
 __all__ = ["Cursor"]
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_MAY_SKIP = frozenset(" \t\r\n/")
 _INTEGER = re.compile(r"-?[0-9]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOUND = re.compile(r"-?[A-Za-z0-9_]{1,40}|->|.", re.DOTALL)
@@ -37,6 +38,8 @@ class Cursor:
     def skip_space(self) -> None:
         """Moves over spaces and comments."""
         text, at = self.text, self.at
+        if text[at : at + 1] not in _MAY_SKIP:
+            return
         while True:
             match = _SPACE.match(text, at)
             at = at if match is None else match.end()
