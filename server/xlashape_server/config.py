@@ -61,9 +61,10 @@ class Config:
     max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
     max_indices: int = _setting(16_000_000, "Indices, positions or points in one request.")
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
+    max_module_text_bytes: int = _setting(32 * MIB, "Bytes of one module that is text, which takes far longer to read.")
     max_module_instructions: int = _setting(250_000, "Instructions of one module.")
     max_module_memory: int = _setting(
-        1024 * MIB, "Bytes that the messages of one module may take once they are decoded, estimated before."
+        512 * MIB, "Bytes that the messages of one module may take once they are decoded, estimated before."
     )
     max_page_size: int = _setting(
         10_000, "Instructions in one page, and how many a page has if the request does not say."
@@ -163,6 +164,7 @@ _LEAST: dict[str, float] = {
     "max_batch": 1,
     "max_indices": 1,
     "max_module_bytes": 1,
+    "max_module_text_bytes": 1,
     "max_module_instructions": 1,
     "max_module_memory": 1,
     "max_page_size": 1,

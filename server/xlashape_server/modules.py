@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections import OrderedDict
 
-from xlashape.errors import InvalidArgumentError, LimitExceededError, UnsupportedError, XlashapeError
+from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule, wire
+from xlashape.hlo.parse import decode_text
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
 from xlashape_server.precount import count
@@ -18,6 +20,8 @@ __all__ = ["HLO_MODULE_PROTO", "HLO_PROTO", "TEXT", "Modules", "format_of"]
 HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 """What the content of a module can be."""
 
+# An instruction's name is followed by `=` and its type, an array's or a tuple's. Comments are bounded, so that none is looked through again and again.
+_TYPE_OF_RESULT = re.compile(rb"=(?:\s|/\*.{0,200}?\*/|//[^\n]{0,200}\n)*(?:\w+\[|\()", re.DOTALL)
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
@@ -27,6 +31,7 @@ class Modules:
     def __init__(self, config: Config, store: Store) -> None:
         self.store = store
         self._max_bytes = config.max_module_bytes
+        self._max_text_bytes = config.max_module_text_bytes
         self._max_instructions = config.max_module_instructions
         self._max_memory = config.max_module_memory
         self._cache_bytes = config.module_cache_bytes
@@ -61,8 +66,8 @@ class Modules:
             return known
         try:
             if is_text:
-                module = _parse(data)
-                self._check_instructions(sum(len(one.proto.instructions) for one in module.computations))
+                self._precount_text(data)
+                module = HloModule.parse(decode_text(data))
             else:
                 self._precount(data)
                 module = HloModule.from_proto(data)
@@ -95,14 +100,22 @@ class Modules:
             limit="module_instructions",
         )
 
-    def _check_instructions(self, found: int) -> None:
-        if found > self._max_instructions:
+    def _precount_text(self, data: bytes) -> None:
+        """As many instructions as the text may have, or some more; a few with long comments behind their `=` may be missed."""
+        if len(data) > self._max_text_bytes:
             raise LimitExceededError(
-                f"the module has {found} instructions, of {self._max_instructions} allowed",
-                limit="module_instructions",
-                maximum=self._max_instructions,
-                value=found,
+                f"the module's text has {len(data)} bytes, of {self._max_text_bytes} allowed",
+                limit="module_text_bytes",
+                maximum=self._max_text_bytes,
+                value=len(data),
             )
+        for number, _ in enumerate(_TYPE_OF_RESULT.finditer(data)):
+            if number == self._max_instructions:
+                raise LimitExceededError(
+                    f"the module has more than {self._max_instructions} instructions",
+                    limit="module_instructions",
+                    maximum=self._max_instructions,
+                )
 
     def _remembered(self, key: str) -> HloModule | None:
         with self._lock:
@@ -133,11 +146,3 @@ def format_of(data: bytes) -> str:
 def _key(sha256: str, is_text: bool) -> str:
     # The same bytes may have been sent as text once and as a proto another time.
     return f"{sha256}{'t' if is_text else 'p'}"
-
-
-def _parse(data: bytes) -> HloModule:
-    try:
-        from xlashape.hlo.parse import decode_text
-    except ModuleNotFoundError:
-        raise UnsupportedError("this version does not read HLO text; send the serialized module") from None
-    return HloModule.parse(decode_text(data, None))

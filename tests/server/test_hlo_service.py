@@ -59,6 +59,39 @@ def test_an_hlo_proto_is_a_module_too(ask: Any, module: xla.HloModuleProto) -> N
     assert listed.total_size == 4
 
 
+TEXT = """HloModule written
+
+ENTRY main {
+  x = f32[3,5]{1,0:T(2,2)} parameter(0)
+  ROOT t = f32[5,3]{1,0} transpose(x), dimensions={1,0}
+}
+"""
+
+
+def test_text_is_a_module_too(ask: Any) -> None:
+    answer = ask("HloService/UploadModule", pieces(TEXT.encode())).module
+    assert (answer.format, answer.module_name, answer.instruction_count) == (v1.MODULE_FORMAT_TEXT, "written", 2)
+    for form in (v1.ModuleInput(name=answer.name), v1.ModuleInput(text=TEXT)):
+        sizes = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=form)).instructions
+        assert [(one.instruction, one.physical_bytes) for one in sizes] == [("x", 96), ("t", 60)]
+        [maps] = ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=form, instruction="t"))
+        assert maps.maps[0].accesses[0].map.text == "(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]"
+
+
+def test_a_mistake_in_text_has_line_and_column(ask: Any) -> None:
+    wrong = TEXT.replace("transpose(x)", "transpose(y)")
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=v1.ModuleInput(text=wrong)))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    [violation] = details(caught.value, error_details_pb2.BadRequest).field_violations
+    assert violation.field == "module.text"
+    assert violation.description.startswith("line 5, column 36: ")
+    info = details(caught.value, error_details_pb2.ErrorInfo)
+    assert (info.reason, info.metadata["line"], info.metadata["column"]) == ("PARSE", "5", "36")
+    with pytest.raises(grpc.RpcError, match="data: line 5, column 36"):
+        ask("HloService/UploadModule", pieces(wrong.encode()))
+
+
 def test_content_comes_back_whole_or_in_pieces(ask: Any, module: xla.HloModuleProto, uploaded: v1.Module) -> None:
     content = module.SerializeToString()
     without = ask("HloService/GetModule", v1.GetModuleRequest(name=uploaded.name))

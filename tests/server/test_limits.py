@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
 from xlashape.proto import v1
 from xlashape.proto.packed import join
 from xlashape_client import Client
@@ -107,6 +107,31 @@ def test_modules(modules: Callable[[Config], Modules], wide: Callable[[int], byt
     assert refused(lambda: listed(instructions, content)) == ("module_instructions", 19, None, "module.serialized")
     memory = Config(max_module_memory=10_000)
     assert refused(lambda: listed(memory, content)) == ("module_memory", 10_000, None, "module.serialized")
+
+
+def test_modules_of_text(modules: Callable[[Config], Modules]) -> None:
+    lines = "".join(f'  n{i} = f32[4] negate(p), metadata={{op_name="x=1"}}\n' for i in range(10))
+    text = f"HloModule m\n\nENTRY e {{\n  p = f32[4] parameter(0)\n{lines}  ROOT t =/*so*/\n (f32[4]) tuple(p)\n}}\n"
+
+    def listed(**settings: int) -> v1.ListInstructionsResponse:
+        config = Config(**settings)
+        request = v1.ListInstructionsRequest(module=v1.ModuleInput(text=text)).SerializeToString()
+        return v1.ListInstructionsResponse.FromString(
+            HloHandlers(config, modules(config)).list_instructions(request, NEVER)
+        )
+
+    assert listed(max_module_instructions=12, max_module_text_bytes=len(text)).total_size == 12
+    assert refused(lambda: listed(max_module_instructions=11)) == ("module_instructions", 11, None, "module.text")
+    limit = ("module_text_bytes", len(text) - 1, len(text), "module.text")
+    assert refused(lambda: listed(max_module_text_bytes=len(text) - 1)) == limit
+
+
+@pytest.mark.parametrize("piece", [b"=/*", b"=//", b"= ", b"=a", b"=/**/", b"=(", b"\n"])
+def test_counting_hostile_text_takes_no_time(modules: Callable[[Config], Modules], piece: bytes) -> None:
+    begun = time.monotonic()
+    with pytest.raises(InvalidArgumentError if piece != b"=(" else LimitExceededError):
+        modules(Config()).decode(b"HloModule m\n" + piece * 300_000, "module", is_text=True)
+    assert time.monotonic() - begun < 20  # quadratic time would be minutes
 
 
 def test_uploads_are_refused_while_they_come(modules: Callable[[Config], Modules], tmp_path: Path) -> None:

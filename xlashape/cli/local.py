@@ -22,6 +22,7 @@ _UNLIMITED = Config(
     max_module_bytes=INT64_MAX,
     max_module_instructions=INT64_MAX,
     max_module_memory=INT64_MAX,
+    max_module_text_bytes=INT64_MAX,
 )
 
 

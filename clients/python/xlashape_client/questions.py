@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
+from xlashape.hlo.parse import decode_text
 from xlashape.proto import coerce, v1
 from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
@@ -335,7 +336,7 @@ class Questions(ABC):
                 self.send("UploadModule", _pieces(content), timeout)
             return v1.ModuleInput(name=name)
         if is_text(content):
-            return v1.ModuleInput(text=content.decode("utf-8", "replace"))
+            return v1.ModuleInput(text=decode_text(content).text)
         return v1.ModuleInput(serialized=content)
 
     def _ask(self, method: str, request: Message, answer: type[M], timeout: float | None) -> M:

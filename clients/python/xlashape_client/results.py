@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import NamedTuple
 
 from xlashape.proto import v1
@@ -218,11 +219,10 @@ class Access(NamedTuple):
     def of(cls, one: v1.Access) -> Access:
         """From the message."""
         runtime = tuple(
-            RuntimeVariable(each.instruction, IndexingMap.from_proto(each.map.map), each.leaf, each.is_position)
-            for each in one.runtime
+            RuntimeVariable(each.instruction, _map(each.map), each.leaf, each.is_position) for each in one.runtime
         )
         return cls(
-            IndexingMap.from_proto(one.map.map),
+            _map(one.map),
             one.map.text,
             runtime,
             _replica(one.replica) if one.HasField("replica") else None,
@@ -254,7 +254,7 @@ class TensorMaps(NamedTuple):
 
 
 class InstructionMaps(NamedTuple):
-    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output"."""
+    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output". What `maps` leaves out takes no part."""
 
     instruction: str
     computation: str
@@ -279,11 +279,20 @@ class SimplifiedMap(NamedTuple):
     removed_runtime: tuple[int, ...]
 
 
+def _map(one: v1.MapOutput) -> IndexingMap:
+    data = one.map.SerializeToString()
+    return _small_map(data) if len(data) <= 1024 else IndexingMap.from_proto(data)
+
+
+@lru_cache(maxsize=4096)
+def _small_map(data: bytes) -> IndexingMap:
+    """Modules repeat their maps."""
+    return IndexingMap.from_proto(data)
+
+
 def _replica(one: v1.ReplicaIndexing) -> ReplicaIndexing:
     pairs = tuple((pair.source, pair.target) for pair in one.pairs.pairs) if one.HasField("pairs") else None
-    return ReplicaIndexing(
-        IndexingMap.from_proto(one.map.map), tuple(tuple(group.replicas) for group in one.groups), pairs
-    )
+    return ReplicaIndexing(_map(one.map), tuple(tuple(group.replicas) for group in one.groups), pairs)
 
 
 def _knowledge(number: int) -> str:

@@ -187,8 +187,9 @@ def _maps_of(
             return response
         for output in range(leaf_count(one.shape)) if index is None else (index,):
             for operand, found in enumerate(analysis.output_to_input(one, output)):
-                made = response.maps.add(output=output, operand=operand, operand_name=operands[operand].name)
-                _fill(made, found if raw else found.simplify(), style)
+                if found:
+                    made = response.maps.add(output=output, operand=operand, operand_name=operands[operand].name)
+                    _fill(made, found if raw else found.simplify(), style)
         return response
     response.direction = v1.DIRECTION_INPUT_TO_OUTPUT
     if index is not None and not 0 <= index < len(operands):
@@ -196,10 +197,10 @@ def _maps_of(
     for operand in range(len(operands)) if index is None else (index,):
         for leaf in range(leaf_count(operands[operand].shape)):
             for output, found in enumerate(analysis.input_to_output(one, operand, leaf)):
-                made = response.maps.add(
-                    output=output, operand=operand, operand_name=operands[operand].name, operand_leaf=leaf
-                )
-                _fill(made, found if raw else found.simplify(), style)
+                if found:
+                    name = operands[operand].name
+                    made = response.maps.add(output=output, operand=operand, operand_name=name, operand_leaf=leaf)
+                    _fill(made, found if raw else found.simplify(), style)
     return response
 
 

@@ -29,6 +29,9 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
+_KEPT, _KEPT_BYTES = 8192, 2048
+_outputs: dict[tuple[IndexingMap, str], v1.MapOutput] = {}
+
 
 def decoded(message_class: type[M], data: bytes) -> M:
     """The request itself. DecodeError if the bytes are not one."""
@@ -84,8 +87,16 @@ def map_of(value: v1.MapInput, field: str) -> IndexingMap:
 
 
 def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
-    """A map in both forms."""
-    return v1.MapOutput(map=value.to_proto(), text=value.to_text(style))
+    """A map in both forms. Not to be changed: modules repeat their maps, and small ones are made once."""
+    key = value, style
+    known = _outputs.get(key)
+    if known is None:
+        known = v1.MapOutput(map=value.to_proto(), text=value.to_text(style))
+        if known.ByteSize() <= _KEPT_BYTES:
+            if len(_outputs) >= _KEPT:
+                _outputs.clear()
+            _outputs[key] = known
+    return known
 
 
 def style_of(number: int) -> str:
