@@ -9,10 +9,10 @@ Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.analysis import (
     EMPTY,
@@ -34,6 +34,12 @@ from xlashape.limits import spend
 from xlashape.shape import Shape
 
 __all__ = ["Analysis", "Reached"]
+
+MAX_WAYS = 1 << 10
+"""Different maps from one instruction to one array on the way through a computation."""
+
+MAX_COMPOSITIONS = 1 << 16
+"""Compositions that one analysis keeps. When there are more, all are forgotten."""
 
 Members: TypeAlias = dict[OperandIndexing, None]
 """A set that keeps its order."""
@@ -61,6 +67,7 @@ class Analysis:
         self._computations: dict[_Request, _Sets] = {}
         self._orders: dict[HloComputation, list[HloInstruction]] = {}
         self._composed: dict[tuple[OperandIndexing, OperandIndexing], OperandIndexing] = {}
+        self._checked: set[tuple[HloInstruction, HloComputation]] = set()
 
     # -- questions --------------------------------------------------------------------------------------------------------------
 
@@ -118,6 +125,8 @@ class Analysis:
         key = (first, second)
         found = self._composed.get(key)
         if found is None:
+            if len(self._composed) >= MAX_COMPOSITIONS:
+                self._composed.clear()
             found = self._composed[key] = first.compose(second)
         return found
 
@@ -136,32 +145,44 @@ class Analysis:
             return unknown_from_output(instruction)
         if opcode == "conditional":
             found = [_set(to_scalar(dims_of(outputs[output]))[0].map)]
-            for branch in _called(instruction, len(operands) - 1):
-                found += yield from self._called_from_result(instruction, branch, output, 1)
+            for branch, argument in zip(_called(instruction, len(operands) - 1), operands[1:], strict=True):
+                self._check_call(instruction, branch, (argument,), instruction.shape)
+                found += yield _Request(branch, -1, output)
             return tuple(found)
         if opcode == "while":
             return (while_from_output(instruction, output),)
         if opcode == "async-start":
-            if len(instruction.shape.tuple_shapes) < 2:
-                raise InvalidModuleError(
-                    f"instruction {instruction.name!r} (async-start) does not return operands and results"
-                )
+            results = leaf_count(_result_of_call(instruction))
             before = sum(leaf_count(operand.shape) for operand in operands)
             if output < before:
                 return _passed_on(instruction, output)
-            results = leaf_count(instruction.shape.tuple_shapes[1])
             if output >= before + results:
                 return (EMPTY,) * len(operands)
             output -= before
         (computation,) = _called(instruction, 1)
-        return (yield from self._called_from_result(instruction, computation, output, len(operands)))
-
-    def _called_from_result(
-        self, instruction: HloInstruction, computation: HloComputation, output: int, count: int
-    ) -> _Steps:
-        if len(computation.parameters) != count or not 0 <= output < leaf_count(computation.root.shape):
-            raise _mismatch(instruction, computation)
+        self._check_call(instruction, computation, operands, _result_of_call(instruction))
         return (yield _Request(computation, -1, output))
+
+    def _check_call(
+        self,
+        instruction: HloInstruction,
+        computation: HloComputation,
+        arguments: Sequence[HloInstruction],
+        result: Shape,
+    ) -> None:
+        """The arguments are what the computation takes, and its result what the instruction returns."""
+        if (instruction, computation) in self._checked:
+            return
+        parameters = computation.parameters
+        if (
+            len(parameters) != len(arguments)
+            or any(_sizes(one.shape) != _sizes(other.shape) for one, other in zip(parameters, arguments, strict=True))
+            or _sizes(computation.root.shape) != _sizes(result)
+        ):
+            raise InvalidModuleError(
+                f"instruction {instruction.name!r} calls {computation.name!r}, whose parameters or result do not fit it"
+            )
+        self._checked.add((instruction, computation))
 
     def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> _Steps:
         opcode = instruction.proto.opcode
@@ -184,7 +205,8 @@ class Analysis:
             if operand == 0:
                 return tuple([_set(everything(dims, dims_of(shape)).map) for shape in outputs])
             branch = _called(instruction, len(operands) - 1)[operand - 1]
-            return (yield from self._called_from_parameter(instruction, branch, 0, leaf, 1))
+            self._check_call(instruction, branch, (operands[operand],), instruction.shape)
+            return (yield _Request(branch, 0, leaf))
         if opcode == "while":
             return while_from_operand(instruction, leaf)
         passed: list[OperandIndexingSet] = []
@@ -195,16 +217,9 @@ class Analysis:
                     for at in range(leaf_count(one.shape))
                 ]
         (computation,) = _called(instruction, 1)
-        found = yield from self._called_from_parameter(instruction, computation, operand, leaf, len(operands))
+        self._check_call(instruction, computation, operands, _result_of_call(instruction))
+        found = yield _Request(computation, operand, leaf)
         return (*passed, *found, *((EMPTY,) * (len(outputs) - len(passed) - len(found))))
-
-    def _called_from_parameter(
-        self, instruction: HloInstruction, computation: HloComputation, parameter: int, leaf: int, count: int
-    ) -> _Steps:
-        parameters = computation.parameters
-        if len(parameters) != count or leaf >= leaf_count(parameters[parameter].shape):
-            raise _mismatch(instruction, computation)
-        return (yield _Request(computation, parameter, leaf))
 
     # -- whole computations -----------------------------------------------------------------------------------------------------
 
@@ -242,6 +257,7 @@ class Analysis:
                         for member in members:
                             # A map composed with the identity is its simplified self.
                             there[second.simplify() if member is first else self._compose(member, second)] = None
+                        _check_ways(operand, there)
         return ()
 
     def _computation_from_parameter(self, computation: HloComputation, parameter: int, leaf: int) -> _Steps:
@@ -260,6 +276,7 @@ class Analysis:
                             there = reached.setdefault(instruction, {}).setdefault(output, {})
                             for member in members:
                                 there[second.simplify() if member is first else self._compose(member, second)] = None
+                            _check_ways(instruction, there)
         found = reached.get(root, {})
         return tuple([OperandIndexingSet(found.get(output, ())) for output in range(leaf_count(root.shape))])
 
@@ -306,10 +323,27 @@ def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ..
     return called
 
 
-def _mismatch(instruction: HloInstruction, computation: HloComputation) -> InvalidModuleError:
-    return InvalidModuleError(
-        f"instruction {instruction.name!r} calls {computation.name!r}, whose parameters or result do not fit it"
-    )
+def _check_ways(instruction: HloInstruction, members: Members) -> None:
+    if len(members) > MAX_WAYS:
+        raise LimitExceededError(
+            f"instruction {instruction.name!r} is accessed in more than {MAX_WAYS} different ways",
+            limit="ways_of_access",
+            maximum=MAX_WAYS,
+            value=len(members),
+        )
+
+
+def _result_of_call(instruction: HloInstruction) -> Shape:
+    """What the called computation returns: of an async-start, the second element."""
+    if instruction.proto.opcode != "async-start":
+        return instruction.shape
+    if len(instruction.shape.tuple_shapes) < 2:
+        raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
+    return instruction.shape.tuple_shapes[1]
+
+
+def _sizes(shape: Shape) -> list[tuple[int, ...]]:
+    return [dims_of(leaf) for leaf in leaves(shape)]
 
 
 def _passed_on(instruction: HloInstruction, output: int) -> Answer:

@@ -14,6 +14,7 @@ from numpy_interpreter import leaves, run
 
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
+from xlashape.indexing import computations
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
 
@@ -78,6 +79,40 @@ def test_a_long_chain() -> None:
         indexing.output_to_input(root)
     with budget(deadline=time.monotonic() - 1), pytest.raises(DeadlineExceededError, match=root.name):
         indexing.output_to_input(root)
+
+
+def test_too_many_different_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves of halves: 2^k different maps after k steps."""
+    monkeypatch.setattr(computations, "MAX_WAYS", 20)
+    inner = Builder("f")
+    size = 64
+    at = inner.parameter(f"f32[{size}]")
+    while size > 1:
+        halves = []
+        for start in range(2):
+            part = [{"start": start, "limit": size, "stride": 2}]
+            halves.append(inner.op("slice", f"f32[{size // 2}]", [at], slice_dimensions=part))
+        size //= 2
+        at = inner.op("add", f"f32[{size}]", halves)
+    root = fused(inner, "f32[1]", ["f32[64]"]).root()
+    for ask in (indexing.output_to_input, indexing.input_to_output):
+        with pytest.raises(LimitExceededError, match="more than 20 different ways"):
+            ask(root)
+
+
+def test_a_computation_that_does_not_fit_its_caller() -> None:
+    for shape, operand in (
+        ("f32[4]", "f32[5]"),
+        ("f32[5]", "f32[4]"),
+        ("f32[4,1]", "f32[4]"),
+        ("(f32[4], f32[4])", "f32[4]"),
+    ):
+        inner = Builder("f")
+        inner.op("negate", "f32[4]", [inner.parameter("f32[4]")])
+        root = fused(inner, shape, [operand]).root()
+        for ask in (indexing.output_to_input, indexing.input_to_output):
+            with pytest.raises(InvalidModuleError, match="do not fit it"):
+                ask(root)
 
 
 def test_calls_within_calls() -> None:
