@@ -65,7 +65,8 @@ class HloModule:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HloModule:
-        """The module in a file: HLO text, HloModuleProto bytes or HloProto bytes (XLA's `.hlo.pb`), found out from the content.
+        """The module in a file: HLO text, HloModuleProto or HloProto as bytes (XLA's `.hlo.pb`), protobuf text or JSON, each compressed
+        with gzip or not, found out from the content.
 
         Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for what is in it.
         """
@@ -83,11 +84,10 @@ class HloModule:
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str | None = None) -> HloModule:
         """The module in the content of a file; `name` is the file's, for messages about text."""
-        if wire.holds_text(data):
-            from xlashape.hlo.parse import decode_text
+        from xlashape.hlo.convert import decode
 
-            return cls.parse(decode_text(data, name))
-        return cls.from_proto(data)
+        document = decode(data, name)
+        return cls(document.module, hlo_proto=document.hlo_proto)
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:

@@ -1,0 +1,234 @@
+"""Forms of a module: each is recognised by its content, and nothing is lost without a word."""
+
+import base64
+import gzip
+import io
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xlashape.errors import (
+    DecodeError,
+    InvalidArgumentError,
+    LimitExceededError,
+    LossyConversionError,
+    NotFoundError,
+    ParseError,
+    XlashapeError,
+)
+from xlashape.hlo import HloModule, convert
+from xlashape.hlo.convert import Format, Kind, decode, detect, encode, format_of_name, read, write
+from xlashape.hlo.literal import from_raw
+from xlashape.proto import xla
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+FORMS = [Format(kind, compressed) for kind in Kind for compressed in (False, True)]
+
+
+def protos() -> list[xla.HloModuleProto]:
+    with (VECTORS / "hlo_print.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    return [xla.HloModuleProto.FromString(base64.b64decode(row["proto"])) for row in rows[:300:12]]
+
+
+def same(one: xla.HloModuleProto, other: xla.HloModuleProto) -> bool:
+    return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_form_is_recognised_and_keeps_the_module(form):
+    for proto in protos():
+        data = encode(proto, form)
+        assert detect(data) == form
+        document = decode(data)
+        assert document.format == form
+        if form.kind is Kind.HLO:
+            assert encode(document, "hlo") == encode(proto, "hlo")
+        else:
+            assert same(document.module, proto)
+        assert HloModule.from_bytes(data).name == proto.name
+
+
+@pytest.mark.parametrize("kind", [Kind.HLO_PB, Kind.PBTXT, Kind.JSON], ids=str)
+def test_a_buffer_assignment_stays(kind):
+    whole = xla.HloProto(hlo_module=protos()[0])
+    whole.buffer_assignment.logical_buffers.add(id=3, size=12)
+    document = decode(encode(whole, kind))
+    assert document.format == Format(kind)
+    assert document.hlo_proto == whole
+    assert decode(encode(document, "hlo.pb.gz")).hlo_proto == whole
+
+
+def test_what_a_form_cannot_hold_is_refused_unless_asked_for():
+    whole = xla.HloProto(hlo_module=protos()[0])
+    whole.buffer_assignment.logical_buffers.add(id=3)
+    with pytest.raises(LossyConversionError, match="buffer assignment would be lost"):
+        encode(whole, "pb")
+    assert same(decode(encode(whole, "pb", lossy=True)).module, whole.hlo_module)
+
+    unknown = xla.HloModuleProto.FromString(protos()[0].SerializeToString() + b"\xc2\x3e\x01x")
+    shape = xla.ShapeProto(element_type=xla.F32)
+    payload = xla.HloModuleProto(name="m")
+    payload.computations.add(name="e").instructions.add(name="c", opcode="constant").literal.CopyFrom(
+        from_raw(shape, struct.pack("<I", 0x7F800001))
+    )
+    for proto in (unknown, payload):
+        for kind in ("json", "pbtxt"):
+            with pytest.raises(LossyConversionError, match=f"{kind} cannot hold all of this module"):
+                encode(proto, kind)
+            assert decode(encode(proto, kind, lossy=True)).module.name == proto.name
+        assert same(decode(encode(proto, "pb.gz")).module, proto)
+
+
+def test_text_takes_print_options_and_holds_large_constants():
+    shape = xla.ShapeProto(element_type=xla.S32, dimensions=[12])
+    proto = xla.HloModuleProto(name="m")
+    one = proto.computations.add(name="e").instructions.add(name="c", opcode="constant", shape=shape)
+    one.literal.CopyFrom(from_raw(shape, struct.pack("<12i", *range(12))))
+    assert b"constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})" in encode(proto, "hlo")
+    assert b"constant({...})" in encode(proto, "hlo", print_large_constants=False)
+    assert b"  ROOT c = s32[12] constant(" in encode(proto, Kind.HLO, style="short_parsable")
+    with pytest.raises(InvalidArgumentError, match="no form of a module; there are hlo, pb, hlo.pb"):
+        encode(proto, "yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.hlo", "hlo"),
+        ("a.txt", "hlo"),
+        ("A.TXT.GZ", "hlo.gz"),
+        ("x/a.pb", "pb"),
+        ("a.hlo.pb", "hlo.pb"),
+        ("module_0001.jit_f.after_optimizations.hlo.pb.gz", "hlo.pb.gz"),
+        ("a.pbtxt", "pbtxt"),
+        ("a.json.gz", "json.gz"),
+        ("a.gz", None),
+        ("a", None),
+        ("-", None),
+    ],
+)
+def test_names_ask_for_forms(name, form):
+    found = format_of_name(name)
+    assert (None if found is None else str(found)) == form
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (b"", "hlo"),
+        (b"HloModule m\n\nENTRY e {\n}", "hlo"),
+        (b"\xef\xbb\xbf  HloModule m", "hlo"),
+        (b"// a comment\nHloModule m", "hlo"),
+        (b"computations {\n  ROOT p = f32[] parameter(0)\n}", "hlo"),
+        (b"schedule { x = f32[] parameter(0) }", "hlo"),
+        (b"add {\n  p = f32[] parameter(0)\n}", "hlo"),
+        (b"{ ROOT p = f32[] parameter(0) }", "hlo"),
+        (b'# a comment\nname: "m"', "pbtxt"),
+        (b'computations {\n  name: "e"\n}', "pbtxt"),
+        (b"computations { instructions { } }", "pbtxt"),
+        (b"hlo_module <\n>", "pbtxt"),
+        (b' {"name": "m"}', "json"),
+        (b"{}", "json"),
+        (gzip.compress(b"{}"), "json.gz"),
+    ],
+)
+def test_content_tells_the_form(data, form):
+    assert str(detect(data)) == form
+
+
+def test_files_streams_and_progress(tmp_path):
+    proto = protos()[0]
+    path = tmp_path / "m.hlo.pb.gz"
+    assert str(write(proto, path)) == "hlo.pb.gz"
+    assert same(read(path).module, proto)
+    assert same(HloModule.load(path).proto, proto)
+
+    stream, told = io.BytesIO(), []
+    write(proto, stream, "json", progress=lambda done, total: told.append((done, total)))
+    assert told == [(len(stream.getvalue()), len(stream.getvalue()))]
+    told.clear()
+    stream.seek(0)
+    assert same(read(stream, progress=lambda done, total: told.append((done, total))).module, proto)
+    assert told == [(len(stream.getvalue()), None)]
+
+    with pytest.raises(InvalidArgumentError, match="the form is not clear from"):
+        write(proto, tmp_path / "m.bin")
+    with pytest.raises(InvalidArgumentError, match="no form is given"):
+        write(proto, io.BytesIO())
+    with pytest.raises(NotFoundError, match="there is no file"):
+        read(tmp_path / "none.pb")
+    with pytest.raises(InvalidArgumentError, match="cannot read"):
+        read(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="not a path"):
+        read("a\0b")
+    with pytest.raises(InvalidArgumentError, match="cannot write"):
+        write(proto, tmp_path / "no" / "m.pb")
+    # Nothing is written where nothing can be made.
+    broken = xla.HloModuleProto(computations=[{"instructions": [{"opcode": "no-such"}]}])
+    with pytest.raises(XlashapeError):
+        write(broken, tmp_path / "broken.hlo")
+    assert not (tmp_path / "broken.hlo").exists()
+
+
+def test_standard_streams(monkeypatch):
+    class Std:
+        def __init__(self, data=b""):
+            self.buffer = io.BytesIO(data)
+
+    proto = protos()[0]
+    out = Std()
+    monkeypatch.setattr("sys.stdout", out)
+    write(proto, "-", "pb")
+    monkeypatch.setattr("sys.stdin", Std(out.buffer.getvalue()))
+    assert same(read("-").module, proto)
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (b'{"name": }', ParseError, "line 1, column 10: not JSON: Expecting value"),
+        (b'{"name": "m",\n "nome": 1}', DecodeError, "not the JSON of a xla.HloModuleProto"),
+        (b'{"a":' * 100_000, DecodeError, "not JSON: nested too deep"),
+        (b'{"id": 1' + b"0" * 5000 + b"}", DecodeError, "not JSON"),
+        (b'{"name": "\xff"}', DecodeError, "JSON is not UTF-8 at byte 10"),
+        (b'name: "m"\nnome: 3', ParseError, "line 2, column 1: Message type"),
+        (b"computations {" * 50_000, ParseError, "computations"),
+        (b'name: "\xff"', DecodeError, "protobuf text is not UTF-8"),
+        (b"\x1f\x8b\x08", DecodeError, "not gzip data"),
+        (gzip.compress(b"HloModule m")[:-3], DecodeError, "not gzip data"),
+        (b"\x0a\x05ab", DecodeError, "not a xla.HloModuleProto"),
+    ],
+)
+def test_mistakes_are_clear_errors(data, error, message):
+    with pytest.raises(error) as caught:
+        decode(data)
+    assert message in str(caught.value)
+
+
+def test_a_bomb_does_not_go_off(monkeypatch):
+    monkeypatch.setattr(convert, "MAX_BYTES", 1 << 20)
+    with pytest.raises(LimitExceededError, match="decompresses to more than 1048576 bytes"):
+        decode(gzip.compress(bytes(1 << 22)))
+    with pytest.raises(LimitExceededError, match="more than 1048576 bytes"):
+        read(io.BytesIO(bytes(1 << 22)))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        st.text(alphabet='{}[]":,<>#name computations0123 \n', max_size=60).map(str.encode),
+        st.binary(max_size=20).map(gzip.compress),
+    )
+)
+def test_any_bytes_are_a_module_or_one_of_our_errors(data):
+    try:
+        document = decode(data)
+    except XlashapeError:
+        return
+    assert isinstance(document.module, xla.HloModuleProto)
