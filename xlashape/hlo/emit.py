@@ -30,7 +30,7 @@ _ID = varint(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number << 3
 class Frames:
     """The module's table of stack frames, made of those that instructions name in the text's tables."""
 
-    __slots__ = ("_locations", "_made", "files", "frames", "functions", "index", "locations", "payloads")
+    __slots__ = ("_locations", "_made", "_numbers", "files", "frames", "functions", "index", "locations", "payloads")
 
     def __init__(
         self,
@@ -46,17 +46,20 @@ class Frames:
         self.functions: dict[str, int] = {}
         self._locations: dict[tuple[int, int, tuple[int, int, int, int]], int] = {}
         self._made: dict[tuple[int, int], int] = {}
+        self._numbers: dict[int, int] = {}
         self.payloads: dict[bytes, int] = {}
 
     def number(self, frame: int) -> int:
         """The number in the module's table of the text's frame; 0 for one that the text does not have."""
         chain: list[int] = []
-        while 0 < frame <= len(self.frames) and len(chain) <= len(self.frames):
+        seen: set[int] = set()
+        while 0 < frame <= len(self.frames) and frame not in self._numbers and frame not in seen:
             chain.append(frame)
+            seen.add(frame)
             frame = self.frames[frame - 1][1]
-        made = 0
+        made = self._numbers.get(frame, 0)
         for one in reversed(chain):
-            made = self._frame(self._location(self.frames[one - 1][0]), made)
+            made = self._numbers[one] = self._frame(self._location(self.frames[one - 1][0]), made)
         return made
 
     def _location(self, number: int) -> int:

@@ -26,9 +26,17 @@ _T = TypeVar("_T")
 NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 """The regular expression of a name."""
 
-_PARENTHESES = r"\([^()]*(?:\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)[^()]*)*\)"
-SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_PARENTHESES}"
-"""The regular expression of a shape as dumps have it; parentheses match to a depth of four. No more than a likeness: parsing tells."""
+
+def _parentheses(depth: int, most: int) -> str:
+    """The regular expression of what stands in parentheses, further ones to a depth within."""
+    return rf"\([^()]*(?:{_parentheses(depth - 1, 100)}[^()]*){{0,{most}}}\)" if depth else r"\([^()]*\)"
+
+
+SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
+"""The regular expression of a shape as dumps have it. No more than a likeness: parsing tells.
+
+Repetitions in the patterns of this parser are bounded: `re` keeps a place to return to for each. Text beyond the bounds goes the long way.
+"""
 
 KEYWORDS = frozenset("true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown".split())
 """Words that are not names unless '%' stands before them."""
@@ -39,8 +47,8 @@ RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) 
 _NAME = re.compile(NAME)
 _ATTRIBUTE = re.compile(rf"({NAME})=")
 _INTEGERS = re.compile(r"\{[ ]*(-?[0-9]{1,18}(?:,[ ]*-?[0-9]{1,18})*)?[ ]*\}")
-_STRING = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"' + r"|'([^'\\\n]*(?:\\.[^'\\\n]*)*)'", re.DOTALL)
-_LONG_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"' + r"|'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
+_STRING = re.compile(r'"([^"\\]*)"' + r"|'([^'\\]*)'")
+_STRING_STEPS = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*){{0,1000}}", re.DOTALL) for quote in ('"', "'")}
 _DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|nan(?![A-Za-z0-9_])")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]+)|(.))|(\\)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"} | {
@@ -83,13 +91,17 @@ class HloCursor(Cursor):
     def parse_string(self, what: str = "a string") -> bytes:
         r"""The content of a string, its escapes replaced. Bytes, since `\377` need not be UTF-8."""
         self.skip_space()
-        match = _STRING.match(self.text, self.at) or _LONG_STRING.match(self.text, self.at)
-        if match is None:
-            if self.text.startswith(('"', "'"), self.at):
-                raise self.error("this string is never closed", expected="a closing quote")
-            self.fail(what)
-        at, self.at = self.at, match.end()
-        raw = match.group(match.lastindex or 1)
+        at = self.at
+        match = _STRING.match(self.text, at)
+        if match is not None:
+            raw = match.group(match.lastindex or 1)
+            self.at = match.end()
+        else:
+            if not self.text.startswith(('"', "'"), at):
+                self.fail(what)
+            end = self.string_end(at)
+            raw = self.text[at + 1 : end - 1]
+            self.at = end
         try:
             data = raw.encode()
         except UnicodeEncodeError:
@@ -113,6 +125,20 @@ class HloCursor(Cursor):
             return bytes([value])
 
         return _ESCAPE.sub(replace, data)
+
+    def string_end(self, at: int) -> int:
+        """The offset behind the string whose quote stands at `at`."""
+        text = self.text
+        quote = text[at]
+        steps, here = _STRING_STEPS[quote], at + 1
+        while True:
+            match = steps.match(text, here)
+            end = here if match is None else match.end()
+            if text.startswith(quote, end):
+                return end + 1
+            if end == here:
+                raise self.error("this string is never closed", at=at, expected="a closing quote")
+            here = end
 
     def parse_text(self, what: str = "a string") -> bytes:
         """A string that must be UTF-8, as bytes of it."""

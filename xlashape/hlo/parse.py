@@ -30,7 +30,9 @@ __all__ = ["decode_text", "parse_module"]
 
 _MODULE = Fields(xla.HloModuleProto)
 _PARAMETER = re.compile(rf"{NAME}: ({SHAPE})")
-_SIGNATURE = re.compile(rf"[ ]*\(((?:{NAME}: (?:{SHAPE})(?:, {NAME}: (?:{SHAPE}))*)?)\)[ ]*->[ ]*({SHAPE})[ ]*\{{")
+_SIGNATURE = re.compile(
+    rf"[ ]*\(((?:{NAME}: (?:{SHAPE})(?:, {NAME}: (?:{SHAPE})){{0,5000}})?)\)[ ]*->[ ]*({SHAPE})[ ]*\{{"
+)
 
 
 def decode_text(data: bytes, name: str | None = None) -> Source:

@@ -36,21 +36,21 @@ _NO_NAME = RESERVED | KEYWORDS
 _SPACE = r"[ \t\r\n]*"
 _HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
-_OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME})*)?)[ \t]*\)")
+_OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME}){{0,10000}})?)[ \t]*\)")
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _NAMED = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?{NAME}[ \t\r\n]*=")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*){0,100}"'
 
 
 def _braces(depth: int) -> str:
     """The regular expression of what stands in braces, strings and further braces to a depth within."""
     inner = rf"{_STRING}|{_braces(depth - 1)}" if depth else _STRING
-    return rf"\{{[^{{}}\"]*(?:(?:{inner})[^{{}}\"]*)*\}}"
+    return rf"\{{[^{{}}\"]*(?:(?:{inner})[^{{}}\"]*){{0,100}}\}}"
 
 
-_VALUE = rf"{_STRING}|{_braces(3)}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?|%?[A-Za-z0-9_.\->?]+"
+_VALUE = rf"{_STRING}|{_braces(2)}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?|%?[A-Za-z0-9_.\->?]+"
 _ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.DOTALL)
 _NUMBER = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*\)")
 _SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
@@ -95,6 +95,9 @@ def parse_body(state: State, computation: Computation) -> None:
         try:
             last = _parse_instruction(body, match)
         except ParseError as error:
+            if state.depth:
+                # Within an instruction of another computation, which is where to go on from.
+                raise
             state.note(error)
             last = -1
             match = _RESYNC.search(state.text, cursor.at)
@@ -539,10 +542,10 @@ def _inline(body: _Body) -> int:
         raise body.cursor.error(f"computations nest deeper than {_MAX_DEPTH} levels")
     computation = Computation("_")
     state.depth += 1
-    parse_body(state, computation)
-    state.depth -= 1
-    if not computation.instructions:
-        return -1
+    try:
+        parse_body(state, computation)
+    finally:
+        state.depth -= 1
     state.computations.append(computation)
     return len(state.computations) - 1
 

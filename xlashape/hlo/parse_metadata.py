@@ -30,7 +30,6 @@ _METADATA = Fields(xla.OpMetadata)
 _TEXTS = frozenset(("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"))
 _INTS = frozenset(("source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"))
 _BRACE = re.compile(r'[{}"]')
-_STRING_END = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
 _MAX_DEPTH = 200
 
@@ -107,10 +106,7 @@ def parse_object(cursor: HloCursor) -> bytes:
         at = match.end()
         char = match.group()
         if char == '"':
-            end = _STRING_END.match(text, at)
-            if end is None:
-                raise cursor.error("this string is never closed", at=at - 1, expected="a closing quote")
-            at = end.end()
+            at = cursor.string_end(at - 1)
         else:
             depth += 1 if char == "{" else -1
             if depth == 0:

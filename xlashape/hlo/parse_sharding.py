@@ -36,6 +36,7 @@ __all__ = [
 _FIELDS = Fields(xla.HloInstructionProto)
 _MAX_DEPTH = 60  # of tuples in tuples; protobuf's decoder stops at 100 levels
 _MAX_DEVICES = 1 << 24
+_MAX_LISTED = 1 << 20  # devices that an iota may become when it cannot stay one
 _KINDS: dict[str, int] = {
     "replicated": xla.OpSharding.REPLICATED,
     "maximal": xla.OpSharding.MAXIMAL,
@@ -146,7 +147,7 @@ def _single(cursor: HloCursor, start: int) -> xla.OpSharding:
             raise cursor.error("a tiled sharding has more than one device", at=start)
         if len(last) + replicate > len(dims):
             raise cursor.error("more last tile dimensions than tile dimensions", at=start)
-        _fill_assignment(sharding, dims, devices, [xla.OpSharding.REPLICATED] if replicate else last)
+        _fill_assignment(cursor, sharding, dims, devices, [xla.OpSharding.REPLICATED] if replicate else last)
     return sharding
 
 
@@ -189,11 +190,15 @@ def parse_iota(cursor: HloCursor) -> tuple[list[int], list[int]]:
 
 
 def _fill_assignment(
-    sharding: xla.OpSharding, dims: list[int], devices: list[int] | tuple[list[int], list[int]], last: list[int]
+    cursor: HloCursor,
+    sharding: xla.OpSharding,
+    dims: list[int],
+    devices: list[int] | tuple[list[int], list[int]],
+    last: list[int],
 ) -> None:
     """Sets a tiled sharding, with `last` the kinds of the last tile dimensions, in canonical form."""
     if last:
-        dims, devices, last = _sort_last(dims, devices, last)
+        dims, devices, last = _sort_last(cursor, dims, devices, last)
     if len(last) == 1 and product(dims[:-1]) == 1:
         # One kind holds every device.
         sharding.type = last[0]
@@ -218,14 +223,17 @@ def _fill_assignment(
 
 
 def _sort_last(
-    dims: list[int], devices: list[int] | tuple[list[int], list[int]], last: list[int]
+    cursor: HloCursor, dims: list[int], devices: list[int] | tuple[list[int], list[int]], last: list[int]
 ) -> tuple[list[int], list[int] | tuple[list[int], list[int]], list[int]]:
     """Last tile dimensions sorted by kind, 'replicated' last, those of one kind merged."""
     front = len(dims) - len(last)
     order = sorted(range(len(last)), key=lambda place: (last[place] == xla.OpSharding.REPLICATED, last[place]))
     perm = [*range(front), *(front + place for place in order)]
     if perm != list(range(len(dims))):
-        devices = _transpose(dims, devices, perm)
+        moved = _transpose(dims, devices, perm)
+        if moved is None:
+            raise cursor.error(f"more than {_MAX_LISTED} devices of an iota in an order that is none")
+        devices = moved
     merged_dims, merged = dims[:front], list[int]()
     for place in order:
         if merged and merged[-1] == last[place]:
@@ -238,8 +246,8 @@ def _sort_last(
 
 def _transpose(
     dims: list[int], devices: list[int] | tuple[list[int], list[int]], perm: list[int]
-) -> list[int] | tuple[list[int], list[int]]:
-    """The devices of the transposed tiles; an iota stays one if its dimensions can be split along the tiles'."""
+) -> list[int] | tuple[list[int], list[int]] | None:
+    """The devices of the transposed tiles; an iota stays one if its dimensions are the tiles'. None: too many to list."""
     if isinstance(devices, tuple):
         reshape, iota_perm = canonical_iota(*devices)
         if len(reshape) == 1:
@@ -248,6 +256,8 @@ def _transpose(
         if [dims[dim] for dim in places] == [reshape[dim] for dim in iota_perm]:
             by_tile = dict(zip(places, iota_perm, strict=True))
             return reshape, [by_tile[dim] for dim in perm if dim in by_tile]
+        if product(dims) > _MAX_LISTED:
+            return None
         devices = _iota_devices(reshape, iota_perm)
     return _permuted(devices, dims, perm)
 
