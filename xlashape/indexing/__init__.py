@@ -3,13 +3,7 @@
 Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`).
 """
 
-from xlashape.indexing.operand_indexing import (
-    Knowledge,
-    OperandIndexing,
-    OperandIndexingSet,
-    ReplicaIndexing,
-    RuntimeVariable,
-)
+from xlashape.indexing.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
 from xlashape.indexing.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.queries import (
     InstructionIndexing,
@@ -19,6 +13,7 @@ from xlashape.indexing.queries import (
     output_to_ancestors,
     output_to_input,
 )
+from xlashape.indexing.sources import ReplicaIndexing, RuntimeVariable
 from xlashape.indexing.tiles import TileBox, push_tile
 from xlashape.indexing.transactions import OperandCoalescing, coalescing
 from xlashape.indexing.utilisation import OperandUtilisation, operand_utilisation

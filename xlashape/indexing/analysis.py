@@ -16,8 +16,9 @@ from xlashape.hlo import HloInstruction
 from xlashape.indexing import ops
 from xlashape.indexing.build import Malformed, dims_of
 from xlashape.indexing.constants import fold_constants
-from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet, ReplicaIndexing, RuntimeVariable
+from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.registry import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, Access, Op, Registered, Rows, leaves
+from xlashape.indexing.sources import ReplicaIndexing, RuntimeVariable
 from xlashape.limits import spend
 from xlashape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.symbolic import IndexingMap

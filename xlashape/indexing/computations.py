@@ -337,9 +337,11 @@ def _result_of_call(instruction: HloInstruction) -> Shape:
     """What the called computation returns: of an async-start, the second element."""
     if instruction.proto.opcode != "async-start":
         return instruction.shape
-    if len(instruction.shape.tuple_shapes) < 2:
+    elements = instruction.shape.tuple_shapes
+    passed = [sizes for operand in instruction.operands for sizes in _sizes(operand.shape)]
+    if len(elements) < 2 or _sizes(elements[0]) != passed:
         raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
-    return instruction.shape.tuple_shapes[1]
+    return elements[1]
 
 
 def _sizes(shape: Shape) -> list[tuple[int, ...]]:

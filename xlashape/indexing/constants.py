@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.literal_data import element_type, raw, row_major_places
-from xlashape.indexing.operand_indexing import OperandIndexing, RuntimeVariable
+from xlashape.indexing.operand_indexing import OperandIndexing
+from xlashape.indexing.sources import RuntimeVariable
 from xlashape.math import product
 from xlashape.shape import PrimitiveType
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
