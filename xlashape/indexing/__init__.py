@@ -3,6 +3,7 @@
 Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`).
 """
 
+from xlashape.indexing.computations import Analysis
 from xlashape.indexing.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
 from xlashape.indexing.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.queries import (
@@ -19,6 +20,7 @@ from xlashape.indexing.transactions import OperandCoalescing, coalescing
 from xlashape.indexing.utilisation import OperandUtilisation, operand_utilisation
 
 __all__ = [
+    "Analysis",
     "InstructionIndexing",
     "Knowledge",
     "OperandCoalescing",

@@ -61,7 +61,10 @@ _Steps: TypeAlias = Generator[_Request, _Sets, _Sets]
 
 
 class Analysis:
-    """Answers questions about instructions; what it found out about computations and compositions is kept for the next question."""
+    """Answers questions about many instructions: what it found out about computations and compositions is kept for the next question.
+
+    Ask about instructions of one module; the functions of `xlashape.indexing` make one of these for each call. Errors are theirs.
+    """
 
     def __init__(self) -> None:
         self._computations: dict[_Request, _Sets] = {}

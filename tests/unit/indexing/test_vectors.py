@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -21,20 +20,16 @@ VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 
 
 @lru_cache(maxsize=1)
-def rows() -> list[tuple[dict[str, Any], bytes]]:
-    texts = (VECTORS / "indexing.jsonl").read_text().splitlines()
-    protos = (VECTORS / "indexing_protos.txt").read_text().split()
-    return [(json.loads(text), base64.b64decode(proto)) for text, proto in zip(texts, protos, strict=True)]
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(text) for text in (VECTORS / "indexing.jsonl").read_text().splitlines()]
 
 
-FAMILIES = sorted({row["family"] for row, _ in rows()})
+FAMILIES = sorted({row["family"] for row in rows()})
 
 
-def answers(
-    row: dict[str, Any], module: HloModule
-) -> Iterator[tuple[str, indexing.OperandIndexingSet, list[str], list[int]]]:
+def answers(row: dict[str, Any]) -> Iterator[tuple[str, indexing.OperandIndexingSet, list[str], list[int]]]:
     """(raw or simplified, ours, XLA's, sizes of what the maps lead to)."""
-    root = module.instruction("root")
+    root = HloModule.parse(row["hlo"]).instruction("root")
     outputs = [list(leaf.dimensions) for leaf in root.shape.leaves()]
     ours = indexing.output_to_input(root)
     inputs = [list(operand.shape.dimensions) for operand in root.operands]
@@ -73,10 +68,10 @@ def reads_padding(ours: IndexingMap, theirs: IndexingMap, target: list[int]) -> 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equal_as_functions(family: str) -> None:
-    for row, proto in rows():
+    for row in rows():
         if row["family"] != family:
             continue
-        for _, ours, texts, target in answers(row, HloModule.from_proto(proto)):
+        for _, ours, texts, target in answers(row):
             if any("UNDEFINED" in text for text in texts):
                 # Where XLA does not know, ours does: judged by execution elsewhere.
                 assert not any(one.map.is_undefined for one in ours), row["hlo"]
@@ -100,8 +95,8 @@ def test_equal_as_functions(family: str) -> None:
 def test_texts(capsys: pytest.CaptureFixture[str]) -> None:
     same: dict[str, Counter[str]] = defaultdict(Counter)
     longer: list[tuple[str, str]] = []
-    for row, proto in rows():
-        for form, ours, texts, _ in answers(row, HloModule.from_proto(proto)):
+    for row in rows():
+        for form, ours, texts, _ in answers(row):
             if any("UNDEFINED" in text for text in texts):
                 continue
             expected = sorted(text.strip() for text in texts)
