@@ -1,0 +1,88 @@
+"""Programs of floor divisions against the arithmetic they were recorded from, at every point of small domains."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xlashape.shape.tile_batches import _Chunk  # pyright: ignore[reportPrivateUsage]
+from xlashape.shape.tile_program import trace
+
+Formula = Callable[[list[Any]], Any]
+
+
+def leaf(number: int) -> Formula:
+    return lambda inputs: inputs[number % len(inputs)]
+
+
+def joined(first: Formula, second: Formula) -> Formula:
+    return lambda inputs: first(inputs) + second(inputs)
+
+
+def times(one: Formula, factor: int) -> Formula:
+    return lambda inputs: one(inputs) * factor
+
+
+def floor(one: Formula, divisor: int) -> Formula:
+    return lambda inputs: one(inputs) // divisor
+
+
+def rest(one: Formula, divisor: int) -> Formula:
+    return lambda inputs: one(inputs) % divisor
+
+
+NUMBERS = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 16, 24])
+FORMULAS: st.SearchStrategy[Formula] = st.recursive(
+    st.builds(leaf, st.integers(0, 2)),
+    lambda inner: st.one_of(
+        st.builds(joined, inner, inner),
+        st.builds(times, inner, NUMBERS),
+        st.builds(floor, inner, NUMBERS),
+        st.builds(rest, inner, NUMBERS),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=500, derandomize=True, deadline=None)
+@given(
+    st.lists(FORMULAS, min_size=1, max_size=3),
+    st.lists(st.sampled_from([1, 2, 3, 5, 8, 9, 17]), min_size=1, max_size=3),
+)
+def test_same_numbers(formulas: list[Formula], sizes: list[int]) -> None:
+    program = trace(sizes, lambda inputs: [formula(inputs) for formula in formulas])
+    points = list(itertools.product(*[range(size) for size in sizes]))
+    expected = [[formula(list(point)) for formula in formulas] for point in points]
+    assert [program.run(point) for point in points] == expected
+
+    chunk = _Chunk(program, len(points))
+    chunk.inputs[...] = np.array(points).T
+    chunk.run()
+    for terms, column in zip(program.outputs, np.array(expected).T, strict=True):
+        out = np.empty(len(points), np.int64)
+        chunk.sum(terms, out)
+        np.testing.assert_array_equal(out, column)
+
+
+def divisions(sizes: list[int], formula: Formula) -> list[int]:
+    """The divisors of the steps."""
+    return sorted([divisor for _, divisor in trace(sizes, lambda inputs: [formula(inputs)]).steps])
+
+
+def test_laws() -> None:
+    assert divisions([1000], lambda v: v[0] // 8 // 2) == [16]
+    assert divisions([1000], lambda v: v[0] // 8 // 2 + v[0] // 16) == [16]
+    assert divisions([1000], lambda v: v[0] % 8 // 2) == [2, 8]
+    assert divisions([1000], lambda v: v[0] // 8 * 8 + v[0] % 8) == []
+    assert divisions([1000, 8], lambda v: (v[0] * 8 + v[1]) // 8) == []
+    assert divisions([1000, 8], lambda v: (v[0] * 8 + v[1]) // 32) == [4]
+    assert divisions([1000, 8], lambda v: (v[0] * 8 + v[1]) % 8) == []
+    assert divisions([8], lambda v: v[0] // 8) == []
+    assert divisions([8], lambda v: v[0] % 8) == []
+    assert divisions([9], lambda v: v[0] // 8) == [8]
+    assert divisions([1000], lambda v: v[0] // 8) == [8]
