@@ -269,7 +269,8 @@ class _Worker:
                 self.launch()
                 self.await_ready()
             except (OSError, UnavailableError) as error:
-                _log.error("%s", error)
+                if not self._stopping.is_set():
+                    _log.error("%s", error)
 
     def ask_to_stop(self) -> None:
         """Sends SIGTERM."""

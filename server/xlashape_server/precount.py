@@ -12,6 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from xlashape import limits
 from xlashape.errors import DecodeError, LimitExceededError
+from xlashape.proto import is_repeated
 
 __all__ = ["Count", "count"]
 
@@ -68,7 +69,7 @@ def _kind(descriptor: Descriptor) -> _Kind:
         return known
     fields = list(descriptor.fields)
     # A slot of 8 bytes for a field, of 16 for a string; the header, and a slot in the parent's array, which may have grown to twice its size.
-    weight = 32 + sum(16 if f.cpp_type == FieldDescriptor.CPPTYPE_STRING and not f.is_repeated else 8 for f in fields)
+    weight = 32 + sum(16 if f.cpp_type == FieldDescriptor.CPPTYPE_STRING and not is_repeated(f) else 8 for f in fields)
     made = _kinds[descriptor.full_name] = _Kind(descriptor.full_name, weight)
     for f in fields:
         tag = f.number << 3 | _LENGTH

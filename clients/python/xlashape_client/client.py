@@ -9,6 +9,7 @@ with Client("127.0.0.1:50051") as client:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,8 @@ from xlashape_client.failures import exception_of
 from xlashape_client.questions import Questions
 
 __all__ = ["Client"]
+
+_PAUSE_SECONDS = 0.05
 
 
 class Client(Questions):
@@ -84,14 +87,24 @@ class Client(Questions):
         """Returns once the server says that it serves; UnavailableError if it does not in time."""
         channel: Any = self._channel
         health = channel.unary_unary("/grpc.health.v1.Health/Check")
-        seconds = self.timeout if timeout is None else timeout
-        try:
-            # An empty HealthCheckRequest asks for the server as a whole; SERVING is 1 in field 1.
-            if health(b"", timeout=seconds, wait_for_ready=True) == b"\x08\x01":
-                return
-        except (grpc.RpcError, ValueError) as error:
-            raise UnavailableError(f"{self.address} cannot be reached") from error
-        raise UnavailableError(f"{self.address} does not serve at the moment")
+        end = time.monotonic() + (self.timeout if timeout is None else timeout)
+        while True:
+            cause: Exception | None = None
+            try:
+                # An empty HealthCheckRequest asks for the server as a whole; SERVING is 1 in field 1.
+                if health(b"", timeout=end - time.monotonic(), wait_for_ready=True) == b"\x08\x01":
+                    return
+            except grpc.RpcError as error:
+                # A connection may break under the question; then there will be another.
+                cause = error
+            except ValueError as error:
+                raise self._closed() from error
+            if time.monotonic() + _PAUSE_SECONDS > end:
+                raise UnavailableError(f"{self.address} does not serve") from cause
+            time.sleep(_PAUSE_SECONDS)
+
+    def _closed(self) -> UnavailableError:
+        return UnavailableError(f"the client of {self.address} is closed")
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         """Calls the server."""
@@ -100,14 +113,14 @@ class Client(Questions):
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except ValueError as error:
-            raise UnavailableError(f"the client of {self.address} is closed") from error
+            raise self._closed() from error
 
     def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
         """Calls the server; the call is made at once, and its responses are read as they are asked for."""
         try:
             call: Any = self._calls[method](request, timeout=self.timeout if timeout is None else timeout)
         except ValueError as error:
-            raise UnavailableError(f"the client of {self.address} is closed") from error
+            raise self._closed() from error
         return _Responses(call, self.address)
 
 

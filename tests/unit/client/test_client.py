@@ -312,7 +312,7 @@ def test_nobody_is_there() -> None:
             lonely.byte_size(TILED)
         with pytest.raises(errors.UnavailableError):
             list(lonely.indexing_maps(chain(2)))
-        with pytest.raises(errors.UnavailableError, match="cannot be reached"):
+        with pytest.raises(errors.UnavailableError, match="does not serve"):
             lonely.wait_until_ready(0.1)
 
 
