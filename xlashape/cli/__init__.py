@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 import xlashape
+from xlashape.cli.converting import convert
 from xlashape.cli.modules import map_, size
 from xlashape.cli.output import Commands
 from xlashape.cli.serving import demo, serve
@@ -24,5 +25,5 @@ def main() -> None:
     """
 
 
-for _command in (shape, index, size, map_, draw, serve, demo):
+for _command in (shape, index, size, map_, convert, draw, serve, demo):
     main.add_command(_command)

@@ -1,0 +1,118 @@
+"""`convert` as its users meet it: every form to every other, through files and pipes, and nothing left behind by a mistake."""
+
+import gzip
+import os
+import pty
+import subprocess
+import sys
+from importlib import resources
+
+import pytest
+
+from xlashape.hlo import HloModule
+from xlashape.proto import xla
+
+SOURCE = resources.files("xlashape.data").joinpath("attention.hlo.pb").read_bytes()
+FORMS = ["hlo", "txt", "pb", "hlo.pb", "pbtxt", "json", "hlo.gz", "pb.gz", "hlo.pb.gz", "pbtxt.gz", "json.gz"]
+
+
+def convert(*arguments, data=b"", code=0):
+    result = subprocess.run(
+        [sys.executable, "-m", "xlashape", "convert", *map(str, arguments)],
+        input=data,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == code, result.stderr
+    return result
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_module_back(form, tmp_path):
+    source, there, back = tmp_path / "source", tmp_path / f"there.{form}", tmp_path / "back.hlo.pb"
+    source.write_bytes(SOURCE)
+    convert(source, there)
+    assert there.read_bytes().startswith(b"\x1f\x8b") == form.endswith(".gz")
+    convert(there, back)
+    text = HloModule.load(source).to_text(print_large_constants=True)
+    assert HloModule.load(back).to_text(print_large_constants=True) == text
+    if not form.startswith(("hlo.gz", "hlo", "txt")) or "pb" in form:
+        # All but text are the message itself.
+        assert xla.HloProto.FromString(back.read_bytes()) == xla.HloProto.FromString(SOURCE)
+
+
+def test_pipes_find_the_kind_out_from_the_content():
+    text = convert("-", "-", data=SOURCE).stdout
+    assert text.startswith(b"HloModule jit_attention")
+    assert convert("-", "-", data=gzip.compress(text)).stdout == text
+    assert xla.HloModuleProto.FromString(convert("-", "-", "--to", "pb", data=text).stdout).name == "jit_attention"
+
+
+def test_a_mistake_leaves_the_target_as_it_was(tmp_path):
+    source, target = tmp_path / "broken.hlo", tmp_path / "kept.pb"
+    source.write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[2 parameter(0)\n}\n")
+    target.write_bytes(b"as it was")
+    says = convert(source, target, code=1).stderr.decode()
+    assert says.startswith(f"xlashape: {source}:4:")
+    assert says.count("\n") == 1
+    assert target.read_bytes() == b"as it was"
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "says"),
+    [
+        ("x.unknown", [], "the form is not clear from"),
+        ("x.pb", ["--to", "xml"], "'xml' is no form of a module"),
+        ("nowhere/x.pb", [], "cannot write"),
+    ],
+)
+def test_targets_that_cannot_be(target, options, says, tmp_path):
+    source = tmp_path / "source.hlo.pb"
+    source.write_bytes(SOURCE)
+    assert says in convert(source, tmp_path / target, *options, code=1).stderr.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["source.hlo.pb"]
+
+
+def test_what_a_form_cannot_hold_is_refused_unless_told_otherwise(tmp_path):
+    module = xla.HloProto.FromString(SOURCE)
+    module.buffer_assignment.buffer_allocations.add(size=7)
+    source, target = tmp_path / "source.hlo.pb", tmp_path / "target.pb"
+    source.write_bytes(module.SerializeToString())
+    assert "the buffer assignment would be lost" in convert(source, target, code=1).stderr.decode()
+    assert not target.exists()
+    convert(source, target, "--lossy")
+    assert xla.HloModuleProto.FromString(target.read_bytes()) == module.hlo_module
+
+
+def on_a_terminal(*arguments):
+    """What a command writes to standard error where that is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xlashape", "convert", *map(str, arguments)],
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait(60) == 0
+    return shown.decode()
+
+
+def test_large_modules_are_converted_under_a_bar(tmp_path):
+    module = xla.HloModuleProto.FromString(xla.HloProto.FromString(SOURCE).hlo_module.SerializeToString())
+    module.payloads.append(b"x" * 6_000_000)
+    large, small = tmp_path / "large.pb", tmp_path / "small.hlo.pb"
+    large.write_bytes(module.SerializeToString())
+    small.write_bytes(SOURCE)
+    assert "6.0" in on_a_terminal(large, tmp_path / "again.hlo.pb")
+    assert on_a_terminal(small, tmp_path / "again.pb") == ""
