@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from xlashape.errors import InvalidIndexError, InvalidShapeError
 from xlashape.math import product
+from xlashape.shape._arguments import dimension_number
 from xlashape.shape.index_check import checked_index, integer, shown
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
@@ -97,10 +98,8 @@ def get_dimension_stride(shape: Shape, dimension: int) -> int:
     """
     array = array_of(shape)
     order = _order(array, None)
-    number = integer(dimension, "dimension")
-    if not -array.rank <= number < array.rank:
-        raise InvalidIndexError(f"{array} has no dimension {shown(number)}", field="dimension")
-    return product([array.dimensions[d] for d in order[: order.index(number % array.rank)]])
+    number = dimension_number(array.rank, dimension)
+    return product([array.dimensions[d] for d in order[: order.index(number)]])
 
 
 def index_in_bounds(shape: Shape, index: Iterable[int]) -> bool:

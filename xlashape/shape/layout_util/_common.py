@@ -1,0 +1,20 @@
+"""What the parts of `layout_util` share."""
+
+from __future__ import annotations
+
+from xlashape.shape.layout import Layout
+from xlashape.shape.shape import Shape
+from xlashape.shape.tile_formula import array_of
+
+__all__ = ["has_layouts", "layout_of"]
+
+
+def layout_of(shape: Shape) -> Layout:
+    """The layout of an array; the default one if it has none."""
+    array = array_of(shape)
+    return Layout.default(array.rank) if array.layout is None else array.layout
+
+
+def has_layouts(shape: Shape) -> bool:
+    """Whether it is an array or a buffer of one."""
+    return shape.is_array or shape.is_buffer

@@ -1,0 +1,229 @@
+"""Questions to a layout: its order, its properties, its splits, and where it puts an element. XLA's `LayoutUtil`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShapeError
+from xlashape.math import ceil_div, checked_product
+from xlashape.shape import tiling
+from xlashape.shape._arguments import dimension_number
+from xlashape.shape._equality import equal_layouts
+from xlashape.shape.index_check import shown
+from xlashape.shape.layout import Layout
+from xlashape.shape.layout_util._common import layout_of
+from xlashape.shape.primitive_type import PrimitiveType
+from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.tile import SplitConfig
+from xlashape.shape.tile_formula import array_of
+
+__all__ = [
+    "are_dimensions_consecutive",
+    "byte_strides_is_major_to_minor",
+    "delinearize_index_for_nested_tiling",
+    "equal",
+    "get_split_config",
+    "has_ascending_layout",
+    "has_descending_layout",
+    "human_string",
+    "is_dense_array",
+    "is_monotonic_with_dim_0_major",
+    "is_monotonic_with_dim_0_minor",
+    "is_untiled_layout",
+    "linear_index",
+    "linear_index_for_nested_tiling",
+    "major",
+    "make_logical_to_physical",
+    "max_elements_in_per_split",
+    "max_split_size",
+    "memory_space",
+    "minor",
+    "minor_to_major",
+]
+
+
+def equal(lhs: Layout, rhs: Layout) -> bool:
+    """Whether two layouts are the same to XLA, which leaves `dynamic_shape_metadata_prefix_bytes` aside.
+
+    `==` compares every field, unknown protobuf fields too.
+
+    >>> equal(Layout.parse("{0}"), Layout.parse("{0:M(8)}")), equal(Layout.parse("{0}"), Layout.parse("{0:S(1)}"))
+    (True, False)
+    """
+    return equal_layouts(lhs, rhs)
+
+
+def human_string(layout: Layout) -> str:
+    """The text of a layout."""
+    return str(layout)
+
+
+def minor_to_major(value: Shape | Layout) -> tuple[int, ...]:
+    """The order of a layout, or of an array's layout."""
+    return value.minor_to_major if isinstance(value, Layout) else layout_of(value).minor_to_major
+
+
+def major(layout: Layout, physical_dimension_number: int) -> int:
+    """The dimension that is `physical_dimension_number`-th most major, counted from 0.
+
+    >>> major(Layout((0, 2, 1)), 0)
+    1
+    """
+    return layout.major_to_minor[dimension_number(layout.rank, physical_dimension_number, "physical_dimension_number")]
+
+
+def minor(layout: Layout, physical_dimension_number: int) -> int:
+    """The dimension that is `physical_dimension_number`-th most minor, counted from 0.
+
+    >>> minor(Layout((0, 2, 1)), 0)
+    0
+    """
+    return layout.minor_to_major[dimension_number(layout.rank, physical_dimension_number, "physical_dimension_number")]
+
+
+def make_logical_to_physical(layout: Layout) -> tuple[int, ...]:
+    """For every dimension how many are more major than it: the inverse of `major`.
+
+    >>> make_logical_to_physical(Layout((0, 2, 1)))
+    (2, 0, 1)
+    """
+    order = layout.major_to_minor
+    physical = [0] * len(order)
+    for number, dimension in enumerate(order):
+        physical[dimension] = number
+    return tuple(physical)
+
+
+def memory_space(shape: Shape) -> int:
+    """The memory space of an array's layout, 0 without a layout."""
+    layout = array_of(shape).layout
+    return 0 if layout is None else layout.memory_space
+
+
+def is_dense_array(shape: Shape) -> bool:
+    """Whether it is an array; XLA's sparse ones are a thing of the past."""
+    return shape.is_array
+
+
+def is_untiled_layout(layout: Layout) -> bool:
+    """Whether the layout has no tiles."""
+    return not layout.tiles
+
+
+def has_descending_layout(layout: Layout) -> bool:
+    """Whether the order is major to minor, `{n-1,…,0}`."""
+    return is_monotonic_with_dim_0_major(layout)
+
+
+def has_ascending_layout(layout: Layout) -> bool:
+    """Whether the order is `{0,…,n-1}`."""
+    return is_monotonic_with_dim_0_minor(layout)
+
+
+def is_monotonic_with_dim_0_major(layout: Layout) -> bool:
+    """Whether dimension 0 varies slowest and every further one faster; true for 0 and 1 dimensions."""
+    return layout.major_to_minor == tuple(range(layout.rank))
+
+
+def is_monotonic_with_dim_0_minor(layout: Layout) -> bool:
+    """Whether dimension 0 varies fastest and every further one slower; true for 0 and 1 dimensions."""
+    return layout.minor_to_major == tuple(range(layout.rank))
+
+
+def are_dimensions_consecutive(layout: Layout, dims: Iterable[int]) -> bool:
+    """Whether the dimensions are neighbours in the layout's order, in whatever order they are named.
+
+    >>> are_dimensions_consecutive(Layout((0, 2, 1)), (2, 0)), are_dimensions_consecutive(Layout((0, 2, 1)), (0, 1))
+    (True, False)
+    """
+    places = sorted([layout.minor_to_major.index(dimension_number(layout.rank, dim, "dim")) for dim in dims])
+    return all(b == a + 1 for a, b in pairwise(places))
+
+
+def byte_strides_is_major_to_minor(
+    byte_strides: Sequence[int], dims: Sequence[int], element_type: PrimitiveType | str | int
+) -> bool:
+    """Whether strides are those of an array with the default layout; the strides of dimensions of size 1 count too.
+
+    >>> byte_strides_is_major_to_minor((12, 4), (2, 3), "f32"), byte_strides_is_major_to_minor((4, 8), (2, 3), "f32")
+    (True, False)
+    """
+    strides, sizes = list(byte_strides), list(dims)
+    if len(strides) != len(sizes):
+        raise InvalidArgumentError(f"{len(strides)} strides for {len(sizes)} dimensions", field="byte_strides")
+    stride = ceil_div(PrimitiveType.of(element_type).bit_width, 8)
+    for size, actual in zip(reversed(sizes), reversed(strides), strict=True):
+        if actual != stride:
+            return False
+        stride *= size
+    return True
+
+
+def get_split_config(shape: Shape, dim: int) -> SplitConfig | None:
+    """The split of a dimension of an array, or None. `dim` is its number in the shape; a split names its physical one.
+
+    >>> get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 0)
+    SplitConfig('(1:2)')
+    """
+    layout = layout_of(shape)
+    physical = make_logical_to_physical(layout)[dimension_number(layout.rank, dim, "dim")]
+    return next((split for split in layout.split_configs if split.dimension == physical), None)
+
+
+def max_split_size(shape: Shape, dim: int) -> int:
+    """The size of the largest part of a dimension; its whole size where it is not split.
+
+    >>> max_split_size(Shape.parse("f32[100,5]{1,0:SC(0:30,40)}"), 0)
+    60
+    """
+    array = array_of(shape)
+    size = array.dimensions[dimension_number(layout_of(array).rank, dim, "dim")]
+    split = get_split_config(array, dim)
+    if split is None or not split.split_indices or size == UNBOUNDED_SIZE:
+        return size
+    ends = (*split.split_indices, size)
+    return max([end - start for start, end in zip((0, *ends), ends, strict=False)])
+
+
+def max_elements_in_per_split(shape: Shape) -> int:
+    """The number of elements of the largest part of an array, padding left aside.
+
+    >>> max_elements_in_per_split(Shape.parse("f32[100,5]{1,0:SC(0:30,40)}"))
+    300
+    """
+    array = array_of(shape)
+    if UNBOUNDED_SIZE in array.dimensions:
+        raise InvalidShapeError(f"{array} has an unbounded dimension, so no number of elements", field="shape")
+    return checked_product([max_split_size(array, dim) for dim in range(array.rank)], "the number of elements")
+
+
+def linear_index(shape: Shape, indices: Iterable[int]) -> int:
+    """The position of an element in the array's buffer, in elements: all tiles count, and combine.
+
+    XLA's `LinearIndex` looks at the first tile alone and gives the index of a one-dimensional array back unchanged; where
+    that is exact, the two are equal.
+
+    >>> linear_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
+    17
+    """
+    return tiling.linear_index(shape, indices)
+
+
+def linear_index_for_nested_tiling(shape: Shape, indices: Iterable[int]) -> int:
+    """The position of an element in the array's buffer, in elements. XLA's function follows all tiles but not combine."""
+    return tiling.linear_index(shape, indices)
+
+
+def delinearize_index_for_nested_tiling(shape: Shape, linear_index: int) -> tuple[int, ...]:
+    """The element at a position of the array's buffer; the inverse of `linear_index_for_nested_tiling`.
+
+    InvalidIndexError where the position is padding or outside the buffer; `tiling.multi_index` answers None for padding.
+
+    >>> delinearize_index_for_nested_tiling(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
+    (2, 3)
+    """
+    index = tiling.multi_index(shape, linear_index)
+    if index is None:
+        raise InvalidIndexError(f"position {shown(linear_index)} of {shape} is padding", field="linear_index")
+    return index
