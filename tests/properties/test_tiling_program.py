@@ -86,3 +86,11 @@ def test_laws() -> None:
     assert divisions([8], lambda v: v[0] % 8) == []
     assert divisions([9], lambda v: v[0] // 8) == [8]
     assert divisions([1000], lambda v: v[0] // 8) == [8]
+
+
+def test_sums_that_just_reach_a_divisor() -> None:
+    """(f·a + b) // d and % d where b ends below, at and above f."""
+    for size, factor, divisor in itertools.product(range(1, 9), (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12)):
+        program = trace((5, size), lambda v, f=factor, d=divisor: [(v[0] * f + v[1]) // d, (v[0] * f + v[1]) % d])
+        for a, b in itertools.product(range(5), range(size)):
+            assert program.run((a, b)) == [*divmod(a * factor + b, divisor)]
