@@ -45,7 +45,7 @@ class OperandIndexing:
     Two are equal if everything is, and producers are the same instructions. `str()` is XLA's text.
     """
 
-    __slots__ = ("_every", "_hash", "leaf", "map", "replica", "runtime")
+    __slots__ = ("_every", "_hash", "_is_simple", "_simplified", "leaf", "map", "replica", "runtime")
 
     map: IndexingMap
     runtime: tuple[RuntimeVariable, ...]
@@ -67,6 +67,8 @@ class OperandIndexing:
         self.leaf = leaf
         self._every = every
         self._hash: int | None = None
+        self._is_simple = False
+        self._simplified: OperandIndexing | None = None
 
     @property
     def knowledge(self) -> Knowledge:
@@ -80,7 +82,16 @@ class OperandIndexing:
 
         A runtime variable's producer goes with it; a range variable stays while a producer's map depends on it.
         """
-        return self._with_map(self.map.simplify())._without_unused()
+        if self._is_simple:
+            return self
+        found = self._simplified
+        if found is None:
+            found = self._with_map(self.map.simplify())._without_unused()
+            if found is self:
+                self._is_simple = True
+            else:
+                self._simplified = found
+        return found
 
     def compose(self, second: OperandIndexing) -> OperandIndexing:
         """`self` leads from A to B, `second` from B to C: from A to C, simplified.
@@ -263,11 +274,13 @@ class OperandIndexingSet(Sequence[OperandIndexing]):
     Two sets are equal if they hold the same, in any order.
     """
 
-    __slots__ = ("_hash", "_members")
+    __slots__ = ("_hash", "_is_simple", "_members", "_simplified")
 
     def __init__(self, members: Iterable[OperandIndexing] = ()) -> None:
         self._members = tuple(dict.fromkeys(members))
         self._hash: int | None = None
+        self._is_simple = False
+        self._simplified: OperandIndexingSet | None = None
 
     @overload
     def __getitem__(self, index: int) -> OperandIndexing: ...
@@ -317,10 +330,16 @@ class OperandIndexingSet(Sequence[OperandIndexing]):
 
     def simplify(self) -> OperandIndexingSet:
         """The set of the members' simplified forms, each once."""
-        simplified = [member.simplify() for member in self._members]
-        if all(new is old for new, old in zip(simplified, self._members, strict=True)):
+        if self._is_simple:
             return self
-        return OperandIndexingSet(simplified)
+        found = self._simplified
+        if found is None:
+            simplified = [member.simplify() for member in self._members]
+            if all(new is old for new, old in zip(simplified, self._members, strict=True)):
+                self._is_simple = True
+                return self
+            found = self._simplified = OperandIndexingSet(simplified)
+        return found
 
     def to_text(self, style: str = "xla") -> str:
         """The members' texts, one after the other."""
