@@ -17,9 +17,11 @@ ErrorInfo holds the error's code in capitals and everything it knows, so that a 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import NoReturn, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
 from google.rpc import code_pb2, error_details_pb2, status_pb2
@@ -79,6 +81,10 @@ class Context(Protocol):
         """Who calls."""
         ...
 
+    def cancel(self) -> Any:
+        """Ends the call from another thread."""
+        ...
+
     def is_active(self) -> bool:
         """Whether the call has not ended yet."""
         ...
@@ -125,12 +131,13 @@ class Guard:
 
         def answer(requests: Iterator[bytes], context: Context) -> bytes:
             deadline = self._deadline(context)
-            try:
-                return handler(self._sized(requests), deadline)
-            except grpc.RpcError:
-                raise  # the client went away in the middle of its stream
-            except Exception as error:
-                self._refuse(name, error, context)
+            with self._ending(context):
+                try:
+                    return handler(self._sized(requests), deadline)
+                except grpc.RpcError:
+                    raise  # the client went away in the middle of its stream, or let us wait too long for the rest
+                except Exception as error:
+                    self._refuse(name, error, context)
 
         return self._logged(name, answer) if self._debug else answer
 
@@ -140,22 +147,35 @@ class Guard:
         def answer(request: bytes, context: Context) -> Iterator[bytes]:
             deadline = self._deadline(context)
             started, count, size = time.perf_counter(), 0, 0
-            try:
-                if len(request) > self._max_bytes:
-                    raise self._too_large(request)
-                for response in handler(request, deadline):
-                    count, size = count + 1, size + len(response)
-                    yield response
-                    if not context.is_active():
-                        break
-            except Exception as error:
-                self._refuse(name, error, context)
+            with self._ending(context):
+                try:
+                    if len(request) > self._max_bytes:
+                        raise self._too_large(request)
+                    for response in handler(request, deadline):
+                        count, size = count + 1, size + len(response)
+                        yield response
+                        if not context.is_active():
+                            break
+                except Exception as error:
+                    self._refuse(name, error, context)
             if self._debug:
                 _log_call(
                     name, "OK", started, context, request_bytes=len(request), response_bytes=size, responses=count
                 )
 
         return answer
+
+    @contextmanager
+    def _ending(self, context: Context) -> Generator[None]:
+        """Cancels a streaming call that takes longer than any may: its client may not send, or not read, and would hold a thread forever."""
+        # A second later than the deadline of analyses, whose error says more.
+        timer = threading.Timer(self._max_seconds + 1.0, context.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _sized(self, requests: Iterator[bytes]) -> Iterator[bytes]:
         for request in requests:

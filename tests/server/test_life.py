@@ -278,6 +278,31 @@ def test_more_calls_than_allowed_are_refused() -> None:
             upload.give_up()
 
 
+def test_a_client_that_never_sends_the_rest_does_not_hold_a_thread_forever(wide: Callable[[int], bytes]) -> None:
+    config = Config(address="127.0.0.1:0", workers=1, threads=1, max_call_seconds=0.5)
+    with Server(config) as server, grpc.insecure_channel(server.address) as channel:
+        more: queue.Queue[bytes | None] = queue.Queue()
+        more.put(v1.UploadModuleRequest(data=wide(3)[:20]).SerializeToString())
+        call = channel.stream_unary("/xlashape.v1.HloService/UploadModule").future(iter(more.get, None))
+        with Client(server.address) as client:
+            assert client.linear_index(SHAPE, (2, 3), timeout=20) == 17
+        with pytest.raises(grpc.RpcError) as caught:
+            call.result(20)
+        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        more.put(None)
+
+
+def test_a_client_that_never_reads_does_not_hold_a_thread_forever(wide: Callable[[int], bytes]) -> None:
+    config = Config(address="127.0.0.1:0", workers=1, threads=1, max_call_seconds=1.5)
+    with Server(config) as server, grpc.insecure_channel(server.address) as channel:
+        request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=wide(5000))).SerializeToString()
+        stream = channel.unary_stream("/xlashape.v1.IndexingService/IndexingMaps")(request)
+        assert next(stream)
+        with Client(server.address) as client:
+            assert client.linear_index(SHAPE, (2, 3), timeout=20) == 17
+        stream.cancel()
+
+
 def test_threads_of_one_client_share_its_connection(client: Client) -> None:
     wrong: list[int] = []
 

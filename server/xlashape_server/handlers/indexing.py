@@ -57,6 +57,8 @@ class IndexingHandlers:
         style = style_of(request.style)
         direction = choice(request.direction, ("out", "out", "in"), "direction")
         index = request.index if request.HasField("index") else None
+        if request.physical and (direction != "out" or request.raw):
+            raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
         with budget(deadline=deadline, subject="a module"):
             module = self._modules.read(request.module, "module")
             if request.instruction:
@@ -74,7 +76,10 @@ class IndexingHandlers:
                 continue
             with budget(deadline=deadline, subject=one.name):
                 try:
-                    response = _maps_of(analysis, one, direction, index, style, raw=request.raw)
+                    if request.physical:
+                        response = _physical_maps_of(one, index, style)
+                    else:
+                        response = _maps_of(analysis, one, direction, index, style, raw=request.raw)
                 except XlashapeError as error:
                     error.field = (
                         "index"
@@ -201,6 +206,25 @@ def _maps_of(
                     name = operands[operand].name
                     made = response.maps.add(output=output, operand=operand, operand_name=name, operand_leaf=leaf)
                     _fill(made, found if raw else found.simplify(), style)
+    return response
+
+
+def _physical_maps_of(one: HloInstruction, index: int | None, style: str) -> v1.IndexingMapsResponse:
+    """Where the elements that one instruction reads lie in memory, by where the element lies that it writes."""
+    response = v1.IndexingMapsResponse(
+        instruction=one.name,
+        computation=one.computation.name,
+        opcode=one.proto.opcode,
+        direction=v1.DIRECTION_OUTPUT_TO_INPUT,
+    )
+    if not one.operands:
+        return response
+    arrays = [number for number, leaf in enumerate(leaves(one.shape)) if leaf.is_array]
+    for output in arrays if index is None else (index,):
+        for operand, found in enumerate(output_to_input_physical(one, output)):
+            if found:
+                made = response.maps.add(output=output, operand=operand, operand_name=one.operands[operand].name)
+                _fill(made, found, style)
     return response
 
 
