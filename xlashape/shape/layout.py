@@ -130,7 +130,7 @@ class Layout(Value):
     @classmethod
     def parse(cls, text: str) -> Layout:
         """The layout written `text`, braces included: `{1,0:T(8,128)}`. ParseError with line and column otherwise."""
-        from xlashape.shape.text import parse_layout_text  # text.py stands above this file
+        from xlashape.shape.layout_text import parse_layout_text  # stands above this file
 
         return parse_layout_text(text)
 
@@ -180,7 +180,7 @@ class Layout(Value):
         try:
             return self._text
         except AttributeError:
-            from xlashape.shape.text import layout_text
+            from xlashape.shape.layout_text import layout_text
 
             text = layout_text(self)
             object.__setattr__(self, "_text", text)
