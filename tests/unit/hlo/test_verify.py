@@ -1,0 +1,203 @@
+"""The verifier: silent on what XLA made, outspoken on what was broken since."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo import HloModule
+from xlashape.hlo.verify import Problem, check, verify
+from xlashape.proto import xla
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+
+TEXT = """HloModule m, is_scheduled=true
+
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+body { ROOT bp = (s32[], f32[4]) parameter(0) }
+cond { cp = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(cp), index=0  ROOT lt = pred[] compare(i, i), direction=LT }
+tb { ROOT t = f32[4] parameter(0) }
+fb { f = f32[4] parameter(0)  ROOT fn = f32[4] negate(f) }
+less { l = f32[] parameter(0)  r = f32[] parameter(1)  ROOT lr = pred[] compare(l, r), direction=LT }
+
+ENTRY e {
+  p = f32[4,6] parameter(0)
+  k = s32[] constant(3)
+  z = f32[] constant(0)
+  neg = f32[4,6] negate(p)
+  sum = f32[4,6] add(p, neg)
+  cmp = pred[4,6] compare(p, sum), direction=LT
+  sel = f32[4,6] select(cmp, p, sum)
+  bc = f32[2,4,6] broadcast(sel), dimensions={1,2}
+  rs = f32[48] reshape(bc)
+  tr = f32[6,4] transpose(p), dimensions={1,0}
+  rv = f32[6,4] reverse(tr), dimensions={0}
+  sl = f32[2,3] slice(rv), slice={[0:6:3], [1:4]}
+  pd = f32[5,4] pad(sl, z), padding=1_2x0_1
+  cc = f32[10,4] concatenate(pd, pd), dimensions={0}
+  ds = f32[2,4] dynamic-slice(cc, k, k), dynamic_slice_sizes={2,4}
+  du = f32[10,4] dynamic-update-slice(cc, ds, k, k)
+  dt = f32[4,4] dot(p, tr), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  io = s32[3,2] iota(), iota_dimension=1
+  cv = bf16[3,2] convert(io)
+  bt = u16[3,2] bitcast-convert(cv)
+  rd = f32[4] reduce(p, z), dimensions={1}, to_apply=add
+  fu = f32[4] fusion(rd), kind=kLoop, calls=fb
+  ca = f32[4] call(fu), to_apply=tb
+  co = f32[4] conditional(k, ca, ca), branch_computations={tb, fb}
+  tp = (s32[], f32[4]) tuple(k, co)
+  wh = (s32[], f32[4]) while(tp), condition=cond, body=body
+  ge = f32[4] get-tuple-element(wh), index=1
+  so = f32[4] sort(ge), dimensions={0}, to_apply=less
+  ROOT out = (f32[4], f32[48], f32[10,4], f32[4,4], u16[3,2]) tuple(so, rs, du, dt, bt)
+}
+"""
+
+
+@pytest.fixture
+def proto() -> xla.HloModuleProto:
+    return HloModule.parse(TEXT).to_proto()
+
+
+def find(proto: xla.HloModuleProto, name: str) -> xla.HloInstructionProto:
+    return next(one for computation in proto.computations for one in computation.instructions if one.name == name)
+
+
+def messages(proto: xla.HloModuleProto) -> list[str]:
+    return [str(problem) for problem in verify(proto)]
+
+
+def test_what_xla_made_has_no_problems(proto):
+    assert verify(proto) == ()
+    check(HloModule.from_proto(proto))
+    with (VECTORS / "hlo_print.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    wrong = [(row["name"], verify(base64.b64decode(row["proto"]))) for row in rows if "text" in row]
+    assert len(wrong) > 150
+    assert not [row for row in wrong if row[1]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    "neg sum cmp sel bc rs tr rv sl pd cc ds du dt cv bt rd fu ca co wh ge so k".split(),
+)
+def test_a_wrong_size_is_found_at_the_instruction_itself(proto, name):
+    shape = find(proto, name).shape
+    if shape.element_type == xla.TUPLE:
+        shape = shape.tuple_shapes[1]
+    if shape.dimensions:
+        shape.dimensions[-1] += 1
+    else:
+        shape.dimensions.append(2)
+        shape.is_dynamic_dimension.append(False)
+        shape.layout.minor_to_major.append(0)
+    found = verify(proto)
+    assert any(problem.instruction == name for problem in found), found
+    with pytest.raises(InvalidModuleError, match=f"instruction '{name}': "):
+        check(proto)
+
+
+@pytest.mark.parametrize("name", "neg sum cmp sel bc rs tr rv sl pd cc ds du dt rd fu ca co wh ge so".split())
+def test_a_wrong_element_type_is_found(proto, name):
+    shape = find(proto, name).shape
+    shape = shape.tuple_shapes[1] if shape.element_type == xla.TUPLE else shape
+    shape.element_type = xla.S8
+    assert any(problem.instruction == name for problem in verify(proto))
+
+
+def change(proto: xla.HloModuleProto, name: str) -> xla.HloInstructionProto:
+    return find(proto, name)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda p: find(p, "neg").operand_ids.append(0), "instruction 'neg': negate takes 1 operand, found 2"),
+        (lambda p: find(p, "bc").dimensions.__setitem__(0, 0), "dimension 0 of its operand f32[4,6]{1,0} does not fit"),
+        (lambda p: setattr(find(p, "sl").slice_dimensions[0], "limit", 7), "slice [0:7:3] is not within dimension 0"),
+        (lambda p: find(p, "io").dimensions.__setitem__(0, 2), "iota_dimension=2 is no dimension of s32[3,2]{1,0}"),
+        (
+            lambda p: find(p, "ds").dynamic_slice_sizes.__setitem__(0, 3),
+            "dynamic_slice_sizes=[3, 4] are not the dimensions",
+        ),
+        (lambda p: find(p, "du").operand_ids.pop(), "it has 1 start indices for an operand of rank 2"),
+        (lambda p: setattr(find(p, "ge"), "tuple_index", 5), "instruction 'ge': "),
+        (lambda p: find(p, "k").ClearField("literal"), "instruction 'k': has no literal"),
+        (lambda p: setattr(find(p, "sum"), "name", "neg"), "instruction 'neg': has the name of another one"),
+        (lambda p: setattr(find(p, "fn"), "name", "neg"), "instruction 'neg': has the name of one in computation 'fb'"),
+        (lambda p: setattr(find(p, "neg"), "name", ""), "has no name"),
+        (lambda p: setattr(find(p, "neg"), "opcode", "nugate"), "instruction 'neg': "),
+        (
+            lambda p: setattr(find(p, "b"), "parameter_number", 0),
+            "computation 'add': its parameters are numbered [0, 0]",
+        ),
+        (
+            lambda p: setattr(p, "entry_computation_name", "x"),
+            "entry_computation_name is 'x', the entry computation 'e'",
+        ),
+        (
+            lambda p: p.host_program_shape.parameters[0].dimensions.__setitem__(0, 9),
+            "the layout of the entry, has f32[9,6]{1,0} as parameter 0, 'p' is f32[4,6]{1,0}",
+        ),
+        (lambda p: p.host_program_shape.parameters.pop(), "has 0 parameters, 'e' has 1"),
+        (lambda p: p.schedule.sequences[99].instruction_ids.append(1), "the schedule has a computation of id 99"),
+        (
+            lambda p: p.schedule.sequences[p.entry_computation_id].instruction_ids.pop(),
+            "computation 'e': its schedule does not name each of its instructions once",
+        ),
+        (
+            lambda p: p.schedule.sequences[p.entry_computation_id].instruction_ids.reverse(),
+            "is scheduled before 'so', which it needs",
+        ),
+        (
+            lambda p: p.input_output_alias.entries.add(kind=1, parameter_number=3),
+            "names parameter 3 at [], which is not there",
+        ),
+        (
+            lambda p: p.input_output_alias.entries.add(kind=1, output_shape_index=[0]),
+            "input_output_alias joins output f32[4]{0} with parameter 0, f32[4,6]{1,0}",
+        ),
+        (lambda p: p.buffer_donor.entries.add(parameter_shape_index=[1]), "buffer_donor names parameter 0 at [1]"),
+        (lambda p: p.computations.insert(0, p.computations.pop()), None),
+        (lambda p: find(p, "neg").operand_ids.__setitem__(0, 12345), "which is not in its computation"),
+        (lambda p: find(p, "ca").called_computation_ids.append(0), "calls 2 computations, not one"),
+        (lambda p: find(p, "wh").called_computation_ids.reverse(), "calls"),
+        (lambda p: find(p, "co").operand_ids.pop(), "has 2 operands for 2 branches"),
+    ],
+)
+def test_each_rule_says_what_is_broken(proto, edit, message):
+    edit(proto)
+    found = messages(proto)
+    if message is None:
+        assert any("which stands behind its computation" in one for one in found)
+    elif message == "calls":
+        assert any("instruction 'wh'" in one for one in found)
+    else:
+        assert any(message in one for one in found), found
+
+
+def test_operands_behind_their_users_are_found(proto):
+    entry = proto.computations[-1]
+    moved = xla.HloInstructionProto()
+    place = next(i for i, one in enumerate(entry.instructions) if one.name == "p")
+    moved.CopyFrom(entry.instructions[place])
+    del entry.instructions[place]
+    entry.instructions.append(moved)
+    assert any("operand 0, 'p', stands behind it" in one for one in messages(proto))
+
+
+def test_many_problems_are_told_together_and_cut(proto):
+    for one in proto.computations[-1].instructions:
+        one.name = "x"
+    with pytest.raises(InvalidModuleError) as caught:
+        check(proto)
+    lines = caught.value.message.split("\n")
+    assert len(lines) == 21
+    assert lines[0] == "computation 'e': instruction 'x': has the name of another one in its computation"
+    assert lines[-1] == f"… and {len(verify(proto)) - 20} more"
+
+
+def test_a_module_that_cannot_be_viewed_is_one_problem():
+    assert verify(xla.HloModuleProto(name="m")) == (Problem("", "", "module 'm': it has no computations"),)
