@@ -11,6 +11,7 @@ import xlashape
 from xlashape.cli.converting import convert
 from xlashape.cli.modules import map_, size
 from xlashape.cli.output import Commands
+from xlashape.cli.reading import reads
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import draw, index, shape
 
@@ -25,5 +26,5 @@ def main() -> None:
     """
 
 
-for _command in (shape, index, size, map_, convert, draw, serve, demo):
+for _command in (shape, index, size, map_, reads, convert, draw, serve, demo):
     main.add_command(_command)

@@ -135,6 +135,9 @@ def _size_json(row: InstructionSize) -> dict[str, Any]:
     "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="How maps are written."
 )
 @click.option("--raw", is_flag=True, help="As the operation defines the maps, not simplified.")
+@click.option(
+    "--physical", is_flag=True, help="From positions in the output's buffer to positions in the operands' buffers."
+)
 @click.option("--computation", default="", metavar="NAME", help="The instructions of one computation alone.")
 @question
 def map_(
@@ -145,6 +148,7 @@ def map_(
     forward: bool,
     style: str,
     raw: bool,
+    physical: bool,
     computation: str,
     server: str | None,
     timeout: float,
@@ -159,6 +163,7 @@ def map_(
             direction="input_to_output" if forward else "output_to_input",
             index=operand if forward else output,
             raw=raw,
+            physical=physical,
             style=style,
         )
         chosen = (one._replace(maps=tuple(_chosen(one, operand, output))) for one in answers)

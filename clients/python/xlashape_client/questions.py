@@ -249,13 +249,14 @@ class Questions(ABC):
         direction: str = "output_to_input",
         index: int | None = None,
         raw: bool = False,
+        physical: bool = False,
         style: str = "xla",
         timeout: float | None = None,
     ) -> Iterator[InstructionMaps]:
         """The maps of an instruction, or of every instruction (of a computation, if given), one after the other as the server finds them.
 
         `direction`: "output_to_input" or "input_to_output"; `index`: one output (operand) alone. `raw`: as the operation defines the
-        maps, instead of simplified. `style`: how `Access.text` is written, "xla" or "affine".
+        maps, instead of simplified. `physical`: from positions in the output's buffer to positions in the operands' buffers. `style`: how `Access.text` is written, "xla" or "affine".
         """
         request = v1.IndexingMapsRequest(
             direction=_choice(_DIRECTIONS, direction, "direction"),
@@ -265,6 +266,7 @@ class Questions(ABC):
             computation=computation,
             index=index,
             raw=raw,
+            physical=physical,
         )
         responses = self.stream("IndexingMaps", request.SerializeToString(), timeout)
         return (InstructionMaps.of(coerce(v1.IndexingMapsResponse, data)) for data in responses)

@@ -8,9 +8,10 @@ import numpy as np
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing import Knowledge, OperandIndexingSet
+from xlashape.indexing import Knowledge, OperandIndexingSet, output_to_input_physical
 from xlashape.indexing.analysis import leaf_count
 from xlashape.indexing.computations import Analysis
+from xlashape.indexing.registry import leaves
 from xlashape.limits import Budget, budget, spend
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
