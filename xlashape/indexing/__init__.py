@@ -1,6 +1,24 @@
 """The indexing analysis: which elements of its operands each element of an instruction's result is computed from, and the other way round.
 
-Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`).
+    maps = output_to_input(root)          one OperandIndexingSet an operand
+    maps[0].map, maps[0].runtime          of an operand that is read in one way
+    [one.map for one in maps[0]]          of any
+
+Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and answers where that gives up. Where both answer, they are the same
+functions but for these, judged by running the operations:
+
+- convolution: XLA's map of the input forgets that a window may lie in the padding, wherever that bounds an output dimension alone (a window of
+  one element, or a stride that leaves whole windows outside), and then leads to elements that are not there. Ours end at the input.
+- convolution with batch groups: XLA's map of the input names every group, ours the one that the output feature belongs to.
+- clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions. Ours leads to every element.
+- bitcast-convert to another width: XLA's is the identity although the ranks differ. Ours drops or takes in the last dimension.
+- bitcast of tiled layouts: XLA looks at the order of dimensions alone, ours at the places in memory.
+- compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses those that a producer
+  depends on itself. Ours stand in order.
+- offsets that are constants beyond their bounds, and constant arrays of equally spaced values: ours are folded, clamped as the operation does it.
+
+As in XLA, the map of a dynamic-update-slice's update leads outside of the update where nothing of it is read, and range variables name sets: those
+of a convolution's two operands do not pair what is multiplied if the window is reversed.
 """
 
 from xlashape.indexing.computations import Analysis
