@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -135,26 +136,32 @@ class Upload:
         self._channel.close()
 
 
-def serving(*arguments: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+def under_way(store: Path, count: int = 1) -> None:
+    """Returns once so many uploads have reached the server."""
+    wait_until(lambda: sum(1 for _ in store.joinpath("incoming").iterdir()) == count)
+
+
+def serving(store: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     script = "import sys; from xlashape_server import *; sys.exit(serve(Config.from_json(sys.argv[1])))"
-    config = Config(address="127.0.0.1:0", workers=2, grace_seconds=20).to_json()
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, config, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    config = Config(address="127.0.0.1:0", workers=2, grace_seconds=20, store_directory=str(store)).to_json()
+    command = [sys.executable, "-c", script, config]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline())
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_call_in_flight_ends_well_when_the_server_stops(how: signal.Signals, wide: Callable[[int], bytes]) -> None:
-    process, event = serving()
+def test_a_call_in_flight_ends_well_when_the_server_stops(
+    how: signal.Signals, wide: Callable[[int], bytes], tmp_path: Path
+) -> None:
+    process, event = serving(tmp_path)
     assert (event["event"], event["workers"], event["pid"]) == ("serving", 2, process.pid)
     address = event["address"]
     upload = Upload(address, wide(10))
     with grpc.insecure_channel(address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
-        time.sleep(0.3)  # the first half is on its way
+        under_way(tmp_path)
         process.send_signal(how)
         assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
         wait_until(lambda: not answers(address))
@@ -173,15 +180,15 @@ def answers(address: str) -> bool:
             return False
 
 
-def test_a_second_signal_stops_at_once(wide: Callable[[int], bytes]) -> None:
-    process, event = serving()
+def test_a_second_signal_stops_at_once(wide: Callable[[int], bytes], tmp_path: Path) -> None:
+    process, event = serving(tmp_path)
     upload = Upload(event["address"], wide(10))
-    time.sleep(0.3)
+    under_way(tmp_path)
     process.send_signal(signal.SIGTERM)
     wait_until(lambda: not answers(event["address"]))
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=10)
+    process.communicate(timeout=15)
     assert process.returncode == 0
     upload.give_up()
 
@@ -266,11 +273,11 @@ def test_every_rpc_of_the_schema_is_answered(channel: grpc.Channel) -> None:
             assert code in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT), path
 
 
-def test_more_calls_than_allowed_are_refused() -> None:
-    config = Config(address="127.0.0.1:0", workers=1, max_concurrent_calls=2, threads=4)
+def test_more_calls_than_allowed_are_refused(tmp_path: Path) -> None:
+    config = Config(address="127.0.0.1:0", workers=1, max_concurrent_calls=2, threads=4, store_directory=str(tmp_path))
     with Server(config) as server:
         uploads = [Upload(server.address, bytes(100)) for _ in range(2)]
-        time.sleep(0.5)
+        under_way(tmp_path, 2)
         with Client(server.address) as client, pytest.raises(LimitExceededError) as caught:
             client.linear_index(SHAPE, (2, 3))
         assert caught.value.limit == "concurrent_calls"
