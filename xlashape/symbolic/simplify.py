@@ -214,7 +214,7 @@ class Simplifier:
                 return self._scaled(lhs, rhs[1])
             if not lhs[0]:
                 return self._scaled(rhs, lhs[1])
-            return self._sum(*multiply_forms(self, lhs, rhs))
+            return self._sum(*multiply_forms(lhs, rhs))
         if cls is FloorDiv:
             dividend: Expr = node.lhs  # type: ignore[attr-defined]
             if dividend.__class__ is Mod and dividend.rhs.value <= rhs[1]:  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ __all__ = ["fold"]
     ("d0 in [0, 9], d1 in [0, 9]", "max(d1, d0)", "max(d0, d1)"),
 )
 def fold(operator: type[Min] | type[Max], a: Form, b: Form) -> Form:
-    """op(x + a, x + b) = x + op(a, b); else operands stand in order."""
+    """min(x + a, x + b) = x + min(a, b), max likewise; else operands stand in order."""
     if a[0] == b[0]:
         return a if (a[1] < b[1]) is (operator is Min) else b
     left, right = expression_of(*a), expression_of(*b)

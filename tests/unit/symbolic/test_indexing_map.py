@@ -1,0 +1,228 @@
+"""IndexingMap as a value: construction, evaluation, composition, variables, protos."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from xlashape import limits
+from xlashape.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    InvalidIndexError,
+    InvalidMapError,
+    LimitExceededError,
+    SizeOverflowError,
+)
+from xlashape.symbolic import IndexingMap, Interval, Var, dim, rng, rt
+
+PARSE = IndexingMap.parse
+
+
+def test_constructors():
+    assert str(IndexingMap.from_sizes([4, 8], [2], [dim(0) * 8 + rng(0), 3])) == (
+        "(d0, d1)[s0] -> (d0 * 8 + s0, 3), domain: d0 in [0, 3], d1 in [0, 7], s0 in [0, 1]"
+    )
+    assert IndexingMap.identity([2, 3]).is_identity
+    assert IndexingMap.identity([]).is_identity
+    assert IndexingMap.from_sizes([4, 0], results=[dim(0)]).is_known_empty
+    assert not IndexingMap.empty().is_identity
+    assert str(IndexingMap.undefined()) == "UNDEFINED"
+    assert IndexingMap([Var(Interval(0, 3), "d0")]) == IndexingMap([Var(Interval(0, 3))])
+
+
+def test_constraints_settle_on_construction():
+    m = IndexingMap(
+        [Var(Interval(0, 9))],
+        results=[dim(0)],
+        constraints=[(dim(0), (2, 20)), (3, (0, 5)), (dim(0) % 4, (0, 2)), (dim(0) % 4, Interval(1, 3))],
+    )
+    assert str(m) == "(d0) -> (d0), domain: d0 in [2, 9], d0 mod 4 in [1, 2]"
+    for constraints in ([(3, (4, 5))], [(dim(0), (10, 20))], [(dim(0) % 4, (0, 1)), (dim(0) % 4, (2, 3))]):
+        empty = IndexingMap([Var(Interval(0, 9))], results=[dim(0)], constraints=constraints)
+        assert empty.is_known_empty
+        assert len(empty.dims) == len(empty.results) == 1
+        assert empty.evaluate((3,)) is None
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: IndexingMap(results=[dim(0)]),
+        lambda: IndexingMap([Var(Interval(0, 3))], results=[rt(0)]),
+        lambda: IndexingMap([Var(Interval(0, 3))], results=[1.5]),
+        lambda: IndexingMap([Var(Interval(0, 1.5))]),
+        lambda: IndexingMap([Var((0, 1, 2))]),
+        lambda: IndexingMap([Var(Interval(0, 3), "a"), Var(Interval(0, 3), "a")]),
+        lambda: IndexingMap([Var(Interval(0, 3), "d1"), Var(Interval(0, 3))]),
+        lambda: IndexingMap([Var(Interval(0, 3), "min")]),
+        lambda: IndexingMap([Var(Interval(0, 3), "a b")]),
+    ],
+)
+def test_what_cannot_be_a_map(build):
+    with pytest.raises(InvalidMapError):
+        build()
+
+
+def test_values():
+    a, b = PARSE("(d0) -> (d0 * 2), domain: d0 in [0, 3]"), IndexingMap.from_sizes([4], results=[dim(0) * 2])
+    assert a == b
+    assert hash(a) == hash(b)
+    assert len({a, b, IndexingMap.identity([4])}) == 2
+    assert a != "(d0) -> (d0 * 2), domain: d0 in [0, 3]"
+    with pytest.raises(AttributeError, match="frozen"):
+        a.results = ()
+    for m in (a, IndexingMap.empty(), IndexingMap.undefined(), IndexingMap.from_sizes([0], results=[dim(0)])):
+        assert copy.deepcopy(m) is m
+        assert pickle.loads(pickle.dumps(m)) == m
+
+
+def test_evaluation():
+    m = PARSE("(d0)[s0]{rt0} -> (d0 - s0 * 3, (d0 + rt0) mod 4), domain: d0 in [0, 9], s0 in [0, 2], rt0 in [-5, 5], d0 + s0 in [0, 9]")
+    assert m.evaluate((1, 2, -5)) == (-5, 0)
+    assert m.evaluate((np.int64(1), 2, -5)) == (-5, 0)
+    assert m.evaluate((9, 1, 0)) is None
+    assert m.evaluate((1, 2, 6)) is None
+    with pytest.raises(InvalidIndexError, match="3 variables, the point 2 values"):
+        m.evaluate((1, 2))
+    with pytest.raises(InvalidMapError, match="integer"):
+        m.evaluate((1.0, 2, 3))
+    with pytest.raises(InvalidMapError, match="undefined"):
+        IndexingMap.undefined().evaluate(())
+
+
+def test_batches_agree_with_single_points():
+    m = PARSE(
+        "(d0, d1)[s0] -> ((d0 ceildiv 3) - d1 mod 7, ((d1 * 10 + s0) mod 4) / 3, min(d0, d1) * max(s0, d0), d0 * d1 / 8, 5), "
+        "domain: d0 in [-9, 9], d1 in [0, 30], s0 in [0, 4], d0 + d1 in [0, 20], d1 mod 3 in [0, 1]"
+    )
+    points = np.random.default_rng(0).integers((-12, -3, -2), (12, 33, 6), (40_000, 3))
+    results, inside = m.evaluate_batch(points)
+    assert results.dtype == np.int64 and results.shape == (40_000, 5)
+    assert 100 < inside.sum() < 39_000
+    for point, row, is_inside in list(zip(points.tolist(), results.tolist(), inside.tolist(), strict=True))[::37]:
+        expected = m.evaluate(point)
+        assert (tuple(row) if is_inside else None) == expected
+        assert is_inside or row == [0] * 5
+
+
+def test_batches_beyond_int64_are_exact():
+    m = PARSE("(d0) -> ((d0 * 4611686018427387904) / 4611686018427387904), domain: d0 in [0, 99]")
+    assert m.evaluate_batch([[0], [7], [99], [100]])[0].tolist() == [[0], [7], [99], [0]]
+    with pytest.raises(SizeOverflowError, match="result 0 at point 1 does not fit int64"):
+        PARSE("(d0) -> (d0 * 4611686018427387904), domain: d0 in [0, 99]").evaluate_batch([[1], [2]])
+
+
+@pytest.mark.parametrize(
+    "points", [[[1.5]], [["a"]], [1, 2], [[1, 2]], [[True]], [[2**64]], [[[1]]], np.array([[2**63]], dtype=np.uint64), None]
+)
+def test_what_is_no_array_of_points(points):
+    with pytest.raises((InvalidArgumentError, InvalidIndexError)):
+        IndexingMap.identity([4]).evaluate_batch(points)
+
+
+def test_batches_of_nothing():
+    results, inside = IndexingMap.identity([4, 5]).evaluate_batch(np.zeros((0, 2), dtype=np.int32))
+    assert results.shape == (0, 2) and inside.shape == (0,)
+    results, inside = PARSE("() -> (7)").evaluate_batch(np.zeros((3, 0), dtype=np.int64))
+    assert results.tolist() == [[7], [7], [7]] and inside.all()
+    assert not IndexingMap.from_sizes([0], results=[dim(0)]).evaluate_batch([[0]])[1].any()
+
+
+def test_domain_points_are_lazy_and_ordered():
+    m = PARSE("(d0, d1) -> (d0), domain: d0 in [0, 2], d1 in [5, 6], d0 + d1 in [6, 99]")
+    assert list(m.domain_points()) == [(0, 6), (1, 5), (1, 6), (2, 5), (2, 6)]
+    assert next(IndexingMap.identity([10**12]).domain_points()) == (0,)
+    assert list(PARSE("() -> ()").domain_points()) == [()]
+    assert list(IndexingMap.empty().domain_points()) == []
+
+
+def test_composition_is_substitution():
+    first = PARSE("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]")
+    second = PARSE("(d0)[s0] -> (d0 floordiv 4 + s0, d0 mod 4), domain: d0 in [0, 20], s0 in [0, 1], d0 + s0 in [0, 9]")
+    both = first.compose_unsimplified(second)
+    assert both.counts == (1, 2, 0)
+    for point in both.domain_points():
+        (between,) = first.evaluate((point[0], point[2]))
+        assert both.evaluate(point) == second.evaluate((between, point[1]))
+    assert str(first.compose(second)) == (
+        "(d0)[s0, s1] -> (d0 + s0, s1), domain: d0 in [0, 7], s0 in [0, 1], s1 in [0, 3], d0 * 4 + s0 + s1 in [0, 9], "
+        "d0 * 4 + s1 in [0, 20]"
+    )
+
+
+def test_composition_of_maps_without_points():
+    identity = IndexingMap.identity([4])
+    assert identity.compose(IndexingMap.undefined()).is_undefined
+    assert IndexingMap.undefined().compose(IndexingMap.empty()).is_undefined
+    assert IndexingMap.from_sizes([0], results=[dim(0)]).compose(identity).is_known_empty
+    with pytest.raises(InvalidMapError, match="the first map has 1 results, the second 2 dimensions"):
+        identity.compose(IndexingMap.identity([4, 4]))
+
+
+def test_names_stay_distinct_through_composition():
+    first = PARSE("(a)[k] -> (a + k), domain: a in [0, 3], k in [0, 1]")
+    second = PARSE("(b)[k] -> (b + k), domain: b in [0, 9], k in [0, 2]")
+    assert str(first.compose(second)) == "(a)[k, s1] -> (a + k + s1), domain: a in [0, 3], k in [0, 2], s1 in [0, 1]"
+
+
+def test_unused_variables_go():
+    m = PARSE(
+        "(d0, d1)[s0, s1, s2]{rt0, rt1} -> (d1 + s2), domain: d0 in [0, 3], d1 in [0, 4], s0 in [0, 1], s1 in [0, 2], "
+        "s2 in [0, 5], rt0 in [0, 6], rt1 in [0, 7], s1 + rt1 in [0, 4]"
+    )
+    without, ranges, runtime = m.remove_unused_symbols()
+    assert str(without) == (
+        "(d0, d1)[s0, s1]{rt0} -> (d1 + s1), domain: d0 in [0, 3], d1 in [0, 4], s0 in [0, 2], s1 in [0, 5], rt0 in [0, 7], "
+        "s0 + rt0 in [0, 4]"
+    )
+    assert (ranges, runtime) == ((False, True, True), (False, True))
+    without, dims, flags = m.remove_unused_vars()
+    assert str(without).startswith("(d0)[s0, s1]{rt0} -> (d0 + s1), domain: d0 in [0, 4], ")
+    assert dims == (False, True) and flags.kept_runtime == (False, True)
+
+
+def test_used_names_survive_removal():
+    m = PARSE("(d0)[a, s1, b] -> (d0 + b), domain: d0 in [0, 3], a in [0, 1], s1 in [0, 2], b in [0, 5]")
+    assert str(m.remove_unused_symbols().map) == "(d0)[b] -> (d0 + b), domain: d0 in [0, 3], b in [0, 5]"
+
+
+def test_protos_round_trip():
+    for text in (
+        "(d0, th)[s0]{rt0} -> (d0 ceildiv 3 + th mod 4, min(s0, 5) * max(rt0, d0), -7), "
+        "domain: d0 in [-9, 9], th in [0, 30], s0 in [0, 4], rt0 in [0, 1], d0 + th in [0, 20]",
+        "() -> ()",
+        "UNDEFINED",
+    ):
+        m = PARSE(text)
+        assert IndexingMap.from_proto(m.to_proto()) == m
+        assert IndexingMap.from_proto(m.to_proto().SerializeToString()) == m
+    assert IndexingMap.from_proto(IndexingMap.empty().to_proto()).is_known_empty
+
+
+def test_equal_maps_are_simplified_once():
+    text = "(d0) -> (d0 mod 4), domain: d0 in [0, 3]"
+    assert PARSE(text).simplify() is PARSE(text).simplify()
+    assert PARSE(text).simplify().simplify() is PARSE(text).simplify()
+
+
+def test_budgets_and_deadlines_end_the_analysis():
+    terms = " + ".join(f"(d0 * {i} + s0) mod {i + 7}" for i in range(1, 400))
+    m = PARSE(f"(d0)[s0] -> ({terms}), domain: d0 in [0, 99], s0 in [0, 98]")
+    with limits.budget(steps=500, subject="fusion.3"), pytest.raises(LimitExceededError, match="fusion.3"):
+        m.simplify()
+    with limits.budget(deadline=0.0), pytest.raises(DeadlineExceededError):
+        m.simplify()
+    with limits.budget(steps=500), pytest.raises(LimitExceededError):
+        list(IndexingMap.identity([10**6]).domain_points())
+
+
+def test_products_that_explode_are_stopped():
+    factors = " * ".join(f"(d0 + d1 * {i} + {i})" for i in range(2, 30))
+    m = PARSE(f"(d0, d1) -> ({factors}), domain: d0 in [0, 1], d1 in [0, 1]")
+    simplified = m.simplify()
+    for point in m.domain_points():
+        assert m.evaluate(point) == simplified.evaluate(point)

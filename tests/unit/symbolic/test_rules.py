@@ -1,0 +1,50 @@
+"""Every rule of the simplifier by its own examples: the simplified text, and the same value at every point of the example's box."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from xlashape.symbolic import IndexingMap
+from xlashape.symbolic.rules import floordiv, minmax, mod, product, sum
+from xlashape.symbolic.rules.rule import Example
+
+RULES = [
+    *floordiv.RULES,
+    *floordiv.RULES_WITHOUT_BOUNDS,
+    *mod.RULES,
+    *mod.RULES_WITHOUT_BOUNDS,
+    *sum.RULES,
+    minmax.fold,
+    product.multiply_forms,
+]
+NAMED = {f"{rule.__module__.rsplit('.', 1)[1]}.{rule.__name__}": rule for rule in RULES}
+
+
+def as_map(domain: str, expression: str) -> IndexingMap:
+    count = 1 + max(int(number) for number in re.findall(r"d(\d+) in", domain))
+    return IndexingMap.parse(f"({', '.join(f'd{i}' for i in range(count))}) -> ({expression}), domain: {domain}")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_rule_has_a_law_and_examples(name):
+    rule = NAMED[name]
+    assert " = " in rule.__doc__
+    assert rule.examples
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [pytest.param(name, example, id=f"{name}: {example.source}") for name, rule in NAMED.items() for example in rule.examples],
+)
+def test_example(name: str, example: Example):
+    source, target = as_map(example.domain, example.source), as_map(example.domain, example.target)
+    assert repr(source.simplify().results[0]) == example.target
+    for point in itertools.product(*(range(low, high + 1) for (low, high), _ in source.dims)):
+        assert source.evaluate(point) == target.evaluate(point), point
+
+
+def test_rules_are_told_apart():
+    assert len(NAMED) == len({id(rule) for rule in RULES})
