@@ -82,6 +82,9 @@ def instruction(
         pieces.append(finish(state, shape, known, attributes, at))
     if opcode in _ONE_DIMENSION and "dimensions" in attributes and len(attributes["dimensions"].data) > 3:
         pieces[2:] = _first_dimension(b"".join(pieces[2:]))
+    if opcode == "map" and "dimensions" in attributes and shape is not None:
+        given = attributes["dimensions"].data
+        pieces = [piece for piece in pieces if piece is not given]
     if opcode in _FIXED and (shape is not None or opcode in _UNWRITTEN):
         shape = _FIXED[opcode](state, known, at)
     elif shape is None:
@@ -130,6 +133,8 @@ def _inferred(
             computation = state.computations[place] if place >= 0 else None
             if computation is not None:
                 results.append(computation.instructions[computation.root].shape.shape)
+    if opcode in ("call", "conditional"):
+        _check_arguments(state, opcode, known, attributes, at)
     message = xla.HloInstructionProto.FromString(data)
     if opcode == "map" and "dimensions" not in attributes:
         raise _error(state, at, "the shape of a map without dimensions must be written")
@@ -137,6 +142,18 @@ def _inferred(
     if isinstance(shape, str):
         raise _error(state, at, shape)
     return _known_shape(state, shape)
+
+
+def _check_arguments(state: State, opcode: str, known: list[Instruction], attributes: Attributes, at: int) -> None:
+    """Whether the operands are what the computations called take."""
+    places = [place for call in _CALL_NAMES if call in attributes for place in attributes[call].calls if place >= 0]
+    for number, place in enumerate(places):
+        called = state.computations[place]
+        given = known if opcode == "call" else known[number + 1 : number + 2]
+        taken = [called.instructions[called.parameters[one]].shape.bare for one in range(len(called.parameters))]
+        if [one.shape.bare for one in given] != taken:
+            shown = ", ".join(map(str, taken))
+            raise _error(state, at, f"computation {called.name!r} takes ({shown})")
 
 
 # The field of one small number is three bytes long: tag, length, number.
@@ -293,7 +310,8 @@ def _outfeed(_: State, _shape: KnownShape | None, known: list[Instruction], attr
 
 
 def _map(_: State, shape: KnownShape | None, known: list[Instruction], attributes: Attributes, _at: int) -> bytes:
-    if "dimensions" in attributes:
+    # All dimensions, whichever the text names; where its shape is inferred they must be right.
+    if shape is None and "dimensions" in attributes:
         return b""
     of = known[0].shape if known else shape
     return b"" if of is None else _FIELDS.integers("dimensions", range(of.shape.rank))
@@ -329,6 +347,9 @@ def _scan(state: State, _shape: KnownShape | None, known: list[Instruction], att
     if place >= 0 and len(state.computations[place].parameters) != len(known):
         count = len(state.computations[place].parameters)
         raise _error(state, at, f"to_apply has {count} parameters, found {len(known)} operands")
+    carries = xla.HloInstructionProto.FromString(attributes["num_carries"].data).num_carries
+    if len(known) < carries:
+        raise _error(state, at, f"{carries} carries take as many operands, found {len(known)}")
     return b"" if "is_associative" in attributes else _FIELDS.integer("is_associative", xla.TRI_STATE_FALSE)
 
 
@@ -422,6 +443,8 @@ def _async(
         )
     if wrapped and operand.async_root != wrapped:
         raise _error(state, at, f"expected {operand.async_root}, the operation that was started, found {wrapped}")
+    if made.opcode == "async-update" and made.shape.bare != operand.shape.bare:
+        raise _error(state, at, f"an async-update has the shape of its operand, {operand.shape.bare}")
     made.async_root = operand.async_root
 
 

@@ -57,6 +57,10 @@ class Frames:
             chain.append(frame)
             seen.add(frame)
             frame = self.frames[frame - 1][1]
+        if frame in seen:
+            # Parents in a circle: such frames are none.
+            self._numbers.update(dict.fromkeys(chain, 0))
+            return 0
         made = self._numbers.get(frame, 0)
         for one in reversed(chain):
             made = self._numbers[one] = self._frame(self._location(self.frames[one - 1][0]), made)

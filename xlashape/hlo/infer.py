@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo.infer_windowed import CannotInfer, array, convolution, dot, gather, pad, ragged_dot, reduce_window
+from xlashape.hlo.infer_windowed import (
+    CannotInfer,
+    array,
+    convolution,
+    dot,
+    gather,
+    pad,
+    ragged_dot,
+    reduce_window,
+    select_and_scatter,
+)
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape
 
@@ -361,6 +371,10 @@ def _batch_norm(message: xla.HloInstructionProto, operands: Sequence[Shape], _re
     shape, dim = array(operands[0]), message.feature_index
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")
+    vectors = operands[1:] if message.opcode != "batch-norm-grad" else operands[1:4]
+    for one in map(array, vectors):
+        if one.dimensions != (shape.dimensions[dim],):
+            raise CannotInfer(f"expected a vector of {shape.dimensions[dim]} features, found {one}")
     if message.opcode == "batch-norm-inference":
         return shape
     feature = Shape(shape.element_type, [shape.dimensions[dim]], [shape.dynamic_dimensions[dim]]).with_default_layout()
@@ -385,7 +399,7 @@ _INFER: dict[str, Infer] = {
         "shift-left shift-right-arithmetic shift-right-logical mulhi".split(),
         _binary(lambda kind: kind.is_integral, "integers"),
     ),
-    **dict.fromkeys("add-dependency domain reverse while scatter select-and-scatter copy".split(), _first),
+    **dict.fromkeys("add-dependency domain reverse while scatter copy".split(), _first),
     **dict.fromkeys("batch-norm-training batch-norm-inference batch-norm-grad".split(), _batch_norm),
     **dict.fromkeys("call conditional".split(), _called),
     **dict.fromkeys("partition-id replica-id".split(), _device),
@@ -414,6 +428,7 @@ _INFER: dict[str, Infer] = {
     "reduce": _reduce,
     "reduce-window": reduce_window,
     "select": _select,
+    "select-and-scatter": select_and_scatter,
     "set-dimension-size": _set_dimension_size,
     "sign": _SIGNED,
     "sort": _sort,

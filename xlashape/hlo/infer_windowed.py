@@ -8,7 +8,17 @@ from xlashape.math import ceil_div
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
-__all__ = ["CannotInfer", "array", "convolution", "dot", "gather", "pad", "ragged_dot", "reduce_window"]
+__all__ = [
+    "CannotInfer",
+    "array",
+    "convolution",
+    "dot",
+    "gather",
+    "pad",
+    "ragged_dot",
+    "reduce_window",
+    "select_and_scatter",
+]
 
 
 class CannotInfer(Exception):
@@ -49,6 +59,17 @@ def reduce_window(message: xla.HloInstructionProto, operands: Sequence[Shape], r
     sizes = [_windowed(size, one) for size, one in zip(inputs[0].dimensions, message.window.dimensions, strict=True)]
     made = [Shape(one.element_type, sizes, inputs[0].dynamic_dimensions).with_default_layout() for one in inputs]
     return Shape.tuple(made) if results[0].is_tuple else made[0]
+
+
+def select_and_scatter(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    """The operand's shape; the source has an element for each place of the window."""
+    shape, source = array(operands[0]), array(operands[1])
+    if len(message.window.dimensions) != shape.rank:
+        raise CannotInfer("its window has the dimensions of its operand")
+    sizes = [_windowed(size, one) for size, one in zip(shape.dimensions, message.window.dimensions, strict=True)]
+    if list(source.dimensions) != sizes:
+        raise CannotInfer(f"a source of sizes {sizes}, found {source}")
+    return shape
 
 
 def pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
@@ -151,6 +172,11 @@ def gather(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Seque
     numbers, slices = message.gather_dimension_numbers, list(message.gather_slice_sizes)
     if len(slices) != shape.rank or not 0 <= numbers.index_vector_dim <= indices.rank:
         raise CannotInfer(f"slice sizes and index vectors do not fit {shape} and {indices}")
+    vector = indices.dimensions[numbers.index_vector_dim] if numbers.index_vector_dim < indices.rank else 1
+    if len(numbers.start_index_map) != vector:
+        raise CannotInfer(
+            f"start_index_map has {len(numbers.start_index_map)} dimensions for index vectors of {vector}"
+        )
     gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     window = [size for dim, size in enumerate(slices) if dim not in gone]
     batch = [dim for dim in range(indices.rank) if dim != numbers.index_vector_dim]

@@ -38,7 +38,10 @@ SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3
 Repetitions in the patterns of this parser are bounded: `re` keeps a place to return to for each. Text beyond the bounds goes the long way.
 """
 
-KEYWORDS = frozenset("true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown".split())
+KEYWORDS = frozenset(
+    "true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown unreduced "
+    "FileNames FunctionNames FileLocations StackFrames".split()
+)
 """Words that are not names unless '%' stands before them."""
 
 RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}

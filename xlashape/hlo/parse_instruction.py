@@ -39,7 +39,6 @@ _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
 _OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME}){{0,10000}})?)[ \t]*\)")
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
-_NAMED = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?{NAME}[ \t\r\n]*=")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*){0,100}"'
 
@@ -66,7 +65,7 @@ _MAX_PARAMETER = 1 << 24
 class _Body:
     """One computation's body while it is read."""
 
-    __slots__ = ("computation", "cursor", "names", "open", "state", "text")
+    __slots__ = ("computation", "current", "cursor", "names", "open", "state", "text")
 
     def __init__(self, state: State, computation: Computation) -> None:
         self.state = state
@@ -75,6 +74,8 @@ class _Body:
         self.computation = computation
         self.names: dict[str, int] = {}
         """Name → place; -1 for an instruction that could not be read."""
+        self.current = ""
+        """The name of the instruction that is being read."""
         self.open = False
         """Whether an operand that is nowhere becomes a parameter."""
 
@@ -99,6 +100,8 @@ def parse_body(state: State, computation: Computation) -> None:
                 # Within an instruction of another computation, which is where to go on from.
                 raise
             state.note(error)
+            # Those that use it are not mistakes of their own.
+            body.names.setdefault(body.current, -1)
             last = -1
             match = _RESYNC.search(state.text, cursor.at)
             if match is None:
@@ -135,11 +138,8 @@ def _parse_instruction(body: _Body, match: re.Match[str] | None) -> int:
             raise _twice(body, name, name_at)
         shape = body.state.shapes.get(shape_text)
         if shape is None:
-            try:
-                shape = body.state.shape_of_text(shape_text, match.start(4))
-            except ParseError:
-                body.names[name] = -1
-                raise
+            body.current = name
+            shape = body.state.shape_of_text(shape_text, match.start(4))
         cursor.at = match.end()
         opcode_at = match.start(5)
     else:
@@ -154,10 +154,10 @@ def _parse_instruction(body: _Body, match: re.Match[str] | None) -> int:
             raise _twice(body, name, name_at)
         if text.startswith("=", cursor.at) or not cursor.accept("="):
             cursor.fail("' = '")
-        body.names[name] = -1
+        body.current = name
         shape, opcode, opcode_at = _shape_and_opcode(body)
         cursor.expect("(")
-    body.names[name] = -1
+    body.current = name
     place = _finish_right(body, name, shape, opcode, opcode_at, 0)
     body.names[name] = place
     if root:
@@ -198,6 +198,19 @@ def _shape_and_opcode(body: _Body) -> tuple[KnownShape | None, str, int]:
     return shape, cursor.parse_name("an opcode"), at
 
 
+def _is_named(cursor: HloCursor) -> bool:
+    """Whether an instruction begins with its name and '='."""
+    start = cursor.at
+    try:
+        _accept_root(cursor)
+        cursor.parse_name()
+        return cursor.accept("=")
+    except ParseError:
+        return False
+    finally:
+        cursor.at = start
+
+
 def parse_instruction_text(state: State, computation: Computation) -> None:
     """Reads a text of one instruction, `(ROOT? name =)? shape opcode(operands), attributes`.
 
@@ -208,9 +221,10 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
     cursor = state.cursor
     cursor.skip_space()
     name = "_"
-    if _HEAD.match(cursor.text, cursor.at) or _NAMED.match(cursor.text, cursor.at):
+    if _is_named(cursor):
         _parse_instruction(body, _HEAD.match(cursor.text, cursor.at))
         computation.root = len(computation.instructions) - 1
+        _check_parameters(body)
         return
     shape, opcode, at = _shape_and_opcode(body)
     if shape is None:
@@ -218,6 +232,7 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
         cursor.fail("an instruction: its name and ' = ', or its shape")
     cursor.expect("(")
     computation.root = _finish_right(body, name, shape, opcode, at, 0)
+    _check_parameters(body)
 
 
 # -- the right side -------------------------------------------------------------------------
