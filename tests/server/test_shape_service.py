@@ -281,3 +281,23 @@ def test_every_encoding_of_the_numbers_is_read(ask: Any, name: str, padding: int
     shape = v1.LinearIndexRequest(shape=text(TILED)).SerializeToString()
     for request in (shape + encodings([2, 3, 0, 1])[name] + unknown, unknown + encodings([2, 3, 0, 1])[name] + shape):
         assert list(ask("ShapeService/LinearIndex", request).positions) == [17, 1]
+
+
+def test_describe_shape_says_what_pads_and_what_would_waste_least(ask: Any) -> None:
+    request = v1.DescribeShapeRequest(shapes=[v1.ShapeInput(text=text) for text in (
+        "s32[8388608,8,4]{2,1,0:T(8,128)}", "f32[3,5]{1,0:T(2,2)L(32)}", "f32[4]", "f32[?]", "token[]",
+    )])  # fmt: skip
+    big, small, whole, unknown, token = ask("ShapeService/DescribeShape", request).descriptions
+    # 128 lanes for 4 elements: 32 times as much, and it is dimension 2 that does it.
+    assert [(list(cause.dimensions), cause.size, cause.padded_size, cause.tile) for cause in big.padding.causes] == [
+        ([2], 4, 128, 0)
+    ]
+    assert big.padding.padding_bytes == 31 * big.size.logical_bytes
+    assert big.padding.best_bytes == big.size.logical_bytes
+    assert list(big.padding.best_orders[0].minor_to_major) == [0, 1, 2]
+    # 15 elements become 4 × 6 = 24, and the tail makes 32 of them.
+    assert [cause.HasField("tile") for cause in small.padding.causes] == [True, True, False]
+    assert sum(cause.padding_elements for cause in small.padding.causes) == 32 - 15
+    assert (whole.padding.padding_bytes, list(whole.padding.causes)) == (0, [])
+    assert not unknown.HasField("padding")
+    assert not token.HasField("padding")

@@ -13,6 +13,7 @@ from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
 from xlashape.shape import Layout, Shape, shape_util, tiling
+from xlashape.shape.padding import PaddingReport, padding_report
 from xlashape.shape.text import layout_text
 from xlashape.shape.tile_formula import array_of
 from xlashape_server.config import Config
@@ -137,7 +138,25 @@ def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
         made.true_rank = sum(size > 1 or size < 0 for size in shape.dimensions)
         if shape.layout is not None:
             made.layout.CopyFrom(_layout(shape, shape.layout))
+        if not shape.is_unbounded_dynamic:
+            _padding(made.padding, padding_report(shape))
     return made
+
+
+def _padding(made: v1.PaddingDescription, report: PaddingReport) -> None:
+    made.padding_bytes = report.padding_bytes
+    for cause in report.causes:
+        made.causes.add(
+            dimensions=cause.dimensions,
+            size=cause.size,
+            padded_size=cause.padded,
+            tile=cause.tile_number,
+            padding_elements=cause.elements,
+            text=str(cause),
+        )
+    for order in report.best_orders:
+        made.best_orders.add(minor_to_major=order)
+    made.best_bytes = report.best_bytes
 
 
 def _layout(shape: Shape, layout: Layout) -> v1.LayoutDescription:
