@@ -5,9 +5,10 @@ A result has its default layout, but for operations that keep an operand's: elem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xlashape.errors import XlashapeError
+from xlashape.hlo.infer_elementwise import ELEMENTWISE, Infer, is_floating, wider
 from xlashape.hlo.infer_windowed import (
     CannotInfer,
     array,
@@ -24,7 +25,6 @@ from xlashape.shape import Layout, PrimitiveType, Shape
 
 __all__ = ["infer_shape"]
 
-Infer = Callable[[xla.HloInstructionProto, Sequence[Shape], Sequence[Shape]], Shape]
 _P = PrimitiveType
 
 
@@ -48,155 +48,6 @@ def infer_shape(
         return f"{opcode}: {error}"
     except XlashapeError as error:
         return f"{opcode}: {error.message}"
-
-
-# -- elementwise ----------------------------------------------------------------------------
-
-
-def _element(shape: Shape, kind: PrimitiveType) -> Shape:
-    return shape if shape.element_type == kind else shape.with_element_type(kind)
-
-
-def _unary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
-    def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-        shape = array(operands[0])
-        if not allowed(shape.element_type):
-            raise CannotInfer(f"its operand is {what}, found {shape}")
-        return shape
-
-    return infer
-
-
-def _is_floating(kind: PrimitiveType) -> bool:
-    return kind.is_floating or kind.is_complex
-
-
-def _is_number(kind: PrimitiveType) -> bool:
-    return kind.is_integral or kind.is_floating or kind.is_complex
-
-
-def _is_bits(kind: PrimitiveType) -> bool:
-    return kind.is_integral or kind == _P.PRED
-
-
-_FLOATING = _unary(_is_floating, "floating or complex")
-_NUMBER = _unary(_is_number, "a number")
-_BITS = _unary(_is_bits, "an integer or pred")
-_INTEGER = _unary(lambda kind: kind.is_integral, "an integer")
-_REAL_FLOATING = _unary(lambda kind: kind.is_floating, "floating")
-_SIGNED = _unary(lambda kind: _is_floating(kind) or kind.is_signed_integral, "a signed number")
-
-
-def _abs(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
-    shape = _SIGNED(message, operands, results)
-    return _real_part(shape) if shape.element_type.is_complex else shape
-
-
-def _real_part(shape: Shape) -> Shape:
-    kind = {_P.C64: _P.F32, _P.C128: _P.F64}.get(shape.element_type, shape.element_type)
-    return _element(shape, kind)
-
-
-def _real(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape = array(operands[0])
-    if not _is_floating(shape.element_type):
-        raise CannotInfer(f"its operand is floating or complex, found {shape}")
-    return _real_part(shape)
-
-
-def _is_finite(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape = array(operands[0])
-    if not shape.element_type.is_floating:
-        raise CannotInfer(f"its operand is floating, found {shape}")
-    return _element(shape, _P.PRED)
-
-
-def _wider(a: Shape, b: Shape) -> PrimitiveType:
-    """The element type of both, or the wider of two floating ones."""
-    x, y = a.element_type, b.element_type
-    if x == y:
-        return x
-    if x.is_floating and y.is_floating and x.bit_width != y.bit_width:
-        return x if x.bit_width > y.bit_width else y
-    raise CannotInfer(f"operands of types {x} and {y}")
-
-
-def _merged(a: Shape, b: Shape, kind: PrimitiveType) -> Shape:
-    """Two operands' dimensions: equal, or one of them a scalar, or 1 where the other is more."""
-    if a.dimensions == b.dimensions:
-        dynamic = tuple(x or y for x, y in zip(a.dynamic_dimensions, b.dynamic_dimensions, strict=True))
-        return Shape(kind, a.dimensions, dynamic, a.layout)
-    if a.rank == 0 or b.rank == 0:
-        other = b if a.rank == 0 else a
-        return Shape(kind, other.dimensions, other.dynamic_dimensions).with_default_layout()
-    if a.rank != b.rank:
-        raise CannotInfer(f"operands {a} and {b} have different ranks")
-    sizes: list[int] = []
-    dynamic_dims: list[bool] = []
-    for x, y, moves_x, moves_y in zip(
-        a.dimensions, b.dimensions, a.dynamic_dimensions, b.dynamic_dimensions, strict=True
-    ):
-        if x == y:
-            sizes.append(x)
-            dynamic_dims.append(moves_x or moves_y)
-        elif x == 1 or y == 1:
-            sizes.append(y if x == 1 else x)
-            dynamic_dims.append(moves_y if x == 1 else moves_x)
-        elif x < 0 or y < 0:
-            # The other side's bound holds for an unbounded size.
-            sizes.append(y if x < 0 else x)
-            dynamic_dims.append(moves_y if x < 0 else moves_x)
-        else:
-            raise CannotInfer(f"operands {a} and {b} have different sizes")
-    return Shape(kind, sizes, dynamic_dims).with_default_layout()
-
-
-def _binary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
-    def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-        a, b = array(operands[0]), array(operands[1])
-        kind = _wider(a, b)
-        if not allowed(kind):
-            raise CannotInfer(f"its operands are {what}, found {a}")
-        return _merged(a, b, kind)
-
-    return infer
-
-
-def _compare(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    a, b = array(operands[0]), array(operands[1])
-    _wider(a, b)
-    return _merged(a, b, _P.PRED)
-
-
-def _complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    a, b = array(operands[0]), array(operands[1])
-    kind = {_P.F32: _P.C64, _P.F64: _P.C128}.get(_wider(a, b))
-    if kind is None:
-        raise CannotInfer(f"its operands are f32 or f64, found {a}")
-    return _merged(a, b, kind)
-
-
-def _select(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    pred, on_true, on_false = map(array, operands)
-    if pred.element_type != _P.PRED:
-        raise CannotInfer(f"its first operand is pred, found {pred}")
-    if on_true.dimensions != on_false.dimensions:
-        raise CannotInfer(f"operands {on_true} and {on_false} have different sizes")
-    if pred.rank and pred.dimensions != on_true.dimensions:
-        raise CannotInfer(f"the predicate {pred} has other sizes than {on_true}")
-    kind = _wider(on_true, on_false)
-    if pred.rank:
-        # Sizes and layout are the predicate's.
-        return _element(pred, kind)
-    return _element(on_true, kind)
-
-
-def _clamp(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    low, value, high = map(array, operands)
-    for bound in (low, high):
-        if bound.element_type != value.element_type or (bound.rank and bound.dimensions != value.dimensions):
-            raise CannotInfer(f"the bound {bound} does not fit {value}")
-    return value
 
 
 # -- structure ------------------------------------------------------------------------------
@@ -261,7 +112,7 @@ def _concatenate(message: xla.HloInstructionProto, operands: Sequence[Shape], _r
         sides = [size for number, size in enumerate(other.dimensions) if number != dim]
         if other.rank != first.rank or sides != [size for number, size in enumerate(sizes) if number != dim]:
             raise CannotInfer(f"operands {first} and {other} do not fit together")
-        kind = _wider(Shape(kind), other)
+        kind = wider(Shape(kind), other)
         sizes[dim] += other.dimensions[dim]
         dynamic = [x or y for x, y in zip(dynamic, other.dynamic_dimensions, strict=True)]
     return Shape(kind, sizes, dynamic).with_default_layout()
@@ -321,7 +172,7 @@ def _topk(message: xla.HloInstructionProto, operands: Sequence[Shape], _results:
 
 def _cholesky(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     shape = array(operands[0])
-    if not _is_floating(shape.element_type) or shape.rank < 2 or shape.dimensions[-1] != shape.dimensions[-2]:
+    if not is_floating(shape.element_type) or shape.rank < 2 or shape.dimensions[-1] != shape.dimensions[-2]:
         raise CannotInfer(f"its operand is square and floating, found {shape}")
     return shape
 
@@ -381,35 +232,14 @@ def _batch_norm(message: xla.HloInstructionProto, operands: Sequence[Shape], _re
     return Shape.tuple([shape, feature, feature])
 
 
-_ARITHMETIC = _binary(_is_number, "numbers")
-_LOGICAL = _binary(_is_bits, "integers or pred")
-
 _INFER: dict[str, Infer] = {
-    **dict.fromkeys(
-        "acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic "
-        "rsqrt sine sinh sqrt tan tanh".split(),
-        _FLOATING,
-    ),
-    **dict.fromkeys("ceil floor round-nearest-afz round-nearest-even".split(), _REAL_FLOATING),
-    **dict.fromkeys("popcnt count-leading-zeros".split(), _INTEGER),
-    **dict.fromkeys("add multiply maximum minimum".split(), _binary(lambda kind: True, "arrays")),
-    **dict.fromkeys("divide power remainder subtract".split(), _ARITHMETIC),
-    **dict.fromkeys("and or xor".split(), _LOGICAL),
-    **dict.fromkeys(
-        "shift-left shift-right-arithmetic shift-right-logical mulhi".split(),
-        _binary(lambda kind: kind.is_integral, "integers"),
-    ),
+    **ELEMENTWISE,
     **dict.fromkeys("add-dependency domain reverse while scatter copy".split(), _first),
     **dict.fromkeys("batch-norm-training batch-norm-inference batch-norm-grad".split(), _batch_norm),
     **dict.fromkeys("call conditional".split(), _called),
     **dict.fromkeys("partition-id replica-id".split(), _device),
-    "abs": _abs,
     "after-all": _token,
-    "atan2": _binary(_is_floating, "floating"),
     "cholesky": _cholesky,
-    "clamp": _clamp,
-    "compare": _compare,
-    "complex": _complex,
     "concatenate": _concatenate,
     "convolution": convolution,
     "dot": dot,
@@ -417,20 +247,13 @@ _INFER: dict[str, Infer] = {
     "gather": gather,
     "get-dimension-size": _dimension_size,
     "get-tuple-element": _element_of,
-    "imag": _real,
-    "is-finite": _is_finite,
     "map": _map,
-    "negate": _NUMBER,
-    "not": _BITS,
     "pad": pad,
     "ragged-dot": ragged_dot,
-    "real": _real,
     "reduce": _reduce,
     "reduce-window": reduce_window,
-    "select": _select,
     "select-and-scatter": select_and_scatter,
     "set-dimension-size": _set_dimension_size,
-    "sign": _SIGNED,
     "sort": _sort,
     "topk": _topk,
     "transpose": _transpose,

@@ -8,7 +8,7 @@ The entry computation is the one marked ENTRY, else the last. A text without hea
 instruction is a computation `_` whose parameters are the operands, each written with its shape. A computation stands before those
 that call it, an instruction before those that use it.
 
-Where ours differs from XLA's on purpose: `deviations.md` beside the tests lists each case with its reason.
+Where ours differs from XLA's on purpose is listed with reasons in the lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py.
 """
 
 from __future__ import annotations

@@ -18,18 +18,16 @@ import re
 from xlashape.errors import ParseError
 from xlashape.hlo import complete
 from xlashape.hlo.attributes import OPERATIONS, UNSET_ASYNC, Operation
-from xlashape.hlo.encode import Fields, sized
+from xlashape.hlo.encode import Fields
 from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.literal import parse_literal
-from xlashape.hlo.parse_metadata import parse_metadata
-from xlashape.hlo.parse_state import Attribute, Computation, KnownShape, State
-from xlashape.hlo.parse_value import VALUES, VALUES_OF
+from xlashape.hlo.parse_attribute import parse_attributes
+from xlashape.hlo.parse_state import MAX_DEPTH, Attribute, Body, Computation, KnownShape, State
 from xlashape.proto import xla
 
 __all__ = ["parse_body", "parse_instruction_text"]
 
 _FIELDS = Fields(xla.HloInstructionProto)
-_METADATA_TAG = _FIELDS.tag("metadata")
 
 _NO_NAME = RESERVED | KEYWORDS
 
@@ -40,49 +38,16 @@ _OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME}){{0,10000}})
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*){0,100}"'
-
-
-def _braces(depth: int) -> str:
-    """The regular expression of what stands in braces, strings and further braces to a depth within."""
-    inner = rf"{_STRING}|{_braces(depth - 1)}" if depth else _STRING
-    return rf"\{{[^{{}}\"]*(?:(?:{inner})[^{{}}\"]*){{0,100}}\}}"
-
-
-_VALUE = rf"{_STRING}|{_braces(2)}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?|%?[A-Za-z0-9_.\->?]+"
-_ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.DOTALL)
 _NUMBER = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*\)")
 _SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
-_CALLS = frozenset(
-    "to_apply calls condition body select scatter true_computation false_computation branch_computations called_computations".split()
-)
-_MAX_DEPTH = 100  # of operations within operands
 _MAX_PARAMETER = 1 << 24
-
-
-class _Body:
-    """One computation's body while it is read."""
-
-    __slots__ = ("computation", "current", "cursor", "names", "open", "state", "text")
-
-    def __init__(self, state: State, computation: Computation) -> None:
-        self.state = state
-        self.cursor = state.cursor
-        self.text = state.text
-        self.computation = computation
-        self.names: dict[str, int] = {}
-        """Name → place; -1 for an instruction that could not be read."""
-        self.current = ""
-        """The name of the instruction that is being read."""
-        self.open = False
-        """Whether an operand that is nowhere becomes a parameter."""
 
 
 def parse_body(state: State, computation: Computation) -> None:
     """Reads instructions up to and with the '}' that ends the computation; the '{' is consumed. Fills `computation`."""
-    body = _Body(state, computation)
+    body = Body(state, computation, parse_body)
     cursor = state.cursor
     last: int | None = None
     match_head = _HEAD.match
@@ -114,7 +79,7 @@ def parse_body(state: State, computation: Computation) -> None:
         _check_parameters(body)
 
 
-def _check_parameters(body: _Body) -> None:
+def _check_parameters(body: Body) -> None:
     parameters = body.computation.parameters
     count = len(parameters)
     for number in range(count):
@@ -125,7 +90,7 @@ def _check_parameters(body: _Body) -> None:
             )
 
 
-def _parse_instruction(body: _Body, match: re.Match[str] | None) -> int:
+def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
     """Reads one instruction, whose head is `match` if it is written as real dumps write it; answers its place."""
     cursor, text = body.cursor, body.text
     start = cursor.at
@@ -167,7 +132,7 @@ def _parse_instruction(body: _Body, match: re.Match[str] | None) -> int:
     return place
 
 
-def _twice(body: _Body, name: str, at: int) -> ParseError:
+def _twice(body: Body, name: str, at: int) -> ParseError:
     return body.cursor.error(
         f"instruction {name!r} stands in this computation already", at=at, expected="another name", found=name
     )
@@ -182,7 +147,7 @@ def _accept_root(cursor: HloCursor) -> str | None:
     return "ROOT"
 
 
-def _shape_and_opcode(body: _Body) -> tuple[KnownShape | None, str, int]:
+def _shape_and_opcode(body: Body) -> tuple[KnownShape | None, str, int]:
     """shape? opcode; the shape is None where it is to be inferred."""
     cursor = body.cursor
     cursor.skip_space()
@@ -216,7 +181,7 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
 
     An operand that is nowhere is a parameter of `computation`, of the shape written before it.
     """
-    body = _Body(state, computation)
+    body = Body(state, computation, parse_body)
     body.open = True
     cursor = state.cursor
     cursor.skip_space()
@@ -238,7 +203,7 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
 # -- the right side -------------------------------------------------------------------------
 
 
-def _finish_right(body: _Body, name: str, shape: KnownShape | None, opcode: str, opcode_at: int, depth: int) -> int:
+def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, opcode_at: int, depth: int) -> int:
     """Reads operands and attributes, the '(' consumed; adds the instruction and answers its place."""
     cursor = body.cursor
     wrapper = ""
@@ -258,7 +223,7 @@ def _finish_right(body: _Body, name: str, shape: KnownShape | None, opcode: str,
     else:
         operands = _operands(body, depth)
     # Within operands there are no attributes: the comma behind is the operands' own.
-    attributes = _attributes(body, opcode, operation, wrapper, nested=depth > 0)
+    attributes = parse_attributes(body, opcode, operation, wrapper, nested=depth > 0)
     if -1 in operands:
         # An operand could not be read; nothing more can be said of this instruction.
         return -1
@@ -288,7 +253,7 @@ def _count_error(cursor: HloCursor, opcode: str, operation: Operation, count: in
     )
 
 
-def _async(body: _Body, opcode: str, at: int) -> tuple[Operation, str, str]:
+def _async(body: Body, opcode: str, at: int) -> tuple[Operation, str, str]:
     """The operation that `negate-start`, `-update` or `-done` stands for, and the opcode wrapped."""
     wrapped, _, ending = opcode.rpartition("-")
     if ending not in ("start", "update", "done") or wrapped not in OPERATIONS:
@@ -300,7 +265,7 @@ def _async(body: _Body, opcode: str, at: int) -> tuple[Operation, str, str]:
     return Operation(1, 1, (), UNSET_ASYNC), f"async-{ending}", wrapped
 
 
-def _parameter(body: _Body) -> int:
+def _parameter(body: Body) -> int:
     cursor = body.cursor
     match = _NUMBER.match(cursor.text, cursor.at)
     if match is not None and len(match.group(1)) < 8:
@@ -312,7 +277,7 @@ def _parameter(body: _Body) -> int:
     return number
 
 
-def _constant(body: _Body, shape: KnownShape | None, at: int) -> bytes:
+def _constant(body: Body, shape: KnownShape | None, at: int) -> bytes:
     cursor, state = body.cursor, body.state
     if shape is None:
         raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
@@ -336,7 +301,7 @@ def _constant(body: _Body, shape: KnownShape | None, at: int) -> bytes:
     return data
 
 
-def _operands(body: _Body, depth: int) -> tuple[int, ...]:
+def _operands(body: Body, depth: int) -> tuple[int, ...]:
     """Reads operands up to and with the ')'."""
     cursor, text = body.cursor, body.text
     match = _OPERANDS.match(text, cursor.at)
@@ -380,7 +345,7 @@ def _operands(body: _Body, depth: int) -> tuple[int, ...]:
             cursor.fail("',' or ')' behind an operand")
 
 
-def _check_written(body: _Body, written: KnownShape, place: int, at: int) -> None:
+def _check_written(body: Body, written: KnownShape, place: int, at: int) -> None:
     made = body.computation.instructions[place]
     if made.shape is not written and made.shape.data != written.data and made.shape.bare != written.bare:
         raise body.cursor.error(
@@ -391,7 +356,7 @@ def _check_written(body: _Body, written: KnownShape, place: int, at: int) -> Non
         )
 
 
-def _operand(body: _Body, depth: int) -> int:
+def _operand(body: Body, depth: int) -> int:
     """One operand, the long way: shape? reference | shape? opcode '(' …."""
     cursor, text = body.cursor, body.text
     cursor.skip_space()
@@ -425,14 +390,14 @@ def _operand(body: _Body, depth: int) -> int:
         raise cursor.error(
             f"no instruction {name!r} stands before this", at=at, expected="an instruction read already", found=name
         )
-    if depth >= _MAX_DEPTH:
-        raise cursor.error(f"operations nest deeper than {_MAX_DEPTH} levels", at=at)
+    if depth >= MAX_DEPTH:
+        raise cursor.error(f"operations nest deeper than {MAX_DEPTH} levels", at=at)
     cursor.expect("(")
     made = f"{name}.anon"
     return _finish_right(body, made, shape, name, at, depth + 1)
 
 
-def _outside(body: _Body, name: str, shape: KnownShape) -> int:
+def _outside(body: Body, name: str, shape: KnownShape) -> int:
     computation = body.computation
     place = len(computation.instructions)
     made = complete.parameter(name, shape, len(computation.parameters))
@@ -440,149 +405,3 @@ def _outside(body: _Body, name: str, shape: KnownShape) -> int:
     computation.instructions.append(made)
     body.names[name] = place
     return place
-
-
-# -- attributes -----------------------------------------------------------------------------
-
-
-def _attributes(body: _Body, opcode: str, operation: Operation, wrapper: str, *, nested: bool) -> dict[str, Attribute]:
-    """Reads attributes, each behind a comma, and checks which there are."""
-    cursor, text, state = body.cursor, body.text, body.state
-    cache = state.attributes_of(wrapper or opcode)
-    found: dict[str, Attribute] = {}
-    allowed = operation.allowed
-    at = cursor.at
-    while not nested:
-        match = _ATTRIBUTE.match(text, at)
-        if match is None:
-            break
-        key = match.group(1)
-        attribute = cache.get(key)
-        if attribute is None:
-            name = match.group(2)
-            _check_name(cursor, name, opcode, allowed, found, match.start(2))
-            cursor.at = match.end(2) + 1
-            attribute = _attribute(body, name, wrapper or opcode, match.start(2))
-            at = cursor.at
-            if at == match.end() and name != "control-predecessors":
-                state.keep_attribute(cache, key, attribute)
-        else:
-            name = attribute.name
-            at = match.end()
-            if name in found or name not in allowed:
-                _check_name(cursor, name, opcode, allowed, found, match.start(2))
-        found[name] = attribute
-    cursor.at = at
-    if not nested and (text.startswith((",", " ", "/", "\t", "\r"), at) or at >= len(text)):
-        cursor.skip_space()
-        if text.startswith(",", cursor.at):
-            cursor.at += 1
-            rest = _attributes_after_comma(body, opcode, operation, wrapper, found)
-            if rest is not None:
-                return rest
-    for name in operation.required:
-        if name not in found:
-            raise cursor.error(
-                f"{wrapper or opcode} needs the attribute {name}", at=at, expected=f"{name}=", found=cursor.found()
-            )
-    return found
-
-
-def _attributes_after_comma(
-    body: _Body, opcode: str, operation: Operation, wrapper: str, found: dict[str, Attribute]
-) -> dict[str, Attribute] | None:
-    """What the fast way did not match: a comment before a name. The comma is consumed."""
-    cursor = body.cursor
-    while True:
-        cursor.skip_space()
-        at = cursor.at
-        name = cursor.parse_attribute_name()
-        _check_name(cursor, name, opcode, operation.allowed, found, at)
-        found[name] = _attribute(body, name, wrapper or opcode, at)
-        if not cursor.accept(","):
-            return None
-
-
-def _check_name(
-    cursor: HloCursor, name: str, opcode: str, allowed: frozenset[str], found: dict[str, Attribute], at: int
-) -> None:
-    if name in found:
-        raise cursor.error(f"attribute {name} stands there twice", at=at, expected="each attribute once", found=name)
-    if name not in allowed:
-        known = ", ".join(sorted(allowed))
-        raise cursor.error(
-            f"{opcode} has no attribute {name}; it may have {known}", at=at, expected="an attribute", found=name
-        )
-
-
-def _attribute(body: _Body, name: str, opcode: str, at: int) -> Attribute:
-    """Reads the value of attribute `name`."""
-    cursor = body.cursor
-    try:
-        if name == "metadata":
-            data, frame, payload = parse_metadata(cursor)
-            return Attribute(name, _METADATA_TAG + sized(data), frame=frame, payload=payload)
-        if name in _CALLS:
-            return Attribute(name, b"", calls=_called(body, name))
-        if name == "control-predecessors":
-            return Attribute(name, b"", calls=_predecessors(body))
-        if name == "async_execution_thread":
-            return Attribute(name, b"", thread=cursor.parse_text(name))
-        return Attribute(name, (VALUES_OF.get(opcode, VALUES).get(name) or VALUES[name])(cursor))
-    except ParseError:
-        # Where to go on from: behind the attribute's name at least.
-        cursor.at = max(cursor.at, at)
-        raise
-
-
-def _called(body: _Body, name: str) -> tuple[int, ...]:
-    cursor = body.cursor
-
-    def one() -> int:
-        cursor.skip_space()
-        at = cursor.at
-        return body.state.computation(cursor.parse_name("the name of a computation"), at)
-
-    if name in ("branch_computations", "called_computations"):
-        return tuple(cursor.parse_list(one))
-    if cursor.accept("{"):
-        return (_inline(body),)
-    return (one(),)
-
-
-def _inline(body: _Body) -> int:
-    """A computation written where it is called, its '{' consumed."""
-    state = body.state
-    if state.depth >= _MAX_DEPTH:
-        raise body.cursor.error(f"computations nest deeper than {_MAX_DEPTH} levels")
-    computation = Computation("_")
-    state.depth += 1
-    try:
-        parse_body(state, computation)
-    finally:
-        state.depth -= 1
-    state.computations.append(computation)
-    return len(state.computations) - 1
-
-
-def _predecessors(body: _Body) -> tuple[int, ...]:
-    cursor = body.cursor
-
-    def one() -> int:
-        cursor.skip_space()
-        at = cursor.at
-        name = cursor.parse_name("the name of an instruction")
-        place = body.names.get(name)
-        if place is None:
-            raise cursor.error(
-                f"no instruction {name!r} stands before this", at=at, expected="an instruction", found=name
-            )
-        return place
-
-    if cursor.looking_at("{"):
-        start = cursor.at
-        cursor.expect("{")
-        if cursor.looking_at("}"):
-            cursor.fail("the name of an instruction")
-        cursor.at = start
-    return tuple(dict.fromkeys(place for place in cursor.parse_list(one) if place >= 0))

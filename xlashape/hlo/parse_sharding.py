@@ -1,15 +1,14 @@
-r"""Shardings and device lists: sharding=, domain=, replica_groups=, source_target_pairs=. What XLA prints for OpSharding and its kin.
+r"""Shardings: sharding= and domain=. What XLA prints for OpSharding and its kin.
 
     sharding     := '{' (single | sharding (',' sharding)* | nothing) '}'
     single       := (kind | assignment | named)  ' shard_as' INT?  ' shard_like' INT?  metadata?
     kind         := 'replicated' | 'manual' | 'unknown' | 'unreduced' | 'maximal' 'device=' INT
-    assignment   := 'devices=' ints (INT (',' INT)* | '<=' ints ('T(' INT … ')')?)  last_tile?
+    assignment   := 'devices=' ints (INT (',' INT)* | '<=' iota)  last_tile?
     last_tile    := 'last_tile_dim_replicate' | 'last_tile_dims=' '{' kind (',' kind)* '}'
-    named        := 'mesh' axes (',' 'device_ids=' '(' … ')')? ',' ('replicated' | '[' dims ']')  (',' name '=' …)*
+    named        := 'mesh' mesh ',' ('replicated' | '[' dim (',' dim)* ']') (',' ('replicated' | 'unreduced' | 'manual' | 'metadata') '=' …)*
                   | 'maximal_mesh' '[' 'device_id=' INT ']'
-    axes         := '[' (string '=' INT (',' …)*)? ']'             dims := '{' axis (',' axis)* (',' '?')? '}' …
-    axis         := string (':' '(' INT ')' INT)?
-    groups       := '{' ('{' ints '}' …)* '}' | '[' INT ',' INT ']' '<=' ints ('T(' … ')')? | 'mesh' axes … '{' axis … '}'
+    dim          := '{' (axis (',' axis)* (',' '?')? | '?')? '}'
+    domain       := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
 
 What is written is made canonical as XLA does it: runs of an iota's dimensions that stay together are merged, a last tile dimension
 of one device goes, the kinds of the last tile dimensions are sorted, devices that hold the same data are sorted.
@@ -17,25 +16,17 @@ of one device goes, the kinds of the last tile dimensions are sorted, devices th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.parse_mesh import MAX_DEVICES, canonical_iota, parse_axis, parse_iota, parse_mesh
 from xlashape.hlo.parse_metadata import parse_metadata_messages
 from xlashape.math import product
 from xlashape.proto import xla
 
-__all__ = [
-    "canonical_iota",
-    "parse_domain",
-    "parse_replica_groups",
-    "parse_sharding",
-    "parse_source_target_pairs",
-]
+__all__ = ["parse_domain", "parse_sharding"]
 
 _FIELDS = Fields(xla.HloInstructionProto)
 _MAX_DEPTH = 60  # of tuples in tuples; protobuf's decoder stops at 100 levels
-_MAX_DEVICES = 1 << 24
 _MAX_LISTED = 1 << 20  # devices that an iota may become when it cannot stay one
 _KINDS: dict[str, int] = {
     "replicated": xla.OpSharding.REPLICATED,
@@ -44,28 +35,6 @@ _KINDS: dict[str, int] = {
     "unknown": xla.OpSharding.UNKNOWN,
     "unreduced": xla.OpSharding.UNREDUCED,
 }
-
-
-def canonical_iota(dims: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
-    """An iota reshaped to `dims` and transposed by `perm`, with as few dimensions as give the same order of devices.
-
-    >>> canonical_iota([2, 2, 2], [2, 0, 1]), canonical_iota([8, 1], [1, 0])
-    (([4, 2], [1, 0]), ([8], [0]))
-    """
-    order = [dim for dim in perm if dims[dim] != 1]
-    runs: list[list[int]] = []
-    kept = sorted(order)
-    rank = {dim: place for place, dim in enumerate(kept)}
-    for dim in order:
-        if runs and rank[dim] == rank[runs[-1][-1]] + 1:
-            runs[-1].append(dim)
-        else:
-            runs.append([dim])
-    if not runs:
-        return [1], [0]
-    source = sorted(range(len(runs)), key=lambda run: runs[run][0])
-    place_of = {run: place for place, run in enumerate(source)}
-    return [product(dims[dim] for dim in runs[run]) for run in source], [place_of[run] for run in range(len(runs))]
 
 
 # -- sharding= ------------------------------------------------------------------------------
@@ -108,8 +77,8 @@ def _single(cursor: HloCursor, start: int) -> xla.OpSharding:
         at = cursor.at
         if cursor.accept("devices="):
             dims = cursor.parse_ints("[", "]", "a number of tiles")
-            if any(size < 1 for size in dims) or product(dims) > _MAX_DEVICES:
-                raise cursor.error(f"tile dimensions must be positive and their product at most {_MAX_DEVICES}", at=at)
+            if any(size < 1 for size in dims) or product(dims) > MAX_DEVICES:
+                raise cursor.error(f"tile dimensions must be positive and their product at most {MAX_DEVICES}", at=at)
             devices = _devices(cursor, product(dims))
         elif cursor.accept("device="):
             device = cursor.parse_int("a device")
@@ -166,27 +135,6 @@ def _devices(cursor: HloCursor, count: int) -> list[int] | tuple[list[int], list
     if len(devices) != count:
         raise cursor.error(f"{len(devices)} devices for {count} tiles", at=at)
     return devices
-
-
-def parse_iota(cursor: HloCursor) -> tuple[list[int], list[int]]:
-    """'[' ints ']' ('T(' ints ')')?, checked, as written."""
-    cursor.skip_space()
-    at = cursor.at
-    dims = cursor.parse_ints("[", "]", "a dimension of the iota")
-    if cursor.accept("T("):
-        cursor.at -= 1
-        perm = cursor.parse_ints("(", ")", "a dimension number")
-    elif len(dims) > 1:
-        cursor.fail("'T(', since the iota has several dimensions")
-    else:
-        perm = [0]
-    if not dims or any(not 1 <= size <= _MAX_DEVICES for size in dims) or product(dims) > _MAX_DEVICES:
-        raise cursor.error(
-            f"the dimensions of an iota must be positive and their product at most {_MAX_DEVICES}", at=at
-        )
-    if sorted(perm) != list(range(len(dims))):
-        raise cursor.error("the transposition is no permutation of the iota's dimensions", at=at)
-    return dims, perm
 
 
 def _fill_assignment(
@@ -274,68 +222,6 @@ def _iota_devices(reshape: list[int], perm: list[int]) -> list[int]:
     return _permuted(list(range(product(reshape))), reshape, perm)
 
 
-# -- meshes and named shardings -------------------------------------------------------------
-
-
-def _parse_mesh(cursor: HloCursor) -> tuple[xla.MeshProto, dict[bytes, int]]:
-    """What follows `mesh`: its axes and, behind a comma, its devices. Also the number of each axis by name."""
-    at = cursor.at
-    mesh = xla.MeshProto()
-    numbers: dict[bytes, int] = {}
-
-    def axis() -> None:
-        name = cursor.parse_text("the name of an axis")
-        cursor.expect("=")
-        size = cursor.parse_int_between(1, _MAX_DEVICES, "the size of an axis")
-        if name in numbers:
-            raise cursor.error(f"the mesh has two axes {name.decode()!r}", at=at)
-        numbers[name] = len(numbers)
-        mesh.axes.add(name=name.decode(), size=size)
-
-    cursor.parse_list(axis, "[", "]")
-    count = product(one.size for one in mesh.axes)
-    if count > _MAX_DEVICES:
-        raise cursor.error(f"a mesh has at most {_MAX_DEVICES} devices", at=at)
-    before = cursor.at
-    if cursor.accept(",") and cursor.accept("device_ids="):
-        cursor.expect("(")
-        if cursor.looking_at("["):
-            dims, perm = canonical_iota(*parse_iota(cursor))
-            if product(dims) != count:
-                raise cursor.error(f"{product(dims)} devices for a mesh of {count}", at=at)
-            if len(dims) > 1:
-                mesh.iota_transform.reshape_dims.extend(dims)
-                mesh.iota_transform.transpose_perm.extend(perm)
-            cursor.expect(")")
-        else:
-            cursor.at = cursor.text.rindex("(", 0, cursor.at)
-            devices = cursor.parse_ints("(", ")", "a device")
-            if sorted(devices) != list(range(count)):
-                raise cursor.error(f"the devices of the mesh are not 0 … {count - 1} in some order", at=at)
-            if devices != list(range(count)):
-                mesh.device_ids.extend(devices)
-    else:
-        cursor.at = before
-    return mesh, numbers
-
-
-def _parse_axis(cursor: HloCursor, mesh: xla.MeshProto, numbers: dict[bytes, int]) -> xla.AxisRefProto:
-    cursor.skip_space()
-    at = cursor.at
-    name = cursor.parse_text("the name of an axis")
-    if name not in numbers:
-        raise cursor.error(f"the mesh has no axis {name.decode()!r}", at=at, expected="an axis of the mesh")
-    axis = xla.AxisRefProto(mesh_axis_index=numbers[name])
-    if cursor.accept(":"):
-        cursor.expect("(")
-        axis.sub_axis_info.pre_size = cursor.parse_int_between(1, _MAX_DEVICES, "the size before the part")
-        cursor.expect(")")
-        axis.sub_axis_info.size = cursor.parse_int_between(2, _MAX_DEVICES, "the size of the part")
-        if mesh.axes[numbers[name]].size % (axis.sub_axis_info.pre_size * axis.sub_axis_info.size):
-            raise cursor.error("the part does not divide its axis", at=at)
-    return axis
-
-
 def _named(cursor: HloCursor) -> xla.OpSharding | None:
     at = cursor.at
     if cursor.accept("maximal_mesh"):
@@ -348,13 +234,13 @@ def _named(cursor: HloCursor) -> xla.OpSharding | None:
     elif cursor.accept("mesh"):
         found = xla.OpSharding()
         named = found.named_sharding
-        mesh, numbers = _parse_mesh(cursor)
+        mesh, numbers = parse_mesh(cursor)
         named.mesh.CopyFrom(mesh)
         cursor.expect(",")
         used: list[xla.AxisRefProto] = []
 
         def axis() -> xla.AxisRefProto:
-            used.append(_parse_axis(cursor, mesh, numbers))
+            used.append(parse_axis(cursor, mesh, numbers))
             return used[-1]
 
         def dimension() -> None:
@@ -391,55 +277,6 @@ def _named(cursor: HloCursor) -> xla.OpSharding | None:
         return None
     found.type = xla.OpSharding.REPLICATED
     return found
-
-
-# -- collectives and domains ----------------------------------------------------------------
-
-
-def parse_replica_groups(cursor: HloCursor) -> bytes:
-    """The groups of a collective, as whichever of its three fields they are."""
-    if cursor.looking_at("{"):
-        groups = cursor.parse_list(lambda: cursor.parse_ints(what="a replica"))
-        return _FIELDS.message(
-            "collective_device_list",
-            xla.CollectiveDeviceListProto(replica_groups=[xla.ReplicaGroup(replica_ids=group) for group in groups]),
-        )
-    if cursor.accept("mesh"):
-        mesh, numbers = _parse_mesh(cursor)
-        axes = cursor.parse_list(lambda: _parse_axis(cursor, mesh, numbers))
-        return _FIELDS.message("mesh_axes_replica_group_list", xla.MeshAxesReplicaGroupListProto(mesh=mesh, axes=axes))
-    cursor.skip_space()
-    at = cursor.at
-    if not cursor.looking_at("["):
-        cursor.fail("replica groups: '{{0,1},…}', '[2,4]<=[8]' or 'mesh[…]'")
-    sizes = cursor.parse_ints("[", "]", "a number of groups")
-    if len(sizes) != 2:
-        raise cursor.error("expected the number of groups and the devices of one, [2,4]", at=at)
-    cursor.expect("<=")
-    dims, perm = canonical_iota(*parse_iota(cursor))
-    return _FIELDS.message(
-        "iota_collective_device_list",
-        xla.IotaReplicaGroupListProto(
-            num_replica_groups=sizes[0],
-            num_devices_per_group=sizes[1],
-            iota_reshape_dims=dims,
-            iota_transpose_perm=perm,
-        ),
-    )
-
-
-def parse_source_target_pairs(cursor: HloCursor) -> bytes:
-    """'{' '{' INT ',' INT '}' … '}'."""
-
-    def pair() -> bytes:
-        cursor.skip_space()
-        at = cursor.at
-        ends = cursor.parse_ints(what="a device")
-        if len(ends) != 2:
-            raise cursor.error("expected a pair, {source,target}", at=at, expected="a pair")
-        return _FIELDS.message("source_target_pairs", xla.SourceTarget(source=ends[0], target=ends[1]))
-
-    return b"".join(cursor.parse_list(pair))
 
 
 def parse_domain(cursor: HloCursor) -> bytes:

@@ -6,6 +6,8 @@ that may still change, and the number of its stack frame in the table that the m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.lex import HloCursor
@@ -16,9 +18,12 @@ from xlashape.shape import Shape
 from xlashape.shape.text import parse_shape
 from xlashape.text import Source
 
-__all__ = ["Attribute", "Computation", "Instruction", "KnownShape", "State"]
+__all__ = ["MAX_DEPTH", "Attribute", "Body", "Computation", "Instruction", "KnownShape", "State"]
 
 _FIELDS = Fields(xla.HloInstructionProto)
+MAX_DEPTH = 100
+"""Levels of operations within operands, and of computations within instructions."""
+
 _SHAPES_KEPT = 1 << 23  # characters of shapes' texts
 _ATTRIBUTES_KEPT = 1 << 23
 _ERRORS = 20  # after so many mistakes the rest is left unread
@@ -255,3 +260,25 @@ class State:
             first, *others = self.errors
             first.others = tuple(others)
             raise first
+
+
+class Body:
+    """One computation's body while it is read."""
+
+    __slots__ = ("computation", "current", "cursor", "names", "open", "parse_body", "state", "text")
+
+    def __init__(
+        self, state: State, computation: Computation, parse_body: Callable[[State, Computation], None]
+    ) -> None:
+        self.state = state
+        self.cursor = state.cursor
+        self.text = state.text
+        self.computation = computation
+        self.parse_body = parse_body
+        """Reads a computation written where it is called."""
+        self.names: dict[str, int] = {}
+        """Name → place; -1 for an instruction that could not be read."""
+        self.current = ""
+        """The name of the instruction that is being read."""
+        self.open = False
+        """Whether an operand that is nowhere becomes a parameter."""

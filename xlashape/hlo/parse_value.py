@@ -12,6 +12,7 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.literal import parse_literal
+from xlashape.hlo.parse_collective import parse_replica_groups, parse_source_target_pairs
 from xlashape.hlo.parse_config import (
     parse_algorithm,
     parse_aliasing,
@@ -29,12 +30,7 @@ from xlashape.hlo.parse_metadata import (
     parse_origin,
     parse_statistics,
 )
-from xlashape.hlo.parse_sharding import (
-    parse_domain,
-    parse_replica_groups,
-    parse_sharding,
-    parse_source_target_pairs,
-)
+from xlashape.hlo.parse_sharding import parse_domain, parse_sharding
 from xlashape.proto import xla
 from xlashape.shape.text import parse_shape
 
