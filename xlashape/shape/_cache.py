@@ -11,10 +11,11 @@ _K = TypeVar("_K", str, bytes)
 
 
 class BoundedCache(Generic[_K, _V]):
-    """Text or bytes → value, holding keys of `capacity` to 2·`capacity` characters in all.
+    """Text or bytes → value.
 
-    Keys longer than a sixteenth of the capacity are not kept. A key used since the last turn of generations survives the
-    next one. Every step is one dict operation, so threads may share it; a lost race costs one recomputation.
+    A key weighs its length and 64 more; `capacity` to 2·`capacity` of weight are held, and no key longer than a
+    sixteenth of it. A key used since the last turn of generations survives the next one. Every step is one dict
+    operation, so threads may share it; a lost race costs one recomputation.
     """
 
     __slots__ = ("_capacity", "_old", "_weight", "_young")
@@ -36,7 +37,7 @@ class BoundedCache(Generic[_K, _V]):
 
     def put(self, key: _K, value: _V) -> None:
         """Keeps `value` unless its key is too long."""
-        size = len(key) + 16
+        size = len(key) + 64
         if size > self._capacity >> 4:
             return
         if self._weight + size > self._capacity:

@@ -35,7 +35,7 @@ _LEVEL = re.compile(r"[DCSH]\+?~?")
 _PARTS = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
 _INTEGRAL = {kind.text: kind for kind in PrimitiveType if kind.is_integral}
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
-remembered: BoundedCache[str, Layout] = BoundedCache(1 << 20)
+remembered: BoundedCache[str, Layout] = BoundedCache(1 << 18)
 """Text → layout, for `parse_layout_text` and the parser of shapes."""
 
 

@@ -49,7 +49,7 @@ _LAYOUT_FIELDS = (
     "split_configs",
 )
 _SHAPE_FIELD = {"dynamic_dimensions": "is_dynamic_dimension"}  # ours → the proto's, where they differ
-_decoded: BoundedCache[bytes, Shape] = BoundedCache(1 << 22)
+_decoded: BoundedCache[bytes, Shape] = BoundedCache(1 << 19)
 
 
 def shape_from_proto(value: Any) -> Shape:

@@ -29,7 +29,7 @@ _Ints: TypeAlias = tuple[int, ...]
 _Bools: TypeAlias = tuple[bool, ...]
 _Shapes: TypeAlias = "tuple[Shape, ...]"
 
-parsed: BoundedCache[str, Shape] = BoundedCache(1 << 22)
+parsed: BoundedCache[str, Shape] = BoundedCache(1 << 19)
 """Text → shape, for `Shape.parse` and the parsers above it."""
 
 
