@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from xlashape.errors import LimitExceededError, UnavailableError
+from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError
 from xlashape.proto import services, v1
 from xlashape_client import Client
 from xlashape_server import Config, Server
@@ -176,7 +176,7 @@ def answers(address: str) -> bool:
     with Client(address, timeout=2) as client:
         try:
             return client.linear_index(SHAPE, (2, 3)) == 17
-        except UnavailableError:
+        except (DeadlineExceededError, UnavailableError):
             return False
 
 
