@@ -14,7 +14,7 @@ class BoundedCache(Generic[_K, _V]):
     """Text or bytes → value.
 
     A key weighs its length and 64 more; `capacity` to 2·`capacity` of weight are held, and no key longer than a
-    sixteenth of it. A key used since the last turn of generations survives the next one. Every step is one dict
+    quarter of it. A key used since the last turn of generations survives the next one. Every step is one dict
     operation, so threads may share it; a lost race costs one recomputation.
     """
 
@@ -38,7 +38,7 @@ class BoundedCache(Generic[_K, _V]):
     def put(self, key: _K, value: _V) -> None:
         """Keeps `value` unless its key is too long."""
         size = len(key) + 64
-        if size > self._capacity >> 4:
+        if size > self._capacity >> 2:
             return
         if self._weight + size > self._capacity:
             self._old, self._young, self._weight = self._young, {}, 0
