@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.print_attributes import ints_apart
 from xlashape.hlo.print_computation import ComputationPrinter
 from xlashape.hlo.print_metadata import frontend_attributes_text, original_array_text
 from xlashape.hlo.print_options import PrintOptions
 from xlashape.hlo.print_sharding import numbered
 from xlashape.hlo.print_source import Computation
-from xlashape.hlo.print_text import safe_name
+from xlashape.hlo.print_text import ints, safe_name
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.limits import check
 from xlashape.proto import coerce, xla
@@ -101,7 +100,7 @@ def _header(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
         text += f", input_output_alias={{ {', '.join(aliases)} }}"
     donors = sorted((one.parameter_number, tuple(one.parameter_shape_index)) for one in proto.buffer_donor.entries)
     if donors:
-        text += f", buffer_donor={{ {', '.join([f'({number}, {ints_apart(index)})' for number, index in donors])} }}"
+        text += f", buffer_donor={{ {', '.join([f'({number}, {ints(index)})' for number, index in donors])} }}"
     text += f", entry_computation_layout={{{_program_shape(proto, printer)}}}"
     frontend = frontend_attributes_text(proto.frontend_attributes)
     text = f"{text}, frontend_attributes={frontend}" if frontend else text
@@ -135,8 +134,8 @@ def _aliases(proto: xla.HloModuleProto) -> list[str]:
         kind = _ALIAS_KINDS.get(one.kind)
         if kind is None:
             raise InvalidModuleError(f"{one.kind} is no kind of aliasing")
-        target = f"({one.parameter_number}, {ints_apart(one.parameter_shape_index)}, {kind})"
-        parts.append((tuple(one.output_shape_index), f"{ints_apart(one.output_shape_index)}: {target}"))
+        target = f"({one.parameter_number}, {ints(one.parameter_shape_index)}, {kind})"
+        parts.append((tuple(one.output_shape_index), f"{ints(one.output_shape_index)}: {target}"))
     return [text for _, text in sorted(parts)]
 
 

@@ -5,7 +5,6 @@ Those of collectives stand in print_collectives, those made of dimension numbers
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +19,7 @@ from xlashape.proto import xla
 from xlashape.shape import PrimitiveType
 
 # print_collectives is imported for what it registers.
-__all__ = ["ATTRIBUTES", "ints_apart", "print_collectives"]
+__all__ = ["ATTRIBUTES", "print_collectives"]
 
 
 @prints("broadcast", "concatenate", "map", "reduce", "reverse", "transpose")
@@ -238,15 +237,8 @@ def _aliasing_text(aliasing: tuple[bytes, ...]) -> str:
     pairs: list[str] = []
     for data in aliasing:
         one = xla.OutputOperandAliasing.FromString(data)
-        pairs.append(
-            f"{ints_apart(one.output_shape_index)}: ({one.operand_index}, {ints_apart(one.operand_shape_index)})"
-        )
+        pairs.append(f"{ints(one.output_shape_index)}: ({one.operand_index}, {ints(one.operand_shape_index)})")
     return f", output_to_operand_aliasing={{{', '.join(pairs)}}}" if pairs else ""
-
-
-def ints_apart(values: Iterable[int]) -> str:
-    """`{0, 1}`: how XLA writes an index into a shape outside of attributes that are plain lists."""
-    return f"{{{', '.join([str(value) for value in values])}}}"
 
 
 @prints("fusion")

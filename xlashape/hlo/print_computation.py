@@ -166,7 +166,6 @@ class ComputationPrinter:
             alone = root >= 0 and all(
                 (kind.opcode == "parameter") != (i == root) for i, kind in enumerate(computation.kinds)
             )
-            alone = alone and len(computation.operands[root]) == len(computation.ids) - 1
             self._wrapped[place] = root if alone else None
         return self._wrapped[place]
 

@@ -204,8 +204,8 @@ class LineWriter:
     def _targets(self, called: list[int]) -> str:
         printer = self._printer
         if printer.options.print_computation_bodies:
-            tab = "  " * (printer.options.indent_amount + self._level)
-            return "{\n" + ",\n".join([printer.body(i, self._level + 1) for i in called]) + f"\n{tab}}}"
+            # XLA does not indent the brace that closes the list.
+            return "{\n" + ",\n".join([printer.body(i, self._level + 1) for i in called]) + "\n}"
         return f"{{{', '.join([printer.names[printer.called(i)] for i in called])}}}"
 
     def _async(self, kind: Kind, place: int) -> tuple[str, str]:
