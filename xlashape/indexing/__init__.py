@@ -33,7 +33,7 @@ from xlashape.indexing.queries import (
     output_to_input,
 )
 from xlashape.indexing.sources import ReplicaIndexing, RuntimeVariable
-from xlashape.indexing.tiles import TileBox, push_tile
+from xlashape.indexing.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
 from xlashape.indexing.transactions import OperandCoalescing, coalescing
 from xlashape.indexing.utilisation import OperandUtilisation, operand_utilisation
 
@@ -47,6 +47,7 @@ __all__ = [
     "OperandUtilisation",
     "ReplicaIndexing",
     "RuntimeVariable",
+    "SymbolicTile",
     "TileBox",
     "coalescing",
     "input_to_output",
@@ -59,4 +60,5 @@ __all__ = [
     "output_to_input_physical",
     "physical_to_logical",
     "push_tile",
+    "symbolic_tile",
 ]

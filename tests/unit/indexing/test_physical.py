@@ -240,6 +240,57 @@ def test_tiles(text: str, tile: list[int], expected: tuple[tuple[int, ...], ...]
     assert found == (None if expected is None else indexing.TileBox(*expected))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(d0, d1) -> (d1, d0), domain: d0 in [0, 9], d1 in [0, 19]", ("(0, 0)", "(d1, d0)", "(1, 1)")),
+        ("(d0, d1) -> (d0 * 2 + 3, d1), domain: d0 in [0, 9], d1 in [0, 19]", ("(3, 0)", "(d0, d1)", "(2, 1)")),
+        (
+            "(d0, d1)[s0] -> (d0, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]",
+            ("(0, 0)", "(d0, 5)", "(1, 1)"),
+        ),
+        ("(d0) -> (-d0 + 9), domain: d0 in [0, 9]", ("(9)", "(d0)", "(-1)")),
+        ("(d0) -> (0, d0), domain: d0 in [0, 9]", ("(0, 0)", "(1, d0)", "(0, 1)")),
+        (
+            "(d0)[s0, s1] -> (d0, s0 * 4 + s1), domain: d0 in [0, 1], s0 in [0, 3], s1 in [0, 3]",
+            ("(0, 0)", "(d0, 16)", "(1, 1)"),
+        ),
+        ("(d0)[s0] -> (d0 * 8 + s0), domain: d0 in [0, 9], s0 in [0, 7]", ("(0)", "(d0 * 8)", "(1)")),
+        ("(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 9], rt0 in [0, 3]", ("(rt0)", "(d0)", "(1)")),
+        ("(d0, d1)[s0] -> (d0, d1 + s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]", None),
+        ("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]", None),
+        ("(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]", None),
+        ("(d0) -> (d0, d0), domain: d0 in [0, 3]", None),
+        ("(d0) -> ((d0 - 1) / 2), domain: d0 in [1, 9], (d0 - 1) mod 2 in [0, 0]", None),
+        ("KNOWN EMPTY", None),
+        ("UNDEFINED", None),
+    ],
+)
+def test_symbolic_tiles(text: str, expected: tuple[str, str, str] | None) -> None:
+    """What XLA's SymbolicTile says, where that holds for tiles of any size."""
+    found = IndexingMap.parse(text)
+    tile = indexing.symbolic_tile(found)
+    if expected is None:
+        assert tile is None
+        return
+    assert tile is not None
+    assert tuple(f"({', '.join(map(str, part.results))})" for part in tile) == expected
+    for sizes in itertools.product(*[range(1, min(4, var.bounds.size) + 1) for var in found.dims]):
+        pushed = indexing.push_tile(found, sizes)
+        assert pushed is not None
+        runtime = [var.bounds.lower for var in found.runtime]
+        offsets, lengths, strides = (
+            tile.offsets.evaluate((*sizes, *runtime)),
+            tile.sizes.evaluate(sizes),
+            tile.strides.evaluate(sizes),
+        )
+        assert offsets and lengths and strides
+        for i, (o, n, s) in enumerate(zip(offsets, lengths, strides, strict=True)):
+            assert {o + k * s for k in range(n)} == {
+                pushed.offsets[i] + k * pushed.strides[i] for k in range(pushed.sizes[i])
+            }
+
+
 def test_tiles_by_enumeration() -> None:
     root = one_op("reshape", "f32[4,6]", ["f32[8,3]"])
     (read,) = indexing.output_to_input(root)
