@@ -83,14 +83,18 @@ def simplification(rounds: int) -> None:
     rows = [json.loads(line) for line in VECTORS.read_text().splitlines()]
     texts = [row["map"] for row in rows if row["call"] == "simplify"]
     single = [IndexingMap.parse(text) for text in texts]
-    pairs = [(IndexingMap.parse(row["first"]), IndexingMap.parse(row["second"])) for row in rows if row["call"] == "compose"]
+    pairs = [
+        (IndexingMap.parse(row["first"]), IndexingMap.parse(row["second"])) for row in rows if row["call"] == "compose"
+    ]
     cold = _uncached()
     times = best(
         rounds,
         {
             "parse": lambda: [IndexingMap.parse(text) for text in texts],
             "simplify, cold": lambda: [cold(m) for m in single],
-            "simplify, equal map again": lambda: [IndexingMap(m.dims, m.ranges, m.runtime, m.results, m.constraints).simplify() for m in single],
+            "simplify, equal map again": lambda: [
+                IndexingMap(m.dims, m.ranges, m.runtime, m.results, m.constraints).simplify() for m in single
+            ],
             "simplify, same map again": lambda: [m.simplify() for m in single],
             "compose, cold": lambda: [cold(a.compose_unsimplified(b)) for a, b in pairs],
             "compose, again": lambda: [a.compose(b) for a, b in pairs],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +30,11 @@ DIVISORS = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 16])
 
 
 def expressions(variables: list[Variable]) -> st.SearchStrategy[Expr]:
-    leaves = st.one_of(st.sampled_from(variables), st.integers(-20, 40).map(const)) if variables else st.integers(-20, 40).map(const)
+    leaves = (
+        st.one_of(st.sampled_from(variables), st.integers(-20, 40).map(const))
+        if variables
+        else st.integers(-20, 40).map(const)
+    )
 
     def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         pairs = st.tuples(inner, inner)
@@ -146,7 +152,7 @@ def reshapes(draw: st.DrawFn) -> IndexingMap:
     at = draw(st.integers(0, len(order) - 1))
     cuts |= {scales[at] * draw(st.sampled_from([f for f in (1, 2, 3) if sizes[order[at]] % f == 0]))}
     ordered = sorted(cuts)
-    results = [line % large // small for small, large in zip(ordered, ordered[1:], strict=False)]
+    results = [line % large // small for small, large in pairwise(ordered)]
     return IndexingMap([Var(Interval.of_size(size)) for size in sizes], results=results)
 
 

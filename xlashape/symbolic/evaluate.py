@@ -234,13 +234,21 @@ def _block_steps(program: Program) -> tuple[list[Any], list[Any]]:
 def _shifted(bits: int) -> Any:
     import numpy as np
 
-    return lambda a, b, out: np.right_shift(a, bits, out=out)
+    def shift(a: Any, b: Any, out: Any) -> Any:
+        del b
+        return np.right_shift(a, bits, out=out)
+
+    return shift
 
 
 def _masked(mask: int) -> Any:
     import numpy as np
 
-    return lambda a, b, out: np.bitwise_and(a, mask, out=out)
+    def cut(a: Any, b: Any, out: Any) -> Any:
+        del b
+        return np.bitwise_and(a, mask, out=out)
+
+    return cut
 
 
 def _modulo(a: Any, b: Any, out: Any) -> Any:

@@ -524,10 +524,11 @@ def _flatten(expr: Expr) -> tuple[tuple[Any, ...], ...]:
 
 
 def _rebuild(flat: tuple[tuple[Any, ...], ...]) -> Expr:
-    nodes: list[Expr] = []
-    for cls, *parts in flat:
+    nodes: list[Any] = []
+    for entry in flat:
+        cls: Any = entry[0]
         if issubclass(cls, Binary):
-            nodes.append(cls(nodes[parts[0]], nodes[parts[1]]))
+            nodes.append(cls(nodes[entry[1]], nodes[entry[2]]))
         else:
-            nodes.append(cls(*parts))
+            nodes.append(cls(*entry[1:]))
     return nodes[-1]

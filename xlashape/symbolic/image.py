@@ -15,6 +15,7 @@ from xlashape.math import product
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
+from xlashape.symbolic.substitute import variables_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +86,7 @@ def domain_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
     simple = found.simplify()
     if simple.is_known_empty:
         return 0
-    used = set().union(*(_variables_of_constraints(simple)))
+    used = _constrained(simple)
     free = [var.bounds.size for i, var in enumerate(simple.variables) if i not in used]
     if not used:
         return product(free)
@@ -97,13 +98,12 @@ def domain_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
     return product(free) * sum(len(points) for points, _ in domain_blocks(narrow, maximum))
 
 
-def _variables_of_constraints(found: IndexingMap) -> list[set[int]]:
-    from xlashape.symbolic.substitute import variables_of
-
+def _constrained(found: IndexingMap) -> set[int]:
+    """The places, in a point, of the variables that constraints mention."""
     offsets = (0, len(found.dims), len(found.dims) + len(found.ranges))
-    return [
-        {offsets[variable.kind] + variable.index for variable in variables_of([expr])} for expr, _ in found.constraints
-    ]
+    return {
+        offsets[variable.kind] + variable.index for variable in variables_of([expr for expr, _ in found.constraints])
+    }
 
 
 def image_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:

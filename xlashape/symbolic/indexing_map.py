@@ -381,7 +381,7 @@ class IndexingMap:
         constraints += [
             (expr, interval) for expr, (_, interval) in zip(own[len(self.results) :], self.constraints, strict=True)
         ]
-        groups = _distinct_names(self.dims, second.ranges + self.ranges, second.runtime + self.runtime)
+        groups = _distinct_names([self.dims, second.ranges + self.ranges, second.runtime + self.runtime])
         return IndexingMap._make(*groups, theirs[: len(second.results)], constraints)
 
     def simplify(self) -> IndexingMap:
@@ -445,7 +445,7 @@ class IndexingMap:
         constraints = [
             (expr, interval) for expr, (_, interval) in zip(exprs[len(self.results) :], self.constraints, strict=True)
         ]
-        made = IndexingMap._make(*_distinct_names(*groups), exprs[: len(self.results)], constraints)
+        made = IndexingMap._make(*_distinct_names(groups), exprs[: len(self.results)], constraints)
         if self.is_known_empty:
             _set_known_empty(made, True)
         return made
@@ -472,16 +472,17 @@ def _simplified(found: IndexingMap) -> IndexingMap:
     for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True):
         for i, var in enumerate(group):
             bounds[Variable(kind, i)] = var.bounds
+    make = IndexingMap._make  # pyright: ignore[reportPrivateUsage]  # the class's own other half
     parts = simplify_parts(bounds, found.results, list(found.constraints))
     if parts is None:
-        made = IndexingMap._make(found.dims, found.ranges, found.runtime, (const(0),) * len(found.results), ())
+        made = make(found.dims, found.ranges, found.runtime, (const(0),) * len(found.results), ())
         _set_known_empty(made, True)
         return made
     groups = [
         tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
         for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True)
     ]
-    return IndexingMap._make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
+    return make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -534,22 +535,21 @@ def _check_names(groups: Sequence[tuple[Var, ...]]) -> None:
             seen.add(name)
 
 
-def _distinct_names(*groups: tuple[Var, ...]) -> tuple[tuple[Var, ...], ...]:
-    """The variables with names dropped where another variable already prints the same."""
-    if not any(var.name for group in groups for var in group):
-        return groups
-    taken = {default_name(kind, i) for kind, group in zip(VariableKind, groups, strict=True) for i in range(len(group))}
-    result: list[tuple[Var, ...]] = []
-    for group in groups:
-        fresh: list[Var] = []
-        for var in group:
-            if var.name in taken:
-                var = var._replace(name="")
-            elif var.name:
-                taken.add(var.name)
-            fresh.append(var)
-        result.append(tuple(fresh))
-    return tuple(result)
+def _distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
+    """Dimensions, ranges and runtime variables with names dropped where another variable already prints the same."""
+    if any(var.name for group in groups for var in group):
+        taken = {
+            default_name(kind, i) for kind, group in zip(VariableKind, groups, strict=True) for i in range(len(group))
+        }
+        distinct: list[tuple[Var, ...]] = []
+        for group in groups:
+            fresh: list[Var] = []
+            for var in group:
+                fresh.append(var._replace(name="") if var.name in taken else var)
+                taken.add(var.name or "")
+            distinct.append(tuple(fresh))
+        groups = distinct
+    return groups[0], groups[1], groups[2]
 
 
 def _fill(

@@ -65,7 +65,7 @@ class _Digits:
 
     def __init__(self, forward: IndexingMap) -> None:
         bounds: dict[Variable, tuple[int, int]] = {
-            Variable(VariableKind.DIM, i): tuple(var.bounds) for i, var in enumerate(forward.dims)
+            Variable(VariableKind.DIM, i): var.bounds for i, var in enumerate(forward.dims)
         }
         self.forward = forward
         self.simplifier = Simplifier(bounds)

@@ -87,7 +87,7 @@ class Ranges:
     __slots__ = ("known",)
 
     def __init__(self, bounds: dict[Variable, Bounds]) -> None:
-        self.known: dict[Expr, Bounds] = dict(bounds)
+        self.known: dict[Expr, Bounds] = {**bounds}
 
     @classmethod
     def of_bounds(cls, bounds: Sequence[Interval], counts: tuple[int, int, int]) -> Ranges:

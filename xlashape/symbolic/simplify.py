@@ -216,8 +216,9 @@ class Simplifier:
                 return self._scaled(rhs, lhs[1])
             return self._sum(*multiply_forms(lhs, rhs))
         if cls is FloorDiv:
-            dividend: Expr = node.lhs  # type: ignore[attr-defined]
-            if dividend.__class__ is Mod and dividend.rhs.value <= rhs[1]:  # type: ignore[attr-defined]
+            assert isinstance(node, FloorDiv)
+            dividend = node.lhs
+            if isinstance(dividend, Mod) and isinstance(dividend.rhs, Constant) and dividend.rhs.value <= rhs[1]:
                 return {}, 0
             whole, rest = self._multiples(dividend, rhs[1])
             if whole is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from xlashape.errors import (
     LimitExceededError,
     SizeOverflowError,
 )
-from xlashape.symbolic import IndexingMap, Interval, Var, dim, rng, rt
+from xlashape.symbolic import IndexingMap, Interval, Var, ceil_div, dim, maximum, minimum, rng, rt
 
 PARSE = IndexingMap.parse
 
@@ -81,7 +82,9 @@ def test_values():
 
 
 def test_evaluation():
-    m = PARSE("(d0)[s0]{rt0} -> (d0 - s0 * 3, (d0 + rt0) mod 4), domain: d0 in [0, 9], s0 in [0, 2], rt0 in [-5, 5], d0 + s0 in [0, 9]")
+    m = PARSE(
+        "(d0)[s0]{rt0} -> (d0 - s0 * 3, (d0 + rt0) mod 4), domain: d0 in [0, 9], s0 in [0, 2], rt0 in [-5, 5], d0 + s0 in [0, 9]"
+    )
     assert m.evaluate((1, 2, -5)) == (-5, 0)
     assert m.evaluate((np.int64(1), 2, -5)) == (-5, 0)
     assert m.evaluate((9, 1, 0)) is None
@@ -117,7 +120,8 @@ def test_batches_beyond_int64_are_exact():
 
 
 @pytest.mark.parametrize(
-    "points", [[[1.5]], [["a"]], [1, 2], [[1, 2]], [[True]], [[2**64]], [[[1]]], np.array([[2**63]], dtype=np.uint64), None]
+    "points",
+    [[[1.5]], [["a"]], [1, 2], [[1, 2]], [[True]], [[2**64]], [[[1]]], np.array([[2**63]], dtype=np.uint64), None],
 )
 def test_what_is_no_array_of_points(points):
     with pytest.raises((InvalidArgumentError, InvalidIndexError)):
@@ -226,3 +230,31 @@ def test_products_that_explode_are_stopped():
     simplified = m.simplify()
     for point in m.domain_points():
         assert m.evaluate(point) == simplified.evaluate(point)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_expressions_as_deep_as_allowed(seed):
+    """No part of the algebra takes the interpreter's stack: 190 levels of random operators, from a caller that is deep itself."""
+    draw = random.Random(seed)
+    steps = [
+        lambda e: e // draw.choice([2, 3, 5]),
+        lambda e: e % draw.choice([17, 64, 1000]),
+        lambda e: e * draw.choice([-3, 2, 7]) + dim(0),
+        lambda e: minimum(e, dim(1) + draw.randint(0, 9)),
+        lambda e: maximum(dim(0) - 5, e),
+        lambda e: ceil_div(e + rng(0), 4),
+        lambda e: e - (e // 4) * 4,
+    ]
+    node = dim(0) * 100 + dim(1)
+    while node.depth < limits.MAX_EXPRESSION_DEPTH - 10 and node.size < 10_000:
+        node = draw.choice(steps)(node)
+
+    def deep(level: int) -> IndexingMap:
+        return deep(level - 1) if level else IndexingMap.from_sizes([50, 40], [6], [node]).simplify()
+
+    simplified = deep(300)
+    source = IndexingMap.from_sizes([50, 40], [6], [node])
+    points = np.random.default_rng(0).integers(0, (50, 40, 6), (500, 3))
+    assert (source.evaluate_batch(points)[0] == simplified.evaluate_batch(points)[0]).all()
+    assert IndexingMap.from_proto(source.to_proto()) == source
+    assert pickle.loads(pickle.dumps(source)) == source

@@ -24,8 +24,14 @@ PARSE = IndexingMap.parse
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("(d0, d1) -> (d1, d0), domain: d0 in [0, 3], d1 in [0, 7]", "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]"),
-        ("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]", "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]"),
+        (
+            "(d0, d1) -> (d1, d0), domain: d0 in [0, 3], d1 in [0, 7]",
+            "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]",
+        ),
+        (
+            "(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]",
+            "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]",
+        ),
         (
             "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]",
             "(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]",
@@ -35,7 +41,10 @@ PARSE = IndexingMap.parse
             "(d0, d1) -> (d0 / 2, (d0 mod 2) * 2 + d1 / 4, d1 mod 4), domain: d0 in [0, 3], d1 in [0, 7]",
         ),
         ("(d0) -> (-d0 + 16), domain: d0 in [0, 16]", "(d0) -> (-d0 + 16), domain: d0 in [0, 16]"),
-        ("(d0) -> (d0 * 2 + 1), domain: d0 in [0, 3]", "(d0) -> ((d0 - 1) / 2), domain: d0 in [1, 7], (d0 + 1) mod 2 in [0, 0]"),
+        (
+            "(d0) -> (d0 * 2 + 1), domain: d0 in [0, 3]",
+            "(d0) -> ((d0 - 1) / 2), domain: d0 in [1, 7], (d0 + 1) mod 2 in [0, 0]",
+        ),
         ("(d0) -> (d0 + 5), domain: d0 in [3, 9]", "(d0) -> (d0 - 5), domain: d0 in [8, 14]"),
         ("() -> ()", "() -> ()"),
         ("(d0, d1) -> (d1), domain: d0 in [4, 4], d1 in [0, 2]", "(d0) -> (4, d0), domain: d0 in [0, 2]"),

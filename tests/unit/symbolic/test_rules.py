@@ -8,7 +8,8 @@ import re
 import pytest
 
 from xlashape.symbolic import IndexingMap
-from xlashape.symbolic.rules import floordiv, minmax, mod, product, sum
+from xlashape.symbolic.rules import floordiv, minmax, mod, product
+from xlashape.symbolic.rules import sum as sum_rules
 from xlashape.symbolic.rules.rule import Example
 
 RULES = [
@@ -16,7 +17,7 @@ RULES = [
     *floordiv.RULES_WITHOUT_BOUNDS,
     *mod.RULES,
     *mod.RULES_WITHOUT_BOUNDS,
-    *sum.RULES,
+    *sum_rules.RULES,
     minmax.fold,
     product.multiply_forms,
 ]
@@ -37,7 +38,11 @@ def test_rule_has_a_law_and_examples(name):
 
 @pytest.mark.parametrize(
     ("name", "example"),
-    [pytest.param(name, example, id=f"{name}: {example.source}") for name, rule in NAMED.items() for example in rule.examples],
+    [
+        pytest.param(name, example, id=f"{name}: {example.source}")
+        for name, rule in NAMED.items()
+        for example in rule.examples
+    ],
 )
 def test_example(name: str, example: Example):
     source, target = as_map(example.domain, example.source), as_map(example.domain, example.target)

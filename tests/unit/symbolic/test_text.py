@@ -114,7 +114,9 @@ def test_names():
 
 
 def test_constraints_print_sorted_as_strings():
-    m = IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 9], d0 mod 2 in [0, 0], (d0 * 3) / 2 in [0, 9], d0 + 5 in [5, 7]")
+    m = IndexingMap.parse(
+        "(d0) -> (d0), domain: d0 in [0, 9], d0 mod 2 in [0, 0], (d0 * 3) / 2 in [0, 9], d0 + 5 in [5, 7]"
+    )
     assert str(m).split("[0, 9], ", 1)[1] == "(d0 * 3) / 2 in [0, 9], d0 + 5 in [5, 7], d0 mod 2 in [0, 0]"
 
 
@@ -165,7 +167,11 @@ def test_trailer_of_runtime_variables():
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("", 1, "expected '(' and the names of the dimensions, 'KNOWN EMPTY' or 'UNDEFINED', found the end of the text"),
+        (
+            "",
+            1,
+            "expected '(' and the names of the dimensions, 'KNOWN EMPTY' or 'UNDEFINED', found the end of the text",
+        ),
         ("d0", 1, "expected '('"),
         ("(d0", 4, "expected ',' or ')', found the end of the text"),
         ("(d0, 3)", 6, "expected the name of a variable, found '3'"),
@@ -189,7 +195,11 @@ def test_trailer_of_runtime_variables():
         ("(d0) -> ((d0), domain: d0 in [0, 3]", 16, "expected an expression, found 'domain'"),
         ("(d0) -> (d0), domain: d0 in [0 3]", 32, "expected ',', found '3'"),
         ("(d0) -> (d0), domain: d0 [0, 3]", 26, "expected an operator or 'in'"),
-        ("(d0) -> (d0), domain: d0 in [0, 3] d0 mod 2 in [0, 0]", 36, "expected ',', a new line or the end of the text"),
+        (
+            "(d0) -> (d0), domain: d0 in [0, 3] d0 mod 2 in [0, 0]",
+            36,
+            "expected ',', a new line or the end of the text",
+        ),
         ("(d0) -> (d0), domain: d0 in [0, 9223372036854775808]", 33, "9223372036854775808 does not fit int64"),
         ("(d0) -> (99999999999999999999), domain: d0 in [0, 3]", 10, "99999999999999999999 does not fit int64"),
         ("(d0) -> (d0), domain: d0 in [0, 3], é", 37, "expected an expression, found 'é'"),
