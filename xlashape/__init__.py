@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloModule as HloModule
     from xlashape.shape import Layout as Layout
     from xlashape.shape import PrimitiveType as PrimitiveType
+    from xlashape.shape import ProgramShape as ProgramShape
     from xlashape.shape import Shape as Shape
+    from xlashape.shape import ShapeIndex as ShapeIndex
     from xlashape.shape import Tile as Tile
     from xlashape.shape import index_util as index_util
     from xlashape.shape import layout_util as layout_util
@@ -40,7 +42,9 @@ _HOMES: dict[str, tuple[str, str]] = {
     "IndexingMap": ("xlashape.symbolic", "IndexingMap"),
     "Layout": ("xlashape.shape", "Layout"),
     "PrimitiveType": ("xlashape.shape", "PrimitiveType"),
+    "ProgramShape": ("xlashape.shape", "ProgramShape"),
     "Shape": ("xlashape.shape", "Shape"),
+    "ShapeIndex": ("xlashape.shape", "ShapeIndex"),
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
     "errors": ("xlashape.errors", ""),
@@ -60,7 +64,9 @@ __all__ = [
     "IndexingMap",
     "Layout",
     "PrimitiveType",
+    "ProgramShape",
     "Shape",
+    "ShapeIndex",
     "Tile",
     "XlashapeError",
     "errors",

@@ -1,6 +1,6 @@
-"""A place in a source that moves forward over tokens. Spaces and comments between tokens are skipped.
+r"""A place in a source that moves forward over tokens. Spaces and comments between tokens are skipped.
 
-    space   := ' ' | '\\t' | '\\r' | '\\n' | '/*' … '*/' | '//' … end of line
+    space   := ' ' | '\t' | '\r' | '\n' | '/*' … '*/' | '//' … end of line
     integer := '-'? digit+          word := letter (letter | digit | '_')*
 
 `parse_x` consumes or raises, `accept` consumes or answers False. Errors say what was expected, what was found and where.

@@ -27,9 +27,9 @@ class Source:
         self._line_starts: list[int] | None = None
 
     def position(self, offset: int) -> tuple[int, int]:
-        """(line, column) of an offset, both from 1.
+        r"""(line, column) of an offset, both from 1.
 
-        >>> Source("ab\\ncd").position(4)
+        >>> Source("ab\ncd").position(4)
         (2, 2)
         """
         if self._line_starts is None:

@@ -1,0 +1,43 @@
+"""`import xlashape`: every name is there, and nothing heavy comes with it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import xlashape
+
+
+@pytest.mark.parametrize("name", xlashape.__all__)
+def test_every_name_is_there(name):
+    assert getattr(xlashape, name) is not None
+    assert name in dir(xlashape)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="module 'xlashape' has no attribute 'Shapes'"):
+        _ = xlashape.Shapes
+
+
+def test_the_version_is_that_of_the_distribution():
+    from importlib.metadata import version
+
+    assert xlashape.__version__ == version("xlashape")
+
+
+@pytest.mark.parametrize(
+    ("code", "kept_out"),
+    [
+        ("import xlashape", ("numpy", "grpc", "google", "click", "rich")),
+        ("import xlashape as xs; xs.Shape.parse('f32[3,5]{1,0:T(2,2)}')", ("numpy", "grpc", "click", "rich")),
+        (
+            "import xlashape as xs; xs.tiling.linear_index(xs.Shape.parse('f32[3]'), (1,))",
+            ("numpy", "grpc", "click", "rich"),
+        ),
+        ("import xlashape as xs; xs.HloModule; xs.IndexingMap; xs.indexing", ("numpy", "grpc", "click", "rich")),
+        ("import xlashape_client.results", ("grpc",)),
+    ],
+)
+def test_what_is_heavy_is_loaded_on_first_use(code, kept_out):
+    script = f"import sys\n{code}\nloaded = {{name.split('.')[0] for name in sys.modules}}\nassert not loaded & set({kept_out!r}), loaded & set({kept_out!r})"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
