@@ -130,7 +130,7 @@ class ComputationPrinter:
             if len(roots) > 1:
                 roots.sort(key=lambda i: ids[i] & LOCAL_ID)
             before: Sequence[Sequence[int]] = operands
-            if any(kind.predecessors for kind in computation.kinds):
+            if any(computation.kinds[i].predecessors for i in computation.notable):
                 before = [
                     [*(computation.place(i, user) for i in reversed(kind.predecessors)), *targets]
                     for user, (kind, targets) in enumerate(zip(computation.kinds, operands, strict=True))
@@ -144,13 +144,10 @@ class ComputationPrinter:
         """The places of the computations, called ones before their callers."""
         called: list[list[int]] = []
         for computation in self.computations:
-            calls = [
-                (ident & LOCAL_ID, kind.called)
-                for ident, kind in zip(computation.ids, computation.kinds, strict=True)
-                if kind.called
-            ]
+            kinds, ids = computation.kinds, computation.ids
+            calls = [(ids[i] & LOCAL_ID, kinds[i].called) for i in computation.notable if kinds[i].called]
             calls.sort(key=itemgetter(0))
-            called.append([self.called(i) for _, ids in calls for i in ids])
+            called.append([self.called(i) for _, targets in calls for i in targets])
         order = post_order(called, unused(len(called), called))
         if len(order) < len(called):
             order += sorted(set(range(len(called))).difference(order))
@@ -163,8 +160,9 @@ class ComputationPrinter:
         if place not in self._wrapped:
             computation = self.computations[place]
             root = computation.root
-            alone = root >= 0 and all(
-                (kind.opcode == "parameter") != (i == root) for i, kind in enumerate(computation.kinds)
+            parameters = sum(computation.kinds[i].opcode == "parameter" for i in computation.notable)
+            alone = (
+                root >= 0 and parameters == len(computation.ids) - 1 and computation.kinds[root].opcode != "parameter"
             )
             self._wrapped[place] = root if alone else None
         return self._wrapped[place]
@@ -172,11 +170,11 @@ class ComputationPrinter:
     def hidden(self) -> frozenset[int]:
         """The computations that are not printed, because the asynchronous instructions that call them stand for them."""
         called = {
-            self.called(i)
+            self.called(target)
             for computation in self.computations
-            for kind in set(computation.kinds)
-            if kind.opcode in ASYNC
-            for i in kind.called
+            for i in computation.notable
+            if computation.kinds[i].opcode in ASYNC
+            for target in computation.kinds[i].called
         }
         return frozenset(place for place in called if self.wrapped(place) is not None)
 
@@ -234,10 +232,11 @@ class ComputationPrinter:
     def _signature(self, computation: Computation, names: list[str]) -> str:
         cut = len(self.percent)
         shapes = self._bare_shapes
+        kinds = computation.kinds
         parameters = [
-            (kind.message.parameter_number, f"{names[i][cut:]}: {shapes[kind.shape]}")
-            for i, kind in enumerate(computation.kinds)
-            if kind.opcode == "parameter"
+            (kinds[i].message.parameter_number, f"{names[i][cut:]}: {shapes[kinds[i].shape]}")
+            for i in computation.notable
+            if kinds[i].opcode == "parameter"
         ]
         parameters.sort(key=itemgetter(0))
         result = shapes[computation.kinds[computation.root].shape] if computation.root >= 0 else ""

@@ -95,7 +95,7 @@ class LineWriter:
         same = not (
             opcode in _DEPENDENT
             or kind.predecessors
-            or one.precision_config != ABSENT
+            or (opcode == "custom-call" and one.precision_config not in _NO_MESSAGE)
             or (kind.called and options.print_computation_bodies)
         )
         attributes = ""

@@ -82,7 +82,19 @@ class Kind:
     printer's.
     """
 
-    __slots__ = ("called", "config", "head", "inside", "message", "opcode", "predecessors", "shape", "state", "tail")
+    __slots__ = (
+        "called",
+        "config",
+        "head",
+        "inside",
+        "is_notable",
+        "message",
+        "opcode",
+        "predecessors",
+        "shape",
+        "state",
+        "tail",
+    )
 
     def __init__(self, message: Any) -> None:
         self.message = message
@@ -90,6 +102,7 @@ class Kind:
         self.shape: bytes = message.shape
         self.called: list[int] = list(message.called_computation_ids)
         self.predecessors: list[int] = list(message.control_predecessor_ids)
+        self.is_notable = bool(self.opcode == "parameter" or self.called or self.predecessors)
         self.state = 0
         self.head = self.inside = self.tail = self.config = ""
 
@@ -100,7 +113,7 @@ class Computation:
     Instructions are told by their place in these lists, operands too.
     """
 
-    __slots__ = ("_places", "id", "ids", "kinds", "metadata", "name", "names", "operands", "root", "thread")
+    __slots__ = ("_places", "id", "ids", "kinds", "metadata", "name", "names", "notable", "operands", "root", "thread")
 
     def __init__(self, message: Any, kinds: dict[bytes, Kind], kind_class: Any) -> None:
         self.name: str = message.name
@@ -113,6 +126,8 @@ class Computation:
         # Tuples of integers do not stay with the garbage collector as lists would.
         operands: list[tuple[int, ...]] = []
         self.kinds: list[Kind] = []
+        self.notable: list[int] = []
+        """The places of parameters and of instructions that call computations or have control predecessors."""
         places: dict[int, int] = {}
         late: list[tuple[int, list[int]]] = []
         for place, one in enumerate(message.instructions):
@@ -144,6 +159,8 @@ class Computation:
             if kind is None:
                 kind = kinds[rest] = Kind(kind_class.FromString(rest))
             self.kinds.append(kind)
+            if kind.is_notable:
+                self.notable.append(place)
         self.ids = ids
         self.names = names
         self.metadata = metadata
