@@ -37,6 +37,7 @@ from xlashape.errors import (
     ParseError,
 )
 from xlashape.hlo import wire
+from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.print import PrintOptions, module_text
 from xlashape.proto import coerce, pool, xla
 from xlashape.text import Source
@@ -87,6 +88,8 @@ class Document:
     module: xla.HloModuleProto
     hlo_proto: xla.HloProto | None
     format: Format
+    config: ModuleConfig | None = None
+    """What HLO text said beyond the module's proto."""
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
@@ -135,9 +138,10 @@ def decode(data: bytes, name: str | None = None) -> Document:
     kind = _kind(data)
     form = Format(kind, compressed)
     if kind is Kind.HLO:
-        from xlashape.hlo.parse import decode_text, parse_module
+        from xlashape.hlo.parse import decode_text, parse_text
 
-        return Document(parse_module(decode_text(data, name)), None, form)
+        module, config = parse_text(decode_text(data, name))
+        return Document(module, None, form, config)
     if kind is Kind.PB:
         return Document(coerce(xla.HloModuleProto, data), None, form)
     message = (
@@ -233,12 +237,13 @@ def encode(
     b'{\n  "name": "m"\n}\n'
     """
     form = _as_format(form)
+    config = document.config if isinstance(document, Document) else None
     if isinstance(document, Document):
         document = document.hlo_proto if document.hlo_proto is not None else document.module
     module = document.hlo_module if isinstance(document, xla.HloProto) else document
     if form.kind is Kind.HLO:
         chosen = PrintOptions.of(style, **{"print_large_constants": True, **options})
-        data = module_text(module, chosen).encode("utf-8", "surrogatepass")
+        data = module_text(module, chosen, config=config).encode("utf-8", "surrogatepass")
     elif form.kind is Kind.HLO_PB:
         data = (document if isinstance(document, xla.HloProto) else xla.HloProto(hlo_module=module)).SerializeToString()
     elif form.kind is Kind.PB:

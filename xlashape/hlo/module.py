@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
 from xlashape.hlo import structure, wire
 from xlashape.hlo.computation import HloComputation
+from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.instruction import HloInstruction
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
@@ -45,6 +46,7 @@ class HloModule:
         "_computations",
         "_places",
         "_shapes",
+        "config",
         "hlo_proto",
         "proto",
     )
@@ -53,10 +55,15 @@ class HloModule:
     """The message itself, not a copy."""
     hlo_proto: xla.HloProto | None
     """The HloProto that the module came in, with its buffer assignment; None if it came without."""
+    config: ModuleConfig
+    """What the text that the module was made of said beyond the proto; its defaults for a module made of a proto."""
 
-    def __init__(self, proto: xla.HloModuleProto, *, hlo_proto: xla.HloProto | None = None) -> None:
+    def __init__(
+        self, proto: xla.HloModuleProto, *, hlo_proto: xla.HloProto | None = None, config: ModuleConfig | None = None
+    ) -> None:
         self.proto = proto
         self.hlo_proto = hlo_proto
+        self.config = ModuleConfig() if config is None else config
         self._places = structure.check_module(proto)
         self._computations = tuple(HloComputation(self, place, one) for place, one in enumerate(proto.computations))
         self._computation_names: dict[str, HloComputation] | None = None
@@ -87,7 +94,7 @@ class HloModule:
         from xlashape.hlo.convert import decode
 
         document = decode(data, name)
-        return cls(document.module, hlo_proto=document.hlo_proto)
+        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config)
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:
@@ -110,9 +117,10 @@ class HloModule:
     @classmethod
     def parse(cls, text: str | Source) -> HloModule:
         """The module that HLO text says, as XLA's own parser understands it. Raises ParseError with line and column."""
-        from xlashape.hlo.parse import parse_module
+        from xlashape.hlo.parse import parse_text
 
-        return cls(parse_module(text))
+        proto, config = parse_text(text)
+        return cls(proto, config=config)
 
     def to_proto(self) -> xla.HloModuleProto:
         """A copy of `proto`."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
+from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.emit import emit_computations, program_shape
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE
@@ -26,7 +27,7 @@ from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
 from xlashape.text import Source
 
-__all__ = ["decode_text", "parse_module"]
+__all__ = ["decode_text", "parse_module", "parse_text"]
 
 _MODULE = Fields(xla.HloModuleProto)
 _PARAMETER = re.compile(rf"{NAME}: ({SHAPE})")
@@ -56,10 +57,15 @@ def parse_module(text: str | Source) -> xla.HloModuleProto:
     >>> proto.name, [one.name for one in proto.computations[0].instructions]
     ('module_main', ['p', 'n'])
     """
+    return parse_text(text)[0]
+
+
+def parse_text(text: str | Source) -> tuple[xla.HloModuleProto, ModuleConfig]:
+    """The module that a text says, and what it says beyond the proto. Raises ParseError as `parse_module` does."""
     return _parse(text if isinstance(text, Source) else Source(text), recovery=True)
 
 
-def _parse(source: Source, *, recovery: bool) -> xla.HloModuleProto:
+def _parse(source: Source, *, recovery: bool) -> tuple[xla.HloModuleProto, ModuleConfig]:
     state = State(source)
     cursor = state.cursor
     cursor.skip_space()
@@ -72,7 +78,8 @@ def _parse(source: Source, *, recovery: bool) -> xla.HloModuleProto:
     else:
         entry = _single(state)
     state.raise_errors()
-    return _emit(state, header, entry, recovery=recovery)
+    config = ModuleConfig() if header is None else ModuleConfig(**header.config)
+    return _emit(state, header, entry, recovery=recovery), config
 
 
 def _accept_keyword(state: State, word: str) -> bool:
@@ -286,7 +293,7 @@ def _add_recovery(state: State, header: Header, proto: xla.HloModuleProto, *, re
         if not recovery:
             raise state.cursor.error("a recovery module has a recovery table of its own", at=at)
         try:
-            entry.recovery_module.CopyFrom(_parse(Source(text, state.source.name), recovery=False))
+            entry.recovery_module.CopyFrom(_parse(Source(text, state.source.name), recovery=False)[0])
         except (InvalidArgumentError, InvalidModuleError) as error:
             message = error.message
             raise state.cursor.error(f"the recovery module: {message}", at=at) from error

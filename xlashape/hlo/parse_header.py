@@ -11,13 +11,14 @@ r"""The head of a module's text: its name, its attributes, and the tables of whe
                    'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
 
 replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a compilation;
-HloModuleProto has no room for them, so they are checked and left out, as in what XLA makes of the text. A frame's
+HloModuleProto has no room for them: they go into a ModuleConfig beside it. A frame's
 `parent_frame_id` in text is one more than the parent's number, so 1 means none.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from xlashape.hlo.emit import Frames
 from xlashape.hlo.encode import Fields
@@ -38,10 +39,12 @@ _KINDS = {"may-alias": xla.MAY_ALIAS, "must-alias": xla.MUST_ALIAS}
 class Header:
     """What the head of a module says."""
 
-    __slots__ = ("alias", "data", "donor", "frames", "layout", "name", "recovery", "scheduled")
+    __slots__ = ("alias", "config", "data", "donor", "frames", "layout", "name", "recovery", "scheduled")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.config: dict[str, Any] = {}
+        """Fields of the module's ModuleConfig."""
         self.scheduled = False
         self.layout: tuple[list[KnownShape], KnownShape] | None = None
         """Parameters and result of the entry computation, with the layouts that callers see."""
@@ -51,6 +54,9 @@ class Header:
         self.donor: list[tuple[int, tuple[int, ...]]] = []
         self.frames = Frames()
         self.recovery: list[tuple[xla.OriginalArrayProto, xla.OriginalArrayProto, str, int]] = []
+
+
+Reader = Callable[[State, Header], None]
 
 
 class Alias(NamedTuple):
@@ -108,16 +114,16 @@ def _scheduled(state: State, header: Header) -> None:
     header.scheduled = state.cursor.parse_bool()
 
 
-def _bool(state: State, _: Header) -> None:
-    state.cursor.parse_bool()
+def _bool(field: str) -> Reader:
+    return lambda state, header: header.config.update({field: state.cursor.parse_bool()})
 
 
-def _bools(state: State, _: Header) -> None:
-    state.cursor.parse_list(state.cursor.parse_bool)
+def _bools(field: str) -> Reader:
+    return lambda state, header: header.config.update({field: tuple(state.cursor.parse_list(state.cursor.parse_bool))})
 
 
-def _count(state: State, _: Header) -> None:
-    state.cursor.parse_int("a count")
+def _count(field: str) -> Reader:
+    return lambda state, header: header.config.update({field: state.cursor.parse_int("a count")})
 
 
 def _layout(state: State, header: Header) -> None:
@@ -189,18 +195,18 @@ def _recovery(state: State, header: Header) -> None:
         header.recovery.append((old, new, cursor.parse_text("the text of a module").decode(), at))
 
 
-_ATTRIBUTES = {
-    "alias_passthrough_params": _bool,
-    "allow_spmd_sharding_propagation_to_output": _bools,
-    "allow_spmd_sharding_propagation_to_parameters": _bools,
+_ATTRIBUTES: dict[str, Reader] = {
+    "alias_passthrough_params": _bool("alias_passthrough_params"),
+    "allow_spmd_sharding_propagation_to_output": _bools("allow_spmd_sharding_propagation_to_output"),
+    "allow_spmd_sharding_propagation_to_parameters": _bools("allow_spmd_sharding_propagation_to_parameters"),
     "buffer_donor": _donor,
     "entry_computation_layout": _layout,
     "frontend_attributes": _frontend,
     "input_output_alias": _alias,
     "is_scheduled": _scheduled,
-    "num_partitions": _count,
+    "num_partitions": _count("num_partitions"),
     "origin_recovery_table": _recovery,
-    "replica_count": _count,
+    "replica_count": _count("replica_count"),
 }
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidModuleError
+from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.print_computation import ComputationPrinter
 from xlashape.hlo.print_metadata import frontend_attributes_text, original_array_text
 from xlashape.hlo.print_options import PrintOptions
@@ -35,10 +36,17 @@ _MAX_RECOVERY_DEPTH = 20
 _ALIAS_KINDS = {xla.MAY_ALIAS: "may-alias", xla.MUST_ALIAS: "must-alias"}
 
 
-def module_text(module: HloModule | Message | bytes, style: str | PrintOptions = "default", **changes: Any) -> str:
+def module_text(
+    module: HloModule | Message | bytes,
+    style: str | PrintOptions = "default",
+    *,
+    config: ModuleConfig | None = None,
+    **changes: Any,
+) -> str:
     """The text of a module: an HloModule, an HloModuleProto or its bytes.
 
     `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint; `changes` are single options.
+    `config` is what the head says beyond the proto; an HloModule brings its own.
     Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module that
     cannot be printed, LimitExceededError where computations within computations grow without end.
 
@@ -51,15 +59,17 @@ def module_text(module: HloModule | Message | bytes, style: str | PrintOptions =
       ROOT %p = f32[] parameter(0)
     }
     """
-    return _module_text(module, PrintOptions.of(style, **changes), 0)
+    if config is None:
+        config = ModuleConfig() if isinstance(module, (bytes, Message)) else module.config
+    return _module_text(module, PrintOptions.of(style, **changes), 0, config)
 
 
-def _module_text(module: HloModule | Message | bytes, options: PrintOptions, depth: int) -> str:
+def _module_text(module: HloModule | Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
     data = module if isinstance(module, bytes) else None
     proto = coerce(xla.HloModuleProto, module if isinstance(module, (bytes, Message)) else module.proto)
     printer = ComputationPrinter(proto, options, data)
     tab = "  " * options.indent_amount
-    parts = [tab + _header(proto, printer), *_recovery_table(proto, options, depth), ""]
+    parts = [tab + _header(proto, printer, config), *_recovery_table(proto, options, depth), ""]
     tables = printer.frames.lines()
     if tables:
         parts += [*tables, ""]
@@ -91,7 +101,7 @@ def _scheduled(computation: Computation, sequence: Iterable[int]) -> list[int]:
     return order
 
 
-def _header(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
+def _header(proto: xla.HloModuleProto, printer: ComputationPrinter, config: ModuleConfig) -> str:
     text = f"HloModule {safe_name(proto.name) if printer.options.print_ids else ''}"
     if proto.HasField("schedule"):
         text += ", is_scheduled=true"
@@ -101,7 +111,9 @@ def _header(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
     donors = sorted((one.parameter_number, tuple(one.parameter_shape_index)) for one in proto.buffer_donor.entries)
     if donors:
         text += f", buffer_donor={{ {', '.join([f'({number}, {ints(index)})' for number, index in donors])} }}"
-    text += f", entry_computation_layout={{{_program_shape(proto, printer)}}}"
+    text += (
+        f"{config.before_layout}, entry_computation_layout={{{_program_shape(proto, printer)}}}{config.after_layout}"
+    )
     frontend = frontend_attributes_text(proto.frontend_attributes)
     text = f"{text}, frontend_attributes={frontend}" if frontend else text
     return f"{text}, origin_recovery_table={{" if proto.original_value_recovery_table.entries else text
@@ -124,7 +136,7 @@ def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int
         lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if whole else ''}")
         if whole:
             inner = PrintOptions(indent_amount=options.indent_amount + 2)
-            lines += [f'{tab}  "', _module_text(one.recovery_module, inner, depth + 1), f'{tab}  "']
+            lines += [f'{tab}  "', _module_text(one.recovery_module, inner, depth + 1, ModuleConfig()), f'{tab}  "']
     return [*lines, "}", ""]
 
 

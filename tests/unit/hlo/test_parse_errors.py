@@ -1,0 +1,222 @@
+"""Mistakes in HLO text: where they are, what was expected, several at once; hostile text ends in an error."""
+
+import gzip
+
+import pytest
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError, ParseError
+from xlashape.hlo import HloModule, ModuleConfig
+from xlashape.hlo.parse import decode_text, parse_module
+from xlashape.text import Source
+
+HEAD = "HloModule m\n\nENTRY e {\n  p0 = f32[2] parameter(0)\n"
+
+
+def error(line, source=None):
+    with pytest.raises(ParseError) as caught:
+        parse_module(Source(f"{HEAD}{line}\n}}\n", source))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ("  a = f32[2] negate(q)", 21, "no instruction 'q' stands before this"),
+        ("  a = f32[2] negate(a)", 21, "no instruction 'a' stands before this"),
+        ("  a = f32[2] frobnicate(p0)", 14, "unknown opcode 'frobnicate'"),
+        ("  a = f32[2] add(p0)", 14, "add takes 2 operands, found 1"),
+        ("  a = f33[2] negate(p0)", 7, "'f33' is no element type"),
+        ("  a = f32[2 negate(p0)", 13, "expected ',' or ']' of the dimensions"),
+        ("  a = f32[2] negate(f32[3] p0)", 21, "operand 'p0' has shape f32[2], not f32[3]"),
+        ("  p0 = f32[2] negate(p0)", 3, "instruction 'p0' stands in this computation already"),
+        ("  a = f32[2] parameter(0)", 14, "parameter 0 stands in this computation already"),
+        (
+            "  a = f32[2] negate(p0), dimensions={0}",
+            26,
+            "negate has no attribute dimensions; it may have backend_config",
+        ),
+        ('  a = f32[2] negate(p0), metadata={op_nam="x"}', 36, "metadata has no 'op_nam'; it has deduplicated_name"),
+        ("  a = f32[2] broadcast(p0)", 27, "broadcast needs the attribute dimensions"),
+        ("  a = f32[2] negate(p0), sharding={replicatd}", 36, "expected a kind of sharding, found 'replicatd'"),
+        ("  a = f32[2] negate(p0), sharding={manual}, sharding={manual}", 45, "attribute sharding stands there twice"),
+        ("  a = f32[2] call(p0), to_apply=g", 33, "no computation 'g' stands before this"),
+        (
+            "  a = f32[] compare(p0, p0), direction=LESS",
+            40,
+            "expected a direction of comparison (EQ, GE, GT, LE, LT, NE)",
+        ),
+        ("  a = f32[2] slice(p0), slice={[0:2:1}", 38, "expected ']', found '}'"),
+        ("  f32 = f32[2] negate(p0)", 3, "'f32' cannot be a name"),
+        ("  a = f32[2] constant({1, 2, 3})", 30, "expected 2 elements in this dimension, found more"),
+        ("  a = (f32[2]) tuple(p0, p0)", 16, "a tuple of 1 elements takes as many operands, found 2"),
+        ('  a = f32[2] negate(p0), backend_config="x', 41, "this string is never closed"),
+    ],
+)
+def test_a_mistake_is_shown_at_its_place(line, column, message):
+    found = error(line)
+    assert (found.line, found.message[: len(message)]) == (
+        5,
+        message,
+    ) or message == "'f32' cannot be a name"
+    assert found.message.startswith(message)
+    assert (found.line, found.column) == (5, column)
+    shown = str(found).splitlines()
+    assert shown[1].strip() == line.strip()
+    assert shown[2].index("^") - shown[1].index(line.strip()) == found.column - 1 - (len(line) - len(line.lstrip()))
+
+
+def test_the_name_of_the_file_and_what_was_expected():
+    found = error("  a = f32[2] negate(p0), sharding=manual", "dump.hlo")
+    assert str(found) == (
+        "dump.hlo:5:35: expected '{', found 'manual'\n    a = f32[2] negate(p0), sharding=manual\n                                    ^"
+    )
+    assert (found.expected, found.found) == ("'{'", "'manual'")
+
+
+def test_independent_mistakes_are_told_together():
+    text = (
+        HEAD
+        + "  a = f32[2] neg(p0)\n  b = f32[2] add(p0, p0)\n  c = f32[2] negate(a)\n  d = f32[2] add(b)\n  e = f32[2] copy(zz)\n}\n"
+    )
+    with pytest.raises(ParseError) as caught:
+        parse_module(text)
+    found = [caught.value, *caught.value.others]
+    # c uses a, which is wrong already: no mistake of its own.
+    assert [(one.line, one.message) for one in found] == [
+        (5, "unknown opcode 'neg'"),
+        (8, "add takes 2 operands, found 1"),
+        (9, "no instruction 'zz' stands before this"),
+    ]
+    assert str(caught.value).count("^") == 3
+
+
+def test_a_flood_of_mistakes_is_cut():
+    with pytest.raises(ParseError) as caught:
+        parse_module(HEAD + "".join(f"  a{n} = f32[2] neg(p0)\n" for n in range(1000)) + "}\n")
+    assert len(caught.value.others) == 19
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a shape, found the end of the text"),
+        ("HloModule", "expected the name of the module"),
+        ("HloModule m", "expected the name of a computation"),
+        ("HloModule m, is_scheduled=maybe", "expected 'true' or 'false'"),
+        ("HloModule m, colour=red", "a module has no attribute colour; it may have alias_passthrough_params"),
+        ("HloModule m\ne { }", "expected an instruction"),
+        ("HloModule m\ne { ROOT a = f32[] constant(1) ROOT b = f32[] constant(1) }", "a computation has only one ROOT"),
+        ("ENTRY a { x = f32[] constant(1) } ENTRY b { x = f32[] constant(1) }", "a module has only one ENTRY"),
+        ("a { x = f32[] constant(1) } a { x = f32[] constant(1) }", "computation 'a' stands there already"),
+        (
+            "ENTRY a (p: f32[2]) -> f32[3] { p = f32[2] parameter(0) }",
+            "computation 'a' promises f32[3], its root 'p' is f32[2]",
+        ),
+        ("ENTRY a { p = f32[2] parameter(1) }", "computation 'a' has 1 parameters, but none of number 0"),
+        ("a = f32[2] add(x, y)", "no instruction 'x' stands before this"),
+        (
+            "HloModule m, input_output_alias={ {1}: (0, {}) }\nENTRY a { p = f32[2] parameter(0) }",
+            "[1] is no index into the result",
+        ),
+        ('HloModule m\nFileNames\n1 "a"\nENTRY e { c = f32[] constant(1) }', "expected the table FunctionNames"),
+    ],
+)
+def test_mistakes_around_computations(text, message):
+    with pytest.raises(ParseError) as caught:
+        parse_module(text)
+    assert caught.value.message.startswith(message)
+
+
+def test_text_cut_anywhere_is_refused_or_whole():
+    text = (
+        HEAD
+        + '  ROOT a = f32[2]{0} negate(p0), sharding={devices=[2]<=[2]}, metadata={op_name="x"}, backend_config={"a":"}"}\n}\n'
+    )
+    for cut in range(len(text) - 2):
+        with pytest.raises(ParseError):
+            parse_module(text[:cut])
+    parse_module(text[:-1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 20_000,
+        HEAD + " a = " + "(" * 20_000 + ")" * 20_000 + " tuple()\n}",
+        HEAD + " a = f32[] negate(" + "negate(" * 20_000,
+        HEAD + " a = f32[] call(), to_apply={ b = f32[] call(), to_apply=" * 20_000,
+        HEAD + " a = f32[2] negate(p0), sharding=" + "{" * 20_000,
+        HEAD + " a = f32[2] negate(p0), backend_config=" + "{" * 20_000,
+        HEAD + " a = f32[2] negate(p0), origin={" + "(" * 20_000,
+        HEAD + ' a = f32[2] custom-call(), custom_call_target="x", literal=' + "(" * 20_000,
+        HEAD + " a = f32[2] constant(" + "{" * 20_000,
+        HEAD + ' a = f32[2] negate(p0), backend_config="' + "\\" * 200_001,
+        HEAD + "/*" * 100_000,
+        HEAD + " a = f32[" + "9" * 100_000 + "] negate(p0)\n}",
+        HEAD + " a = f32[2] parameter(" + "9" * 100_000 + ")\n}",
+        HEAD + " a = f32[2] batch-norm-inference(p0,p0,p0,p0,p0), feature_index=0, epsilon=" + "9" * 100_000,
+        HEAD + " a = f32[2] negate(p0), sharding={devices=[1000000,1000000]<=[1000000,1000000]T(1,0)}\n}",
+        HEAD + ' a = f32[2] negate(p0), metadata={op_name="\\xff"}\n}',
+        HEAD + ' a = f32[2] negate(p0), metadata={op_name="\ud800"}\n}',
+        HEAD + " a\0 = f32[2] negate(p0)\n}",
+        "\0" * 1000,
+        "\ufeff" * 3,
+    ],
+    ids=lambda text: repr(text[-60:][:24]),
+)
+def test_hostile_text_ends_in_an_error(text):
+    with pytest.raises(ParseError):
+        parse_module(text)
+
+
+def test_elided_constants_are_bounded_in_all(monkeypatch):
+    monkeypatch.setattr("xlashape.hlo.literal_parse.MAX_ELIDED_BYTES", 10_000)
+    with pytest.raises(LimitExceededError, match="elided constants"):
+        parse_module(HEAD + "".join(f" a{n} = f32[1000] constant({{...}})\n" for n in range(3)) + "}\n")
+
+
+def test_elided_constants_go_on_counting():
+    module = HloModule.parse(
+        "e { a = s32[3] constant({...}) b = s32[2] constant({...}) ROOT t = (s32[3], s32[2]) tuple(a, b) }"
+    )
+    assert list(module.instruction("a").proto.literal.s32s) == [0, 1, 2]
+    assert list(module.instruction("b").proto.literal.s32s) == [3, 4]
+
+
+def test_bytes_that_are_no_text():
+    with pytest.raises(ParseError, match=r"a\.hlo:2:7: byte 0xe9 is not UTF-8"):
+        decode_text("HloModule m\nENTRY é {".encode("latin-1"), "a.hlo")
+    assert decode_text("\ufeffHloModule m".encode()).text == "HloModule m"
+    with pytest.raises(InvalidArgumentError):
+        parse_module(b"HloModule m")
+
+
+def test_the_configuration_of_a_text_is_remembered_and_printed():
+    text = (
+        "HloModule m, alias_passthrough_params=true, entry_computation_layout={()->f32[]}, "
+        "allow_spmd_sharding_propagation_to_parameters={false,true}, replica_count=2, num_partitions=4\n\n"
+        "ENTRY %e () -> f32[] {\n  ROOT %c = f32[] constant(1)\n}\n\n"
+    )
+    module = HloModule.parse(text)
+    assert module.config == ModuleConfig(
+        replica_count=2,
+        num_partitions=4,
+        alias_passthrough_params=True,
+        allow_spmd_sharding_propagation_to_parameters=(False, True),
+    )
+    assert module.to_text() == text
+    assert HloModule.from_proto(module.proto).config == ModuleConfig()
+
+
+def test_loading_text_from_files(tmp_path):
+    text = "ENTRY main { ROOT c = f32[] constant(1) }"
+    for name, data in (
+        ("a.hlo", text.encode()),
+        ("b.gz", gzip.compress(text.encode())),
+        ("c", b"\n// a comment\n" + text.encode()),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert HloModule.load(tmp_path / name).entry.root.opcode == "constant"
+    (tmp_path / "bad.hlo").write_text("ENTRY main { ROOT c = f32[] konstant(1) }")
+    with pytest.raises(ParseError, match=r"bad\.hlo:1:29: unknown opcode 'konstant'"):
+        HloModule.load(tmp_path / "bad.hlo")
