@@ -15,6 +15,7 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -210,14 +211,18 @@ class _Worker:
             if self._stopping.is_set():
                 return
             self._born = time.monotonic()
-            # In a session of its own, so that Ctrl-C reaches the parent alone, which then stops its workers with grace.
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "xlashape_server.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            # A child inherits the mask: Ctrl-C, which the terminal sends to all of us, is the parent's alone, who then stops its workers with
+            # grace. (A session of their own would do that too, but Linux shares the processor out by sessions.)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-m", "xlashape_server.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             assert process.stdin is not None
             process.stdin.write(self._order)

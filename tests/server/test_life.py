@@ -145,12 +145,14 @@ def serving(store: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     script = "import sys; from xlashape_server import *; sys.exit(serve(Config.from_json(sys.argv[1])))"
     config = Config(address="127.0.0.1:0", workers=2, grace_seconds=20, store_directory=str(store)).to_json()
     command = [sys.executable, "-c", script, config]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline())
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 def test_a_call_in_flight_ends_well_when_the_server_stops(
     how: signal.Signals, wide: Callable[[int], bytes], tmp_path: Path
 ) -> None:
@@ -162,7 +164,10 @@ def test_a_call_in_flight_ends_well_when_the_server_stops(
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
         under_way(tmp_path)
-        process.send_signal(how)
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)  # as a terminal does: to the workers too
+        else:
+            process.send_signal(how)
         assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
         wait_until(lambda: not answers(address))
         assert process.poll() is None
