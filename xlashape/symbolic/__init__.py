@@ -28,6 +28,7 @@ from xlashape.symbolic.indexing_map import IndexingMap, WithoutUnused, parse_wit
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.inverse import inverse
 from xlashape.symbolic.text import MapParts, Producer, Var
+from xlashape.symbolic.tile import SymbolicTile, symbolic_tile
 from xlashape.symbolic.transforms import ranges_to_dims, rescale_symbols, select_results
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Mod",
     "Mul",
     "Producer",
+    "SymbolicTile",
     "Var",
     "Variable",
     "VariableKind",
@@ -68,4 +70,5 @@ __all__ = [
     "rt",
     "same_function",
     "select_results",
+    "symbolic_tile",
 ]
