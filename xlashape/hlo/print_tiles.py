@@ -50,6 +50,8 @@ def tiles_of(sharding: xla.OpSharding) -> Tiles:
     if sharding.iota_reshape_dims:
         iota = list(sharding.iota_reshape_dims), list(sharding.iota_transpose_perm)
         check_permutation(*iota)
+        if product(iota[0]) != product(sizes):
+            raise InvalidModuleError(f"{product(iota[0])} devices do not fill tiles of {sizes}")
     else:
         devices = list(sharding.tile_assignment_devices)
         if len(devices) != product(sizes):
