@@ -36,6 +36,7 @@ class Editor:
             self._whole.CopyFrom(module.hlo_proto)
         self._whole.hlo_module.CopyFrom(module.proto)
         self._keeps_assignment = module.hlo_proto is not None
+        self._config = module.config
         self._proto = self._whole.hlo_module
         self._places: dict[str, tuple[xla.HloComputationProto, xla.HloInstructionProto]] | None = None
 
@@ -44,8 +45,8 @@ class Editor:
         whole = xla.HloProto()
         whole.CopyFrom(self._whole)
         if self._keeps_assignment:
-            return HloModule(whole.hlo_module, hlo_proto=whole)
-        return HloModule(whole.hlo_module)
+            return HloModule(whole.hlo_module, hlo_proto=whole, config=self._config)
+        return HloModule(whole.hlo_module, config=self._config)
 
     # -- names --------------------------------------------------------------------------------
 

@@ -96,6 +96,11 @@ def test_set_layout_follows_signatures_and_moves_a_constants_elements(module):
     assert list(back.instruction("k").proto.literal.f32s) == [1, 2, 3, 4, 5, 6]
 
 
+def test_what_only_text_says_stays():
+    module = HloModule.parse("HloModule m, replica_count=4\n\nENTRY e { ROOT p = f32[2] parameter(0) }")
+    assert "replica_count=4" in Editor(module).rename("p", "q").module().to_text()
+
+
 def test_layouts_within_tuples():
     module = HloModule.parse("ENTRY e { ROOT p = (f32[2,3], (s32[4,5], pred[])) parameter(0) }")
     edited = Editor(module).set_layout("p", "{0,1}", [1, 0]).module()

@@ -108,6 +108,23 @@ P = instruction("parameter")
             "0 devices do not fill tiles of [4]",
         ),
         (
+            module(
+                P,
+                instruction(
+                    "copy",
+                    0,
+                    sharding={
+                        "type": xla.OpSharding.OTHER,
+                        "tile_assignment_dimensions": [2, 2],
+                        "last_tile_dims": [xla.OpSharding.REPLICATED, xla.OpSharding.MANUAL],
+                        "iota_reshape_dims": [3],
+                        "iota_transpose_perm": [0],
+                    },
+                ),
+            ),
+            "3 devices do not fill tiles of [2, 2]",
+        ),
+        (
             module(P, instruction("convolution", 0, 0, convolution_dimension_numbers={"input_batch_dimension": 5})),
             "not a permutation",
         ),

@@ -201,3 +201,14 @@ def test_many_problems_are_told_together_and_cut(proto):
 
 def test_a_module_that_cannot_be_viewed_is_one_problem():
     assert verify(xla.HloModuleProto(name="m")) == (Problem("", "", "module 'm': it has no computations"),)
+
+
+def test_attributes_that_cannot_be_are_a_problem():
+    shape = xla.ShapeProto(element_type=xla.F32, dimensions=[2, 2])
+    parameter = xla.HloInstructionProto(name="p", opcode="parameter", shape=shape)
+    one = xla.HloInstructionProto(name="c", opcode="convolution", id=1, operand_ids=[0, 0], shape=shape)
+    one.convolution_dimension_numbers.output_batch_dimension = 7
+    one.convolution_dimension_numbers.input_feature_dimension = -9
+    main = xla.HloComputationProto(name="e", instructions=[parameter, one], root_id=1)
+    found = verify(xla.HloModuleProto(name="m", computations=[main]))
+    assert [problem.instruction for problem in found] == ["c"]
