@@ -7,7 +7,7 @@ and, where none applies, become a new atom. Each distinct expression is simplifi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, lcm
 
 from xlashape.limits import spend
 from xlashape.math import ceil_div
@@ -50,6 +50,7 @@ class Simplifier:
     _sum_rules = sum_rules.RULES
     _floordiv_rules = floordiv_rules.RULES
     _mod_rules = mod_rules.RULES
+    _uses_bounds = True
 
     __slots__ = ("_canonicalizer", "_forms", "_known_values", "_ranges", "_sum_ranges")
 
@@ -58,7 +59,8 @@ class Simplifier:
         self._forms: dict[Expr, Form] = {}
         self._canonicalizer: Canonicalizer | None = None
         self._known_values: dict[Expr, int] = {}
-        self._sum_ranges: dict[frozenset[tuple[Expr, int]], Bounds] = {}
+        # Of sums without common factor: least and greatest value, and the factor with which constraints have them.
+        self._sum_ranges: dict[frozenset[tuple[Expr, int]], tuple[int, int, int]] = {}
 
     def knowing(self, facts: Sequence[tuple[Expr, Interval]]) -> Simplifier:
         """A simplifier that also knows, of each expression in `facts`, an interval that it stays within: what the constraints of a map promise."""
@@ -83,7 +85,9 @@ class Simplifier:
             key = frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()])
             low, high = ceil_div(low, common), high // common
             known = self._sum_ranges.get(key)
-            self._sum_ranges[key] = (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
+            if known is not None:
+                low, high, common = max(low, known[0]), min(high, known[1]), lcm(common, known[2])
+            self._sum_ranges[key] = (low, high, common)
             return
         ((atom, factor),) = terms.items()
         low, high = (low, high) if factor > 0 else (-high, -low)
@@ -150,9 +154,9 @@ class Simplifier:
     def _narrowed(self, terms: Terms, constant: int, low: int, high: int) -> Bounds:
         """The range of a sum that is, or contains, a sum with a known range. It may turn out empty: then the domain of the map is."""
         common = gcd(*terms.values())
-        whole = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
-        if whole is not None:
-            return max(low, whole[0] * common + constant), min(high, whole[1] * common + constant)
+        known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
+        if known is not None and known[2] % common == 0:
+            return max(low, known[0] * common + constant), min(high, known[1] * common + constant)
         return low, high
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
@@ -218,15 +222,15 @@ class Simplifier:
         if cls is FloorDiv:
             assert isinstance(node, FloorDiv)
             dividend = node.lhs
-            if isinstance(dividend, Mod) and isinstance(dividend.rhs, Constant) and dividend.rhs.value <= rhs[1]:
+            if self._uses_bounds and isinstance(dividend, Mod) and _value(dividend.rhs) <= rhs[1]:
                 return {}, 0
-            whole, rest = self._multiples(dividend, rhs[1])
+            whole, rest = self._multiples(dividend, rhs[1]) if self._uses_bounds else (None, lhs)
             if whole is None:
                 return self._sum(*self.floor_div(*lhs, rhs[1]))
             divided = ({atom: coefficient // rhs[1] for atom, coefficient in whole[0].items()}, whole[1] // rhs[1])
             return self._sum(*sum_rules.plus(*divided, self.floor_div(*rest, rhs[1])))
         if cls is Mod:
-            _, rest = self._multiples(node.lhs, rhs[1])  # type: ignore[attr-defined]
+            _, rest = self._multiples(node.lhs, rhs[1]) if self._uses_bounds else (None, lhs)  # type: ignore[attr-defined]
             return self._sum(*self.modulo(*rest, rhs[1]))
         if cls is CeilDiv:
             return self._sum(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
@@ -298,6 +302,7 @@ class Canonicalizer(Simplifier):
     _sum_rules = sum_rules.RULES_WITHOUT_BOUNDS
     _floordiv_rules = floordiv_rules.RULES_WITHOUT_BOUNDS
     _mod_rules = mod_rules.RULES_WITHOUT_BOUNDS
+    _uses_bounds = False
 
     def _form(self, node: Expr) -> Form:
         return ({node: 1}, 0) if node.__class__ is Variable else super()._form(node)
@@ -308,6 +313,12 @@ class Canonicalizer(Simplifier):
     def range_of_form(self, terms: Terms, constant: int) -> Bounds:
         del terms, constant
         return (0, 0)  # no rule above asks; new atoms are noted with it
+
+
+def _value(divisor: Expr) -> int:
+    """Divisors are constants; an expression makes sure of it."""
+    assert isinstance(divisor, Constant)
+    return divisor.value
 
 
 def _flatten(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:

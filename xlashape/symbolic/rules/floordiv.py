@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from math import gcd
 
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
-from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod
+from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Mul
+from xlashape.symbolic.order import order_key
 from xlashape.symbolic.rules.rule import Context, law
 from xlashape.symbolic.rules.sum import plus
 
-__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "splits"]
+__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "outer_multiple", "splits"]
 
 
 @law(
@@ -111,9 +112,13 @@ def _common_divisor(terms: Terms, start: int) -> int:
     ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 30 + d1) / 20", "(d0 * 3) / 2"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 3) / 6", "(d0 * 2 + d1 * 2 + 3) / 6"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 1) / 6", "(d0 + d1) / 3"),
+    ("d0 in [-9, 9]", "(d0 * 2 - 3) / 4", "d0 / 2 - 1"),
 )
 def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g."""
+    """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g. A negative constant may borrow one."""
+    if constant < 0:
+        borrowed = small_rest(context, terms, constant + divisor, divisor) if constant + divisor >= 0 else None
+        return None if borrowed is None else (borrowed[0], borrowed[1] - 1)
     for large, common, _ in splits(context, terms, constant, divisor):
         return context.floor_div(
             {atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common
@@ -132,17 +137,36 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
     )
 
 
+def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, Form] | None:
+    """The last summand, or the first of two, if it is a multiple of the divisor; then what is left. All that XLA looks at where it uses no bounds."""
+    if constant:
+        if constant % divisor == 0:
+            return ({}, constant), (terms, 0)
+        rest: Form = ({}, constant)
+        candidates = [next(iter(terms))] if len(terms) == 1 else []
+    else:
+        ordered = sorted(terms, key=lambda atom: order_key(atom if terms[atom] == 1 else Mul(atom, terms[atom])))
+        candidates = [ordered[-1], ordered[0]] if len(ordered) <= 2 else [ordered[-1]]
+        rest = (terms, 0)
+    for atom in candidates:
+        if terms[atom] % divisor == 0:
+            return ({atom: terms[atom]}, 0), ({other: c for other, c in terms.items() if other is not atom}, rest[1])
+    return None
+
+
 @law(
-    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + d1 * 6 + 7) / 4, d1)", "min((d1 * 6 + 7) / 4 + d0, d1)"),
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + d1) / 4, d1)", "min(d1 / 4 + d0, d1)"),
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + d1 * 6 + 7) / 4, d1)", "min((d0 * 4 + d1 * 6 + 7) / 4, d1)"),
     ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + 7) / 4, d1)", "min(d0 + 1, d1)"),
 )
 def multiples_alone(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * (d k) + y) / d = x * k + y / d, the constant staying in y."""
-    whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
-    if not whole:
+    """(x * (d k) + y) / d = x * k + y / d, x * (d k) the last summand or one of two."""
+    found = outer_multiple(terms, constant, divisor)
+    if found is None:
         return None
-    rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in whole}
-    return plus(whole, 0, context.floor_div(rest, constant, divisor))
+    (whole, shift), rest = found
+    quotients = {atom: coefficient // divisor for atom, coefficient in whole.items()}
+    return plus(quotients, shift // divisor, context.floor_div(*rest, divisor))
 
 
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (

@@ -10,7 +10,7 @@ from math import gcd
 
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.expr import Constant, Expr, Mod
-from xlashape.symbolic.rules.floordiv import splits
+from xlashape.symbolic.rules.floordiv import outer_multiple, splits
 from xlashape.symbolic.rules.rule import Context, law
 from xlashape.symbolic.rules.sum import plus
 
@@ -94,6 +94,16 @@ def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> F
     return None
 
 
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 8 + d1) mod 4, d1)", "min(d1 mod 4, d1)"),
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 - 3) mod 4, d1)", "min((d0 - 3) mod 4, d1)"),
+)
+def multiples_alone(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+    """(x * (m k) + y) mod m = y mod m, x * (m k) the last summand or one of two."""
+    found = outer_multiple(terms, constant, modulus)
+    return None if found is None else context.modulo(*found[1], modulus)
+
+
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
     multiples,
     of_mod,
@@ -103,7 +113,7 @@ RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
 )
 """In the order in which they are tried."""
 
-RULES_WITHOUT_BOUNDS = (multiples, of_mod, common_factor)
+RULES_WITHOUT_BOUNDS = (multiples_alone, of_mod, common_factor)
 """Those that hold for all integers and that XLA uses inside min and max."""
 
 
