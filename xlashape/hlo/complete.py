@@ -71,7 +71,11 @@ def instruction(
     finish = DEFAULTS.get(opcode)
     if finish is not None:
         pieces.append(finish(state, shape, known, attributes, at))
-    if opcode in _ONE_DIMENSION and "dimensions" in attributes and len(attributes["dimensions"].data) > 3:
+    if opcode == "ragged-all-to-all" and "dimensions" in attributes:
+        # XLA reads it and keeps nothing of it.
+        given = attributes["dimensions"].data
+        pieces = [piece for piece in pieces if piece is not given]
+    elif opcode in _ONE_DIMENSION and "dimensions" in attributes and len(attributes["dimensions"].data) > 3:
         pieces[2:] = _first_dimension(b"".join(pieces[2:]))
     if opcode == "map" and "dimensions" in attributes and shape is not None:
         given = attributes["dimensions"].data
@@ -124,7 +128,7 @@ def _inferred(
             computation = state.computations[place] if place >= 0 else None
             if computation is not None:
                 results.append(computation.instructions[computation.root].shape.shape)
-    if opcode in ("call", "conditional"):
+    if opcode in ("call", "conditional", "while"):
         _check_arguments(state, opcode, known, attributes, at)
     message = xla.HloInstructionProto.FromString(data)
     if opcode == "map" and "dimensions" not in attributes:
@@ -140,7 +144,7 @@ def _check_arguments(state: State, opcode: str, known: list[Instruction], attrib
     places = [place for call in _CALL_NAMES if call in attributes for place in attributes[call].calls if place >= 0]
     for number, place in enumerate(places):
         called = state.computations[place]
-        given = known if opcode == "call" else known[number + 1 : number + 2]
+        given = known[number + 1 : number + 2] if opcode == "conditional" else known
         taken = [called.instructions[called.parameters[one]].shape.bare for one in range(len(called.parameters))]
         if [one.shape.bare for one in given] != taken:
             shown = ", ".join(map(str, taken))
@@ -215,12 +219,15 @@ def _async(
 ) -> None:
     thread = attributes.get("async_execution_thread")
     if made.opcode == "async-start":
+        _check_start(state, made.shape, at)
         if thread is not None:
             made.thread = thread.thread
         place = made.calls[0] if len(made.calls) == 1 else -1
         if place >= 0:
             called = state.computations[place]
             made.async_root = called.instructions[called.root].opcode
+            made.async_place = place
+            _pass_on(called, attributes)
             called.thread = made.thread or called.thread
         return
     made.calls = ()
@@ -233,7 +240,37 @@ def _async(
         raise _error(state, at, f"expected {operand.async_root}, the operation that was started, found {wrapped}")
     if made.opcode == "async-update" and made.shape.bare != operand.shape.bare:
         raise _error(state, at, f"an async-update has the shape of its operand, {operand.shape.bare}")
-    made.async_root = operand.async_root
+    made.async_root, made.async_place = operand.async_root, operand.async_place
+    if made.async_place >= 0:
+        _pass_on(state.computations[made.async_place], attributes)
+
+
+# What is said of an asynchronous instruction is said of the operation that it wraps as well; who comes last says it.
+_PASSED_ON = {
+    "backend_config": "backend_config",
+    "frontend_attributes": "frontend_attributes",
+    "metadata": "metadata",
+    "origin": "original_value",
+    "statistics": "statistics_viz",
+}
+
+
+def _pass_on(wrapped: Computation, attributes: Attributes) -> None:
+    root = wrapped.instructions[wrapped.root]
+    for name, field in _PASSED_ON.items():
+        attribute = attributes.get(name)
+        if attribute is not None:
+            message = xla.HloInstructionProto.FromString(root.data)
+            message.ClearField(field)
+            root.data = message.SerializeToString() + attribute.data
+            if name == "metadata":
+                root.frame, root.payload = attribute.frame, attribute.payload
+
+
+def _check_start(state: State, shape: KnownShape, at: int) -> None:
+    parts = shape.shape.tuple_shapes
+    if not shape.shape.is_tuple or len(parts) < 2 or not parts[0].is_tuple:
+        raise _error(state, at, f"an async-start has the shape ((operands…), result, …), found {shape.shape}")
 
 
 def _async_start(
@@ -247,11 +284,8 @@ def _async_start(
     wrapped: str,
 ) -> Instruction:
     """`negate-start(p)`: a computation of its own that holds the operation, and an async-start that calls it."""
+    _check_start(state, shape, at)
     parts = shape.shape.tuple_shapes
-    if not shape.shape.is_tuple or len(parts) < 2:
-        raise _error(
-            state, at, f"the shape of {wrapped}-start is a tuple of operands, result and more, found {shape.shape}"
-        )
     own = {key: value for key, value in attributes.items() if key in COMMON}
     inner = {key: value for key, value in attributes.items() if key not in own and key != "async_execution_thread"}
     computation = Computation("async_wrapped")
@@ -269,11 +303,14 @@ def _async_start(
         computation.thread = thread.thread
     state.computations.append(computation)
     place = len(state.computations) - 1
-    pieces = [_BASE["async-start"], shape.field, *(one.data for one in own.values())]
+    pieces = [_BASE["async-start"], shape.field]
+    for key, one in own.items():
+        pieces.append(_tuple_sharding(one.data, shape) if key == "sharding" else one.data)
     made = Instruction(name, "async-start", shape, b"".join(pieces), operands)
     made.calls = (place,)
     made.thread = computation.thread
-    made.async_root = wrapped
+    made.async_root, made.async_place = wrapped, place
+    _pass_on(computation, own)
     metadata = own.get("metadata")
     if metadata is not None:
         made.frame, made.payload = metadata.frame, metadata.payload

@@ -11,7 +11,7 @@ from xlashape.errors import ParseError
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.parse_state import Attribute, Instruction, KnownShape, State
 from xlashape.proto import xla
-from xlashape.shape import PrimitiveType
+from xlashape.shape import PrimitiveType, Shape
 
 __all__ = ["DEFAULTS", "Attributes"]
 
@@ -57,9 +57,13 @@ def _custom_call(
 ) -> bytes:
     constraints = attributes.get("operand_layout_constraints")
     if constraints is not None:
-        count = len(xla.HloInstructionProto.FromString(constraints.data).operand_shapes_with_layout)
-        if count != len(known):
-            raise _error(state, at, f"expected {len(known)} operand layout constraints, found {count}")
+        shapes = xla.HloInstructionProto.FromString(constraints.data).operand_shapes_with_layout
+        if len(shapes) != len(known):
+            raise _error(state, at, f"expected {len(known)} operand layout constraints, found {len(shapes)}")
+        for number, (operand, proto) in enumerate(zip(known, shapes, strict=True)):
+            shape = Shape.from_proto(proto).without_layout()
+            if shape != operand.shape.bare:
+                raise _error(state, at, f"operand {number} is {operand.shape.bare}, its layout constraint {shape}")
     version = (
         b"" if "api_version" in attributes else _FIELDS.integer("custom_call_api_version", xla.API_VERSION_ORIGINAL)
     )

@@ -1,6 +1,6 @@
 r"""Shardings: sharding= and domain=. What XLA prints for OpSharding and its kin.
 
-    sharding     := '{' (single | sharding (',' sharding)* | nothing) '}'
+    sharding     := '{' (single | '{' single '}' (',' '{' single '}')* | nothing) '}'
     single       := (kind | assignment | named)  ' shard_as' INT?  ' shard_like' INT?  metadata?
     kind         := 'replicated' | 'manual' | 'unknown' | 'unreduced' | 'maximal' 'device=' INT
     assignment   := 'devices=' ints (INT (',' INT)* | '<=' iota)  last_tile?
@@ -26,7 +26,6 @@ from xlashape.proto import xla
 __all__ = ["parse_domain", "parse_sharding"]
 
 _FIELDS = Fields(xla.HloInstructionProto)
-_MAX_DEPTH = 60  # of tuples in tuples; protobuf's decoder stops at 100 levels
 _MAX_LISTED = 1 << 20  # devices that an iota may become when it cannot stay one
 _KINDS: dict[str, int] = {
     "replicated": xla.OpSharding.REPLICATED,
@@ -42,18 +41,16 @@ _KINDS: dict[str, int] = {
 
 def parse_sharding(cursor: HloCursor) -> xla.OpSharding:
     """A sharding in braces, as `sharding=` and `domain=` have it."""
-    return _sharding(cursor, 0)
+    return _sharding(cursor, within=False)
 
 
-def _sharding(cursor: HloCursor, depth: int) -> xla.OpSharding:
-    if depth > _MAX_DEPTH:
-        raise cursor.error(f"shardings nest deeper than {_MAX_DEPTH} levels")
+def _sharding(cursor: HloCursor, *, within: bool) -> xla.OpSharding:
     cursor.expect("{")
-    if cursor.looking_at("{") or cursor.looking_at("}"):
+    if not within and (cursor.looking_at("{") or cursor.looking_at("}")):
         found = xla.OpSharding(type=xla.OpSharding.TUPLE)
         if not cursor.accept("}"):
             while True:
-                found.tuple_shardings.append(_sharding(cursor, depth + 1))
+                found.tuple_shardings.append(_sharding(cursor, within=True))
                 if cursor.accept("}"):
                     break
                 cursor.expect(",")
@@ -151,8 +148,9 @@ def _fill_assignment(
         # One kind holds every device.
         sharding.type = last[0]
         return
-    if last == [xla.OpSharding.REPLICATED] and dims[-1] == 1:
-        dims, last = dims[:-1], []
+    front = len(dims) - len(last)
+    kept = [place for place in range(len(last)) if dims[front + place] != 1]
+    dims, last = dims[:front] + [dims[front + place] for place in kept], [last[place] for place in kept]
     sharding.type = xla.OpSharding.OTHER
     sharding.tile_assignment_dimensions.extend(dims)
     if isinstance(devices, tuple):
@@ -160,7 +158,7 @@ def _fill_assignment(
         sharding.iota_reshape_dims.extend(reshape)
         sharding.iota_transpose_perm.extend(perm)
     else:
-        if last == [xla.OpSharding.REPLICATED]:
+        if last and last[-1] == xla.OpSharding.REPLICATED:
             group = dims[-1]
             devices = [one for at in range(0, len(devices), group) for one in sorted(devices[at : at + group])]
         sharding.tile_assignment_devices.extend(devices)
@@ -200,14 +198,50 @@ def _transpose(
         reshape, iota_perm = canonical_iota(*devices)
         if len(reshape) == 1:
             return dims, perm
-        places = [dim for dim in range(len(dims)) if dims[dim] != 1]
-        if [dims[dim] for dim in places] == [reshape[dim] for dim in iota_perm]:
-            by_tile = dict(zip(places, iota_perm, strict=True))
-            return reshape, [by_tile[dim] for dim in perm if dim in by_tile]
+        split = _split(dims, [reshape[dim] for dim in iota_perm])
+        if split is not None:
+            return _transposed_iota(split, iota_perm, perm)
         if product(dims) > _MAX_LISTED:
             return None
         devices = _iota_devices(reshape, iota_perm)
     return _permuted(devices, dims, perm)
+
+
+def _split(first: list[int], second: list[int]) -> list[tuple[int, int, int]] | None:
+    """Two factorings of one number into a common finer one: (size, place in the first, place in the second), or None.
+
+    >>> _split([2, 4], [4, 2])
+    [(2, 0, 0), (2, 1, 0), (2, 1, 1)]
+    """
+    found: list[tuple[int, int, int]] = []
+    one, other = 0, 0
+    left, right = list(first), list(second)
+    while one < len(left) and other < len(right):
+        if left[one] == 1:
+            one += 1
+            continue
+        if right[other] == 1:
+            other += 1
+            continue
+        # The more minor parts of a dimension come last, so both are read from the major end.
+        size = min(left[one], right[other])
+        if left[one] % size or right[other] % size:
+            return None
+        found.append((size, one, other))
+        left[one] //= size
+        right[other] //= size
+    return found
+
+
+def _transposed_iota(
+    split: list[tuple[int, int, int]], iota_perm: list[int], perm: list[int]
+) -> tuple[list[int], list[int]]:
+    """An iota whose dimensions are split along the tiles', the tiles transposed by `perm`."""
+    # Pieces in the order of the iota's own dimensions make the finer reshape.
+    order = sorted(range(len(split)), key=lambda piece: (iota_perm[split[piece][2]], piece))
+    number = {piece: place for place, piece in enumerate(order)}
+    moved = [number[piece] for dim in perm for piece in range(len(split)) if split[piece][1] == dim]
+    return [split[piece][0] for piece in order], moved
 
 
 def _permuted(values: list[int], dims: list[int], perm: list[int]) -> list[int]:

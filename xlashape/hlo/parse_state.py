@@ -112,6 +112,7 @@ class Instruction:
     """An instruction read. `data` are its fields but name, id and operands."""
 
     __slots__ = (
+        "async_place",
         "async_root",
         "calls",
         "control",
@@ -136,6 +137,8 @@ class Instruction:
         self.frame = 0
         self.payload: bytes | None = None
         self.thread = b""
+        self.async_place = -1
+        """The place of the computation that an asynchronous instruction runs."""
         self.async_root = ""
         """The opcode that an asynchronous instruction wraps."""
 

@@ -1,0 +1,166 @@
+"""The parser's parts on their own: iotas of devices, unique names, post order, the wire format."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from xlashape.errors import ParseError
+from xlashape.hlo.attributes import OPERATIONS
+from xlashape.hlo.emit import post_order
+from xlashape.hlo.encode import Fields, numbered_ids, varint
+from xlashape.hlo.infer import infer_shape
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.names import UniqueNames
+from xlashape.hlo.opcode import Opcode
+from xlashape.hlo.parse_mesh import canonical_iota
+from xlashape.hlo.parse_sharding import parse_sharding
+from xlashape.hlo.parse_state import Instruction
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+
+def devices(sharding):
+    if sharding.iota_reshape_dims:
+        dims = sharding.iota_reshape_dims
+        return np.arange(np.prod(dims)).reshape(dims).transpose(sharding.iota_transpose_perm).ravel().tolist()
+    return list(sharding.tile_assignment_devices)
+
+
+def test_a_canonical_iota_orders_devices_as_before():
+    r = random.Random(1)
+    for _ in range(300):
+        dims = [r.choice([1, 2, 2, 3, 4]) for _ in range(r.randint(1, 5))]
+        perm = r.sample(range(len(dims)), len(dims))
+        reshape, order = canonical_iota(dims, perm)
+        expected = np.arange(np.prod(dims)).reshape(dims).transpose(perm).ravel()
+        assert (np.arange(np.prod(reshape)).reshape(reshape).transpose(order).ravel() == expected).all()
+        assert len(reshape) <= len(dims)
+
+
+def test_sorting_the_last_tile_dimensions_moves_the_devices_along():
+    r = random.Random(2)
+    for _ in range(200):
+        tiles = [r.choice([1, 2, 4]), r.choice([2, 4]), r.choice([2, 3]), r.choice([2, 4])]
+        count = int(np.prod(tiles))
+        dims = [f for f in (r.choice([1, 2, 4]), r.choice([1, 2, 3])) if count % f == 0]
+        dims.append(count // int(np.prod(dims)) if count % int(np.prod(dims)) == 0 else 1)
+        if np.prod(dims) != count:
+            continue
+        perm = r.sample(range(len(dims)), len(dims))
+        text = f"{{devices=[{','.join(map(str, tiles))}]<=[{','.join(map(str, dims))}]T({','.join(map(str, perm))}) "
+        sharding = parse_sharding(HloCursor(text + "last_tile_dims={unreduced, manual}}"))
+        listed = np.arange(count).reshape(dims).transpose(perm).reshape(tiles)
+        assert devices(sharding) == listed.transpose([0, 1, 3, 2]).ravel().tolist()
+        assert list(sharding.last_tile_dims) == [xla.OpSharding.MANUAL, xla.OpSharding.UNREDUCED]
+        assert list(sharding.tile_assignment_dimensions) == [tiles[0], tiles[1], tiles[3], tiles[2]]
+
+
+def test_unique_names():
+    names = UniqueNames()
+    given = [
+        "x.1",
+        "x.01",
+        "x",
+        "x.10",
+        "x",
+        "y",
+        "y.0",
+        "z.",
+        "z.",
+        "w.-1",
+        "w.-1",
+        "v.99999999999999999999",
+        "v.99999999999999999999",
+    ]
+    assert [names.take(name) for name in given] == [
+        "x.1",
+        "x.0",
+        "x.2",
+        "x.10",
+        "x.3",
+        "y",
+        "y.1",
+        "z.",
+        "z..1",
+        "w.-1",
+        "w.0",
+        "v.99999999999999999999",
+        "v.99999999999999999999.1",
+    ]
+
+
+def test_post_order_puts_what_comes_before_before():
+    r = random.Random(3)
+    for _ in range(100):
+        made = []
+        for place in range(r.randint(1, 20)):
+            one = Instruction(
+                f"i{place}",
+                "custom-call",
+                None,
+                b"",
+                tuple(r.choices(range(place), k=r.randint(0, 3)) if place else ()),
+            )
+            one.control = tuple(r.sample(range(place), min(place, r.choice([0, 0, 1, 2]))))
+            made.append(one)
+        order = post_order(made)
+        assert sorted(order) == list(range(len(made)))
+        at = {place: number for number, place in enumerate(order)}
+        for place, one in enumerate(made):
+            assert all(at[before] < at[place] for before in (*one.operands, *one.control))
+
+
+def test_the_wire_format_is_protobufs():
+    fields = Fields(xla.HloInstructionProto)
+    for value in (1, 127, 128, 300, 1 << 32, (1 << 63) - 1, -1, -(1 << 63)):
+        message = xla.HloInstructionProto.FromString(
+            fields.integer("id", value) + fields.integers("operand_ids", [value, 0])
+        )
+        assert message.id == value
+        assert list(message.operand_ids) == [value, 0]
+    for high, count in itertools.product((0, 1, 7, 8, 300, 1 << 20), (1, 200)):
+        assert numbered_ids(high, count) == [varint(high << 32 | number) for number in range(count)]
+    assert numbered_ids(5, 20_000)[19_999] == varint(5 << 32 | 19_999)
+
+
+def test_every_opcode_has_its_row():
+    assert set(OPERATIONS) == {opcode.value for opcode in Opcode}
+    for row in OPERATIONS.values():
+        assert row.allowed >= set(row.required)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "expected"),
+    [
+        ("add", ["f32[2,3]{0,1}", "f32[2,3]"], "f32[2,3]{0,1}"),
+        ("add", ["f32[]", "f32[2,3]"], "f32[2,3]{1,0}"),
+        ("add", ["bf16[2]", "f32[2]"], "f32[2]{0}"),
+        ("abs", ["c64[2]"], "f32[2]{0}"),
+        ("compare", ["f32[2,1]", "f32[2,3]"], "pred[2,3]{1,0}"),
+        ("tuple", ["f32[2]", "()"], "(f32[2]{0}, ())"),
+        ("add", ["f32[2]", "f32[3]"], "add: operands f32[2]{0} and f32[3]{0} have different sizes"),
+        ("tanh", ["s32[2]"], "tanh: its operand is floating or complex, found s32[2]{0}"),
+        ("reshape", ["s32[2]"], "the shape of reshape must be written"),
+    ],
+)
+def test_inferred_shapes(opcode, operands, expected):
+    found = infer_shape(opcode, xla.HloInstructionProto(opcode=opcode), [Shape.parse(text) for text in operands], [])
+    assert str(found) == expected
+
+
+def test_strings_and_their_escapes():
+    def content(text):
+        cursor = HloCursor(text)
+        found = cursor.parse_string()
+        cursor.expect_end()
+        return found
+
+    assert content(r'"a\n\t\"\\\x41\101\?"') == b'a\n\t"\\AA?'
+    assert content("'it''"[:-1]) == b"it"
+    assert content('"' + r"\\" * 5000 + '"') == b"\\" * 5000
+    assert content('"a\nb"') == b"a\nb"
+    for wrong in (r'"\q"', r'"\400"', r'"\x100"', '"', '"\\"', "'a\"", r'"\x"'):
+        with pytest.raises(ParseError):
+            content(wrong)
