@@ -37,6 +37,9 @@ Constraint = tuple[Expr, Interval]
 _CACHED = 1 << 14
 """Simplified maps and compositions that are remembered."""
 
+_LARGEST_CACHED = 1 << 12
+"""Nodes of a map that is remembered: larger ones would hold memory that nobody asked to keep."""
+
 
 class IndexingMap:
     """A frozen, hashable map. Two maps are equal if they are written the same, names included; see `same_function` for more.
@@ -242,6 +245,10 @@ class IndexingMap:
 
         return map_from_proto(value)
 
+    def _size(self) -> int:
+        """Nodes of all its expressions as trees."""
+        return sum([expr.size for expr in self.results]) + sum([expr.size for expr, _ in self.constraints])
+
     def _parts(self) -> MapParts:
         kind = "undefined" if self.is_undefined else "empty" if self.is_known_empty else "map"
         return MapParts(kind, self.dims, self.ranges, self.runtime, self.results, self.constraints)
@@ -350,6 +357,8 @@ class IndexingMap:
         >>> first.compose(IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"))
         (d0)[s0] -> (d0, s0), domain: d0 in [0, 7], s0 in [0, 3]
         """
+        if self._size() + second._size() > _LARGEST_CACHED:
+            return _composed.__wrapped__(self, second)
         return _composed(self, second)
 
     def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
@@ -392,10 +401,16 @@ class IndexingMap:
         """
         if self.is_undefined or self.is_known_empty:
             return self
+        if "is_simplified" in self._cache:
+            return self
         found = self._cache.get("simplified")
         if found is None:
-            found = self._cache["simplified"] = _simplified(self)
-            found._cache["simplified"] = found  # a simplified map is its own
+            found = _simplified(self) if self._size() <= _LARGEST_CACHED else _simplified.__wrapped__(self)
+            if found == self:
+                self._cache["is_simplified"] = True
+                return self
+            found._cache["is_simplified"] = True
+            self._cache["simplified"] = found
         return found
 
     def remove_unused_symbols(self) -> WithoutUnused:
