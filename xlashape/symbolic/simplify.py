@@ -14,6 +14,7 @@ from xlashape.math import ceil_div
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.expr import (
     Add,
+    Binary,
     CeilDiv,
     Constant,
     Expr,
@@ -23,7 +24,7 @@ from xlashape.symbolic.expr import (
     Mod,
     Mul,
     Variable,
-    postorder,
+    sum_terms,
 )
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
@@ -124,10 +125,27 @@ class Simplifier:
         found = self._forms.get(expr)
         if found is None:
             forms = self._forms
-            order = postorder(expr, forms)
-            spend(len(order))
-            for node in order:
-                forms[node] = self._form(node)
+            # A long sum is one node with many operands: its parts are sums of their own to nobody.
+            stack = [expr]
+            while stack:
+                node = stack[-1]
+                if node in forms:
+                    stack.pop()
+                    continue
+                operands = (
+                    sum_terms(node)
+                    if isinstance(node, Add)
+                    else (node.rhs, node.lhs)
+                    if isinstance(node, Binary)
+                    else ()
+                )
+                missing = [operand for operand in operands if operand not in forms]
+                if missing:
+                    stack.extend(missing)
+                    continue
+                stack.pop()
+                spend(1 + len(operands))
+                forms[node] = self._total(operands) if isinstance(node, Add) else self._form(node)
             found = forms[expr]
         return found
 
@@ -211,8 +229,6 @@ class Simplifier:
             low, high = self._ranges.of(node)
             return ({}, low) if low == high else ({node: 1}, 0)
         lhs, rhs = forms[node.lhs], forms[node.rhs]  # type: ignore[attr-defined]
-        if cls is Add:
-            return self._sum(*sum_rules.plus(*lhs, rhs))
         if cls is Mul:
             if not rhs[0]:
                 return self._scaled(lhs, rhs[1])
@@ -249,6 +265,20 @@ class Simplifier:
             self._forms[atom] = (terms, constant)
             return terms, constant
         return self.form_of(expression_of(terms, constant))
+
+    def _total(self, operands: Sequence[Expr]) -> Form:
+        total: dict[Expr, int] = {}
+        constant = 0
+        for operand in operands:
+            terms, shift = self._forms[operand]
+            constant += shift
+            for atom, coefficient in terms.items():
+                value = total.get(atom, 0) + coefficient
+                if value:
+                    total[atom] = value
+                else:
+                    del total[atom]
+        return self._sum(total, constant)
 
     def _sum(self, terms: Terms, constant: int) -> Form:
         again = len(terms) > 1 or (constant != 0 and len(terms) == 1)

@@ -258,3 +258,12 @@ def test_expressions_as_deep_as_allowed(seed):
     assert (source.evaluate_batch(points)[0] == simplified.evaluate_batch(points)[0]).all()
     assert IndexingMap.from_proto(source.to_proto()) == source
     assert pickle.loads(pickle.dumps(source)) == source
+
+
+def test_long_sums_take_time_in_proportion():
+    """Each of 3,000 mods is looked at a bounded number of times: the steps that are counted grow with the sum, not with its square."""
+    terms = " + ".join(f"(d0 * {i} + s0) mod {i + 7}" for i in range(1, 3000))
+    m = PARSE(f"(d0)[s0] -> ({terms}), domain: d0 in [0, 99], s0 in [0, 98]")
+    with limits.budget(steps=60_000):
+        simplified = m.simplify()
+    assert simplified.evaluate((57, 31)) == m.evaluate((57, 31))

@@ -39,12 +39,13 @@ def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> For
     """(x mod m) * k + (x / m) * (m k) = x * k. x / m stands in the sum in its simplified form."""
     if len(terms) < 2:
         return None
+    coefficients = set(terms.values())
     for atom, factor in terms.items():
         if atom.__class__ is Mod:
             assert isinstance(atom, Mod) and isinstance(atom.rhs, Constant)
             modulus = atom.rhs.value
             wanted = modulus * factor
-            if wanted not in terms.values():
+            if wanted not in coefficients:
                 continue
             dividend = context.form_of(atom.lhs)
             quotient, rest = context.floor_div(*dividend, modulus)
