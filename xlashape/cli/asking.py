@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from xlashape.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from xlashape_client.questions import Questions
@@ -38,7 +41,11 @@ def answering(server: str | None, timeout: float) -> Generator[Questions, None, 
         from xlashape.cli.local import Local
 
         yield Local(timeout)
+    elif not server.strip():
+        raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")
     else:
+        # What goes wrong is in the error; grpc's own log would stand beside it.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         from xlashape_client import Client
 
         with Client(server, timeout=timeout) as client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ import click
 
 from xlashape.cli.asking import answering, question
 from xlashape.cli.output import print_json, print_table, share_text
+from xlashape.errors import NotFoundError
 from xlashape.math import byte_text
 
 if TYPE_CHECKING:
     from xlashape_client.questions import Questions
-    from xlashape_client.results import InstructionMaps, InstructionSize, TensorMaps
+    from xlashape_client.results import InstructionMaps, InstructionSize
 
 __all__ = ["map_", "size"]
 
@@ -47,9 +48,14 @@ def size(
             _shape_size(ask, what, as_json)
 
 
+@lru_cache(maxsize=1)
+def _standard_input() -> bytes:
+    return sys.stdin.buffer.read()
+
+
 def module_of(file: str) -> bytes | str:
     """A module as a question takes it: `-` is what comes on standard input."""
-    return sys.stdin.buffer.read() if file == "-" else file
+    return _standard_input() if file == "-" else file
 
 
 def _is_module(what: str) -> bool:
@@ -57,7 +63,7 @@ def _is_module(what: str) -> bool:
     if what == "-" or what.startswith("modules/"):
         return True
     try:
-        return Path(what).is_file() or not any(bracket in what for bracket in "[(")
+        return bool(what) and (Path(what).is_file() or not any(bracket in what for bracket in "[("))
     except (OSError, ValueError):  # a shape too long for a file name, or with a NUL in it
         return False
 
@@ -166,7 +172,9 @@ def map_(
             physical=physical,
             style=style,
         )
-        chosen = (one._replace(maps=tuple(_chosen(one, operand, output))) for one in answers)
+        chosen = (_chosen(one, operand, output) for one in answers)
+        if instruction and (operand is not None or output is not None):
+            chosen = iter([_checked(ask, next(chosen), file, operand, output)])
         if as_json:
             print_json([_maps_json(one) for one in chosen])
             return
@@ -176,10 +184,26 @@ def map_(
             _print_maps(one)
 
 
-def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> Iterator[TensorMaps]:
-    for tensor in one.maps:
-        if operand in (None, tensor.operand) and output in (None, tensor.output):
-            yield tensor
+def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> InstructionMaps:
+    maps = (tensor for tensor in one.maps if operand in (None, tensor.operand) and output in (None, tensor.output))
+    return one._replace(maps=tuple(maps))
+
+
+def _checked(
+    ask: Questions, one: InstructionMaps, file: str, operand: int | None, output: int | None
+) -> InstructionMaps:
+    """The maps that were chosen; where there are none, NotFoundError if that is because there is no such operand or output."""
+    if not one.maps:
+        known = next(
+            each
+            for each in ask.list_instructions(module_of(file), computation=one.computation)
+            if each.name == one.instruction
+        )
+        outputs = sum(1 for _ in known.shape.leaves())
+        for what, number, count in (("operand", operand, len(known.operands)), ("output", output, outputs)):
+            if number is not None and number >= count:
+                raise NotFoundError(f"{one.instruction} has no {what} {number}: it has {count}")
+    return one
 
 
 def _maps_json(one: InstructionMaps) -> dict[str, Any]:

@@ -29,10 +29,13 @@ class Commands(click.Group):
         try:
             # Under click's own standalone mode our errors would pass through as tracebacks.
             result = super().main(*args, standalone_mode=False, **kwargs)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # None where it was closed, as `>&-` does
+                sys.stdout.flush()
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "xlashape"
+            _fail(f"{_in_one_line(error.format_message())} ({where} --help says more)", error.exit_code)
         except click.ClickException as error:
-            error.show()
-            sys.exit(error.exit_code)
+            _fail(_in_one_line(error.format_message()), error.exit_code)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
         except XlashapeError as error:
@@ -44,13 +47,16 @@ class Commands(click.Group):
 
 def one_line(error: XlashapeError) -> str:
     """An error as one line: for text, where it is, without the line shown."""
-    text = str(error).splitlines()[0] if isinstance(error, ParseError) else str(error)
+    return _in_one_line(str(error).splitlines()[0] if isinstance(error, ParseError) else str(error))
+
+
+def _in_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, code: int = 1) -> NoReturn:
     click.echo(f"xlashape: {message}", err=True)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def print_json(value: Any) -> None:

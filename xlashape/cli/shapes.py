@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,15 @@ import click
 from xlashape.cli.asking import answering, question
 from xlashape.cli.output import print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError
-from xlashape.math import byte_text
+from xlashape.math import byte_text, checked_int64
 from xlashape.shape.padding import PaddingReport, padding_report
 
 if TYPE_CHECKING:
     from xlashape_client.results import ShapeDescription
 
 __all__ = ["draw", "index", "shape"]
+
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 
 _NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # "-1,3" is a wrong index, not an option
 
@@ -188,18 +191,16 @@ def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
 
 
 def _integers(text: str) -> tuple[int, ...]:
-    inner = text.strip().removeprefix("(").removesuffix(")")
-    if not inner.strip():
-        return ()
-    try:
-        return tuple(int(part) for part in inner.split(",") if part.strip() or not _is_last(part, inner))
-    except ValueError:
-        raise InvalidIndexError(f"expected an index such as 2,3, found {text[:60]!r}", field="INDEX") from None
-
-
-def _is_last(part: str, inner: str) -> bool:
+    inner = text.strip()
+    if inner.startswith("(") and inner.endswith(")"):
+        inner = inner[1:-1].strip()
+        if not inner:
+            return ()
     # "(2,)" is how Python writes an index of one number.
-    return inner.rstrip().endswith(",") and not part.strip()
+    parts = inner.removesuffix(",").split(",")
+    if not all(_INTEGER.fullmatch(part) for part in parts):
+        raise InvalidIndexError(f"expected an index such as 2,3, found {text[:60]!r}", field="INDEX")
+    return tuple(checked_int64(int(part), "a number of the index") for part in parts)
 
 
 def _position(text: str, step: int) -> int:

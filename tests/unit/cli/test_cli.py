@@ -179,6 +179,18 @@ def test_draw(tmp_path):
         (["index", TILED, "two"], "expected an index such as 2,3, found 'two'"),
         (["index", TILED, "1,,2"], "expected an index such as 2,3"),
         (["index", TILED, "99", "--inverse"], "99"),
+        (["index", TILED, ","], "expected an index such as 2,3, found ','"),
+        (["index", TILED, ""], "expected an index such as 2,3, found ''"),
+        (["index", "f32[3]", "9" * 20], "does not fit int64"),
+        (["index", "f32[3]", "9" * 20, "--inverse"], "does not fit int64"),
+        (
+            ["map", MODULE, "transpose_copy_fusion", "--operand", "99"],
+            "transpose_copy_fusion has no operand 99: it has 1",
+        ),
+        (["map", MODULE, "transpose_copy_fusion", "--output", "1"], "has no output 1: it has 1"),
+        (["map", MODULE, "dot.2", "--input-to-output", "--operand", "2"], "has no operand 2: it has 2"),
+        (["size", ""], "expected a shape"),
+        (["shape", "f32[]", "--server", ""], "--server: expected HOST:PORT"),
         (["size", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
         (["map", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
         (["map", MODULE, "nothing.7"], "nothing.7"),
@@ -205,9 +217,16 @@ def test_the_same_mistake_over_a_server_is_the_same_line(server):
         assert run(*arguments).stderr == run(*arguments, "--server", server).stderr
 
 
-@pytest.mark.parametrize("arguments", [["index"], ["shape", "f32[]", "--nope"], ["nope"]])
-def test_a_wrong_command_line_is_exit_code_2(arguments):
-    assert run(*arguments).returncode == 2
+@pytest.mark.parametrize(
+    "arguments",
+    [["index"], ["shape", "f32[]", "--nope"], ["nope"], ["size", "f32[]", "--order", "zz"], ["shape", "-x"]],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
+    result = run(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("xlashape: ")
+    assert result.stderr.endswith("--help says more)\n")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback():
