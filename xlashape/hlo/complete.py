@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
+
+from google.protobuf.message import Message
 
 from xlashape.errors import ParseError
 from xlashape.hlo.attributes import COMMON, OPERATIONS
@@ -242,6 +245,11 @@ def _async(
         raise _error(state, at, f"an async-update has the shape of its operand, {operand.shape.bare}")
     made.async_root, made.async_place = operand.async_root, operand.async_place
     if made.async_place >= 0:
+        runs_on = state.computations[made.async_place].thread or b"main"
+        if thread is not None and thread.thread != runs_on:
+            raise _error(
+                state, at, f"what was started runs on the thread {runs_on.decode()!r}, not {thread.thread.decode()!r}"
+            )
         _pass_on(state.computations[made.async_place], attributes)
 
 
@@ -260,7 +268,7 @@ def _pass_on(wrapped: Computation, attributes: Attributes) -> None:
     for name, field in _PASSED_ON.items():
         attribute = attributes.get(name)
         if attribute is not None:
-            message = xla.HloInstructionProto.FromString(root.data)
+            message = cast("Message", xla.HloInstructionProto.FromString(root.data))
             message.ClearField(field)
             root.data = message.SerializeToString() + attribute.data
             if name == "metadata":
