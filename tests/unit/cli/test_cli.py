@@ -1,7 +1,5 @@
 """The command line as its users meet it: answers, JSON, one line for a mistake, exit codes. In this process and over a server."""
 
-import contextlib
-import io
 import json
 import os
 import signal
@@ -10,9 +8,9 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+import command_line
 import pytest
 
-from xlashape.cli import main
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape, tiling
 from xlashape_server import Config, Server
@@ -21,24 +19,12 @@ TILED = "f32[3,5]{1,0:T(2,2)}"
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 
 
-def run(*arguments, text=None):
-    """The command in this process: a new one for each of these tests would take most of their time."""
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    stdin, sys.stdin = sys.stdin, io.StringIO(text or "")
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = 0
-            try:
-                main(arguments, prog_name="xlashape")
-            except SystemExit as ended:
-                code = ended.code or 0
-            out.flush()
-    finally:
-        sys.stdin = stdin
-    return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue().decode(), err.getvalue())
+def run(*arguments, text=""):
+    result = command_line.run(*arguments, data=text.encode())
+    return subprocess.CompletedProcess(arguments, result.returncode, result.stdout.decode(), result.stderr.decode())
 
 
-def answer(*arguments, text=None):
+def answer(*arguments, text=""):
     result = run(*arguments, text=text)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout

@@ -8,6 +8,7 @@ import sys
 from importlib import resources
 
 import pytest
+from command_line import run
 
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
@@ -17,13 +18,7 @@ FORMS = ["hlo", "txt", "pb", "hlo.pb", "pbtxt", "json", "hlo.gz", "pb.gz", "hlo.
 
 
 def convert(*arguments, data=b"", code=0):
-    result = subprocess.run(
-        [sys.executable, "-m", "xlashape", "convert", *map(str, arguments)],
-        input=data,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    result = run("convert", *arguments, data=data)
     assert result.returncode == code, result.stderr
     return result
 
