@@ -17,10 +17,11 @@ ErrorInfo holds the error's code in capitals and everything it knows, so that a 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
@@ -59,6 +60,8 @@ _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
 )
 
 R = TypeVar("R", bytes, Iterator[bytes])
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 Quick = Callable[[bytes], bytes]
 Long = Callable[[bytes, float], bytes]
@@ -126,20 +129,41 @@ class Guard:
 
         return self._logged(name, answer) if self._debug else answer
 
-    def from_stream(self, name: str, handler: FromStream) -> Callable[[Iterator[bytes], Context], bytes]:
-        """For a handler of a stream of requests."""
+    def from_stream(
+        self, name: str, handler: FromStream, *, limit: str, most: int
+    ) -> Callable[[Iterator[bytes], Context], bytes]:
+        """For a handler of a stream of requests, of which `most` at a time are taken: a client that sends nothing holds a thread."""
+        free = threading.BoundedSemaphore(most)
 
         def answer(requests: Iterator[bytes], context: Context) -> bytes:
             deadline = self._deadline(context)
-            with self._ending(context):
-                try:
-                    return handler(self._sized(requests), deadline)
-                except grpc.RpcError:
-                    raise  # the client went away in the middle of its stream, or let us wait too long for the rest
-                except Exception as error:
-                    self._refuse(name, error, context)
+            try:
+                with _taken(free, limit, most), closing(_until(deadline, requests)) as come:
+                    return handler(self._sized(come), deadline)
+            except grpc.RpcError:
+                raise  # the client went away in the middle of its stream
+            except Exception as error:
+                self._refuse(name, error, context)
 
         return self._logged(name, answer) if self._debug else answer
+
+    def conversation(
+        self, name: str, handler: Callable[[Iterator[Q]], Iterable[A]], *, limit: str, most: int
+    ) -> Callable[[Iterator[Q], Context], Iterator[A]]:
+        """For a handler that answers a stream with a stream, message by message; `most` at a time are taken."""
+        free = threading.BoundedSemaphore(most)
+
+        def answer(requests: Iterator[Q], context: Context) -> Iterator[A]:
+            deadline = self._deadline(context)
+            try:
+                with _taken(free, limit, most), self._ending(context), closing(_until(deadline, requests)) as come:
+                    yield from handler(come)
+            except grpc.RpcError:
+                raise
+            except Exception as error:
+                self._refuse(name, error, context)
+
+        return answer
 
     def to_stream(self, name: str, handler: ToStream) -> Callable[[bytes, Context], Iterator[bytes]]:
         """For a handler that answers with a stream of responses."""
@@ -167,8 +191,8 @@ class Guard:
 
     @contextmanager
     def _ending(self, context: Context) -> Generator[None]:
-        """Cancels a streaming call that takes longer than any may: its client may not send, or not read, and would hold a thread forever."""
-        # A second later than the deadline of analyses, whose error says more.
+        """Cancels a call that takes longer than any may: its client may not read what is sent, and would hold a thread forever."""
+        # A second later than the deadline of all else, whose error says more.
         timer = threading.Timer(self._max_seconds + 1.0, context.cancel)
         timer.daemon = True
         timer.start()
@@ -228,6 +252,54 @@ class Guard:
             return response
 
         return logged
+
+
+@contextmanager
+def _taken(free: threading.BoundedSemaphore, limit: str, most: int) -> Generator[None]:
+    """LimitExceededError `limit` if all `most` places are taken; waiting for one would hold a thread too."""
+    if not free.acquire(blocking=False):
+        raise LimitExceededError(
+            f"{limit.replace('_', ' ')}: {most} are under way, and more are not taken; try again",
+            limit=limit,
+            maximum=most,
+        )
+    try:
+        yield
+    finally:
+        free.release()
+
+
+def _until(deadline: float, requests: Iterator[Q]) -> Generator[Q]:
+    """The requests as they come, each read when it is asked for. DeadlineExceededError if one does not come in time.
+
+    Reading waits in a thread of its own, which ends with the call: what waits there can be woken by nothing but the client.
+    """
+    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    come: queue.SimpleQueue[tuple[Q] | Exception | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            while wanted.get():
+                item = next(requests, None)
+                come.put(None if item is None else (item,))
+        except Exception as error:
+            come.put(error)
+
+    threading.Thread(target=read, name="requests", daemon=True).start()
+    try:
+        while True:
+            wanted.put(True)
+            try:
+                item = come.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise DeadlineExceededError("the deadline passed before the stream of requests ended") from None
+            if item is None:
+                return
+            if isinstance(item, Exception):
+                raise item
+            yield item[0]
+    finally:
+        wanted.put(False)
 
 
 def _log_call(name: str, code: str, started: float | None, context: Context, **facts: object) -> None:

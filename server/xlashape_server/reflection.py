@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from xlashape.proto import pool, services
+from xlashape_server.interceptors import Guard
 
 __all__ = ["enable"]
+
+_MOST = 8  # streams at a time
 
 
 class _BothPools:
@@ -33,7 +37,23 @@ class _BothPools:
         return find
 
 
-def enable(server: grpc.Server) -> None:
+class _Reflection(reflection.ReflectionServicer):
+    """A stream lasts as long as its client likes, so it has threads of its own: one more than streams, to refuse others with."""
+
+    def __init__(self, names: list[str], guard: Guard) -> None:
+        super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
+        talk: Any = super().ServerReflectionInfo
+        answer: Any = guard.conversation(
+            "ServerReflection/ServerReflectionInfo",
+            lambda requests: talk(requests, None),
+            limit="reflection_streams",
+            most=_MOST,
+        )
+        answer.experimental_thread_pool = ThreadPoolExecutor(_MOST + 1, thread_name_prefix="reflection")
+        self.ServerReflectionInfo = answer
+
+
+def enable(server: grpc.Server, guard: Guard) -> None:
     """Makes `server` tell about itself."""
     names = [*(one.full_name for one in services()), health.SERVICE_NAME, reflection.SERVICE_NAME]
-    reflection.enable_server_reflection(names, server, pool=cast("DescriptorPool", _BothPools()))
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(names, guard), server)

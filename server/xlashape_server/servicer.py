@@ -57,9 +57,11 @@ class HloService(Service):
 
     full_name = "xlashape.v1.HloService"
 
-    def __init__(self, handlers: HloHandlers, guard: Guard) -> None:
+    def __init__(self, handlers: HloHandlers, guard: Guard, *, max_uploads: int) -> None:
         super().__init__(guard)
-        self.UploadModule = guard.from_stream("HloService/UploadModule", handlers.upload_module)
+        self.UploadModule = guard.from_stream(
+            "HloService/UploadModule", handlers.upload_module, limit="concurrent_uploads", most=max_uploads
+        )
         self.GetModule = guard.quick("HloService/GetModule", handlers.get_module)
         self.DeleteModule = guard.quick("HloService/DeleteModule", handlers.delete_module)
         self.ListInstructions = guard.long("HloService/ListInstructions", handlers.list_instructions)

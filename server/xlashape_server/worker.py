@@ -54,14 +54,14 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
         config, Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
     )
     ShapeService(ShapeHandlers(config), guard).add_to(server)
-    HloService(HloHandlers(config, modules), guard).add_to(server)
+    HloService(HloHandlers(config, modules), guard, max_uploads=max(1, config.threads // 2)).add_to(server)
     IndexingService(IndexingHandlers(config, modules), guard).add_to(server)
     # A client that watches would otherwise hold one of the threads for as long as it likes.
     watched = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1))
     for name in ("", *(one.full_name for one in services())):
         watched.set(name, health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(watched, server)
-    reflection.enable(server)
+    reflection.enable(server, guard)
     try:
         if config.tls_certificate:
             bound = server.add_secure_port(config.address, _credentials(config))

@@ -24,6 +24,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError
 from xlashape.proto import services, v1
 from xlashape_client import Client
+from xlashape_client.failures import exception_of
 from xlashape_server import Config, Server
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
@@ -300,8 +301,58 @@ def test_a_client_that_never_sends_the_rest_does_not_hold_a_thread_forever(wide:
             assert client.linear_index(SHAPE, (2, 3), timeout=20) == 17
         with pytest.raises(grpc.RpcError) as caught:
             call.result(20)
-        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        error = exception_of(caught.value, server.address)
+        assert isinstance(error, LimitExceededError)
+        assert error.limit == "call_seconds"
         more.put(None)
+
+
+def test_idle_uploads_leave_threads_to_others() -> None:
+    with (
+        Server(Config(address="127.0.0.1:0", workers=1, threads=4)) as server,
+        Client(server.address) as client,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        upload = channel.stream_unary("/xlashape.v1.HloService/UploadModule")
+        more: queue.Queue[bytes | None] = queue.Queue()
+        calls = [upload.future(iter(more.get, None), timeout=60) for _ in range(4)]
+        assert client.linear_index(SHAPE, (2, 3), timeout=20) == 17
+        wait_until(lambda: sum(call.done() for call in calls) == 2)
+        for call in (call for call in calls if call.done()):
+            error = exception_of(call.exception(), server.address)
+            assert isinstance(error, LimitExceededError)
+            assert (error.limit, error.maximum) == ("concurrent_uploads", 2)
+        for call in calls:
+            call.cancel()
+        for _ in calls:
+            more.put(None)
+
+
+def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
+    config = Config(address="127.0.0.1:0", workers=1, threads=2, max_call_seconds=2)
+    with (
+        Server(config) as server,
+        Client(server.address) as client,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        more: queue.Queue[reflection_pb2.ServerReflectionRequest | None] = queue.Queue()
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        streams = [stub.ServerReflectionInfo(iter(more.get, None)) for _ in range(12)]
+        assert client.linear_index(SHAPE, (2, 3), timeout=1.5) == 17
+        limits: list[str] = []
+        for stream in streams:
+            with pytest.raises(grpc.RpcError) as caught:
+                next(stream)
+            error = exception_of(caught.value, server.address)
+            assert isinstance(error, LimitExceededError)
+            limits.append(error.limit)
+        assert sorted(limits) == ["call_seconds"] * 8 + ["reflection_streams"] * 4
+        # Their places are free again.
+        listed = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+        assert next(listed).list_services_response.service
+        for _ in streams:
+            more.put(None)
 
 
 def test_a_client_that_never_reads_does_not_hold_a_thread_forever(wide: Callable[[int], bytes]) -> None:
