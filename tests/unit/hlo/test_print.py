@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from optional import needed_in_ci
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
@@ -66,7 +67,7 @@ def test_printing_leaves_the_module_as_it_is():
 
 
 def test_jax_programs_print_as_jaxlib_prints_them_where_it_is_installed():
-    hlo = pytest.importorskip("jaxlib._hlo", reason="jaxlib is not installed")
+    hlo = needed_in_ci("jaxlib._hlo")
     for row in rows()[::10]:
         data = base64.b64decode(row["proto"])
         try:
