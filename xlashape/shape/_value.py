@@ -68,11 +68,13 @@ class Value:
 
 
 def int64(value: Any, field: str) -> int:
-    """`value` as an int (NumPy's integers too), or InvalidShapeError naming `field`."""
+    """`value` as an int (NumPy's integers too, bools not), or InvalidShapeError naming `field`."""
     try:
-        number = int(index(value))
+        number = None if isinstance(value, bool) else int(index(value))
     except TypeError:
-        raise InvalidShapeError(f"{field} takes an integer, not {type(value).__name__}", field=field) from None
+        number = None
+    if number is None:
+        raise InvalidShapeError(f"{field} takes an integer, not {type(value).__name__}", field=field)
     if not INT64_MIN <= number <= INT64_MAX:
         raise InvalidShapeError(f"{field} does not fit int64", field=field)
     return number

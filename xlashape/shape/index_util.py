@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from xlashape.errors import InvalidIndexError, InvalidShapeError
 from xlashape.math import product
 from xlashape.shape._arguments import dimension_number
+from xlashape.shape._calls import guard_all
 from xlashape.shape.index_check import checked_index, integer, shown
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
@@ -141,3 +142,6 @@ def _order(array: Shape, minor_to_major: Sequence[int] | None) -> Sequence[int]:
             )
         return order
     return range(array.rank - 1, -1, -1) if array.layout is None else array.layout.minor_to_major
+
+
+guard_all(globals(), __all__)

@@ -19,6 +19,7 @@ from itertools import permutations
 from math import perm
 
 from xlashape.math import byte_text, ceil_div, product, round_up
+from xlashape.shape._calls import guarded
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile import Tile
@@ -137,6 +138,7 @@ class PaddingReport:
         return "\n".join([str(self.shape), *[f"  {head:<10} {text}" for head, text in self.facts()]])
 
 
+@guarded
 @lru_cache(maxsize=4096)
 def padding_report(shape: Shape) -> PaddingReport:
     """How much of a buffer is padding, and why. Errors as in `tiling.physical_bytes`.

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from xlashape import limits
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_product, product, round_up
+from xlashape.shape._calls import guarded
 from xlashape.shape.index_check import brief
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
@@ -33,6 +34,7 @@ __all__ = [
     "array_of",
     "geometry",
     "logical_index",
+    "not_a_shape",
     "physical_position",
     "tile_steps",
 ]
@@ -90,11 +92,18 @@ class Condition(NamedTuple):
 
 def array_of(shape: Shape) -> Shape:
     """The shape itself if it is an array, the array a buffer holds, or InvalidShapeError."""
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     if shape.is_array:
         return shape
     if shape.is_buffer:
         return shape.tuple_shapes[0]
     raise InvalidShapeError(f"expected an array, found {brief(shape)}", field="shape")
+
+
+def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
+    """What a caller without types is told. For functions that ask a cache first: it does not even hash some values."""
+    return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)
 
 
 @lru_cache(maxsize=4096)
@@ -156,6 +165,7 @@ def _tile_step(sizes: tuple[int, ...], tile: Tile) -> TileStep:
     return TileStep(added, sizes[:head], tuple(groups), tuple([product(group) for group in groups]), plain)
 
 
+@guarded
 def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
     """The position in the buffer, in elements, of the element at `index`.
 
@@ -190,6 +200,7 @@ def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
     return _weighted_sum(coordinates, array.physical)
 
 
+@guarded
 def logical_index(shape: Shape, position: Any) -> tuple[tuple[Any, ...], tuple[Condition, ...]]:
     """The index of the element at `position` of the buffer, and the conditions under which there is an element.
 

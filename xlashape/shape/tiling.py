@@ -26,7 +26,7 @@ from xlashape.limits import INT64_MAX
 from xlashape.math import ceil_div
 from xlashape.shape.index_check import brief, checked_index, checked_position
 from xlashape.shape.shape import Shape
-from xlashape.shape.tile_formula import Condition, array_of, geometry, logical_index, physical_position
+from xlashape.shape.tile_formula import Condition, array_of, geometry, logical_index, not_a_shape, physical_position
 from xlashape.shape.tile_program import Program, trace
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def linear_index(shape: Shape, index: Iterable[int]) -> int:
     >>> linear_index(Shape.parse("bf16[4,8]{1,0:T(2,4)(2,1)}"), (1, 3))
     7
     """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     dimensions, program = forward_program(shape)
     return program.run(checked_index(shape, dimensions, index))[0]
 
@@ -90,6 +92,8 @@ def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
     >>> multi_index(shape, 17), multi_index(shape, 18)
     ((2, 3), None)
     """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     array = geometry(shape)
     number = checked_position(shape, array.elements, position)
     program, conditions = _inverse(shape)
@@ -111,6 +115,8 @@ def linear_indices(shape: Shape, rows: ArrayLike) -> NDArray[np.int64]:
     """
     from xlashape.shape import tile_batches  # NumPy loads on first use
 
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     dimensions, program = forward_program(shape)
     return tile_batches.linear_indices(shape, dimensions, program, rows)
 
@@ -128,6 +134,8 @@ def multi_indices(shape: Shape, positions: ArrayLike) -> tuple[NDArray[np.int64]
     """
     from xlashape.shape import tile_batches  # NumPy loads on first use
 
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     array = geometry(shape)
     program, conditions = _inverse(shape)
     return tile_batches.multi_indices(shape, len(array.dimensions), array.elements, program, conditions, positions)
@@ -139,6 +147,8 @@ def physical_dimensions(shape: Shape) -> tuple[int, ...]:
     >>> physical_dimensions(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}"))
     (3, 3, 4, 128, 2, 1)
     """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     return geometry(shape).physical
 
 
@@ -148,6 +158,8 @@ def physical_elements(shape: Shape) -> int:
     >>> physical_elements(Shape.parse("f32[3,5]{1,0:T(8,128)}"))
     1024
     """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     return geometry(shape).elements
 
 
@@ -160,6 +172,8 @@ def physical_bytes(shape: Shape) -> int:
     >>> physical_bytes(Shape.parse("f32[3,5]{1,0:T(8,128)}")), physical_bytes(Shape.parse("s4[5]{0:E(4)}"))
     (4096, 3)
     """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     size = ceil_div(geometry(shape).elements * stored_bits(shape), 8)
     if size > INT64_MAX:
         raise SizeOverflowError(

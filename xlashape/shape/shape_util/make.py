@@ -175,8 +175,8 @@ def make_maybe_tuple_shape(shapes: Iterable[Shape]) -> Shape:
     >>> make_maybe_tuple_shape([Shape.parse("f32[]")])
     Shape('f32[]')
     """
-    listed = list(shapes)
-    return listed[0] if len(listed) == 1 else Shape.tuple(listed)
+    together = Shape.tuple(shapes)
+    return together.tuple_shapes[0] if len(together.tuple_shapes) == 1 else together
 
 
 def make_nil() -> Shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xlashape.shape.program_shape import ProgramShape, program_shape_text
 from xlashape.shape.shape import Shape
 from xlashape.shape.text import shape_text
+from xlashape.shape.tile_formula import not_a_shape
 
 __all__ = ["human_string", "human_string_with_layout"]
 
@@ -26,4 +27,6 @@ def human_string_with_layout(shape: Shape) -> str:
     >>> human_string_with_layout(Shape.parse("f32[2,3]"))
     'f32[2,3]{1,0}'
     """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
     return str(shape)

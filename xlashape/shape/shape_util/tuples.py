@@ -14,6 +14,7 @@ from xlashape.shape.index_check import integer, shown
 from xlashape.shape.shape import Shape
 from xlashape.shape.shape_index import ShapeIndex
 from xlashape.shape.shape_util._common import dimension_number, on_array, require_tuple, text_of
+from xlashape.shape.tile_formula import not_a_shape
 
 __all__ = [
     "IndexedShape",
@@ -199,12 +200,19 @@ def for_each_subshape(shape: Shape) -> Iterator[tuple[Shape, ShapeIndex]]:
     >>> [str(index) for _, index in for_each_subshape(Shape.parse("(f32[], (s32[]))"))]
     ['{}', '{0}', '{1}', '{1,0}']
     """
-    return _subshapes(shape, ShapeIndex(), before=True)
+    return _every_subshape(shape, before=True)
 
 
 def for_each_subshape_post_order(shape: Shape) -> Iterator[tuple[Shape, ShapeIndex]]:
     """Every shape inside a shape with its index, each tuple after its elements."""
-    return _subshapes(shape, ShapeIndex(), before=False)
+    return _every_subshape(shape, before=False)
+
+
+def _every_subshape(shape: Shape, *, before: bool) -> Iterator[tuple[Shape, ShapeIndex]]:
+    # No generator itself: a wrong argument is told when the iterator is made.
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
+    return _subshapes(shape, ShapeIndex(), before=before)
 
 
 def _subshapes(shape: Shape, index: ShapeIndex, *, before: bool) -> Iterator[tuple[Shape, ShapeIndex]]:
