@@ -13,16 +13,12 @@ from xlashape.symbolic.expr import (
     Mul,
     Variable,
     VariableKind,
-    ceil_div,
     const,
     dim,
-    floor_div,
-    maximum,
-    minimum,
-    modulo,
     rng,
     rt,
 )
+from xlashape.symbolic.folding import ceil_div, floor_div, maximum, minimum, modulo
 from xlashape.symbolic.image import domain_blocks, domain_size, image_bounds, image_size, same_function
 from xlashape.symbolic.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
 from xlashape.symbolic.interval import Interval

@@ -3,13 +3,13 @@
 Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing cost nothing and
 shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); mod lies in [0, modulus).
 
-The classes build a node as given. Operators and the helper functions (`dim(0) + 1`, `floor_div`, `minimum`, …) fold constants on the way and put
-constants on the right, as XLA's do. Constants are exact; whoever writes them to text, a proto or an array checks that they fit int64.
+The classes build a node as given; Python's operators (`dim(0) + 1`) build it with the functions of `folding`. Constants are exact; whoever writes
+them to text, a proto or an array checks that they fit int64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from enum import IntEnum
 from threading import Lock
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
@@ -32,15 +32,13 @@ __all__ = [
     "Operand",
     "Variable",
     "VariableKind",
-    "ceil_div",
+    "as_expr",
     "const",
     "dim",
-    "floor_div",
-    "maximum",
-    "minimum",
-    "modulo",
+    "postorder",
     "rng",
     "rt",
+    "sum_terms",
 ]
 
 MAX_EXPRESSION_NODES = 1 << 20
@@ -66,6 +64,9 @@ class Expr:
 
     __slots__ = ("__weakref__", "_order", "depth", "size")
 
+    printer: ClassVar[Callable[[Expr], str]]
+    """How every expression prints; `expression_text` sets it."""
+
     rank: ClassVar[int] = -1
     """Place of the kind in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min, variable, constant."""
 
@@ -86,48 +87,46 @@ class Expr:
         return self
 
     def __add__(self, other: Operand) -> Expr:
-        return add(self, other)
+        return OPERATIONS[Add](self, other)
 
     def __radd__(self, other: Operand) -> Expr:
-        return add(as_expr(other), self)
+        return OPERATIONS[Add](as_expr(other), self)
 
     def __sub__(self, other: Operand) -> Expr:
-        return add(self, -other)
+        return OPERATIONS[Add](self, -other)
 
     def __rsub__(self, other: Operand) -> Expr:
-        return add(as_expr(other), -self)
+        return OPERATIONS[Add](as_expr(other), -self)
 
     def __neg__(self) -> Expr:
-        return multiply(self, -1)
+        return OPERATIONS[Mul](self, -1)
 
     def __pos__(self) -> Expr:
         return self
 
     def __mul__(self, other: Operand) -> Expr:
-        return multiply(self, other)
+        return OPERATIONS[Mul](self, other)
 
     def __rmul__(self, other: Operand) -> Expr:
-        return multiply(as_expr(other), self)
+        return OPERATIONS[Mul](as_expr(other), self)
 
     def __floordiv__(self, other: Operand) -> Expr:
-        return floor_div(self, other)
+        return OPERATIONS[FloorDiv](self, other)
 
     def __rfloordiv__(self, other: Operand) -> Expr:
-        return floor_div(as_expr(other), self)
+        return OPERATIONS[FloorDiv](as_expr(other), self)
 
     def __mod__(self, other: Operand) -> Expr:
-        return modulo(self, other)
+        return OPERATIONS[Mod](self, other)
 
     def __rmod__(self, other: Operand) -> Expr:
-        return modulo(as_expr(other), self)
+        return OPERATIONS[Mod](as_expr(other), self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (_flatten(self),))
 
     def __repr__(self) -> str:
-        from xlashape.symbolic.text import expression_text  # the printer knows expressions, not the other way round
-
-        return expression_text(self)
+        return Expr.printer(self)
 
 
 # Interning. A node is found by its class and parts; parts are interned themselves, so the key is hashed by identity.
@@ -281,6 +280,10 @@ class Min(Binary):
     rank = 6
 
 
+OPERATIONS: dict[type[Expr], Callable[[Operand, Operand], Expr]] = {}
+"""The function of each operator that builds it folded; `folding` fills the table."""
+
+
 # Frozen instances are filled through their slots.
 _set_depth = Expr.depth.__set__  # type: ignore[attr-defined]
 _set_size = Expr.size.__set__  # type: ignore[attr-defined]
@@ -333,131 +336,6 @@ def rng(index: int) -> Variable:
 def rt(index: int) -> Variable:
     """The runtime variable rt`index`."""
     return Variable(VariableKind.RUNTIME, index)
-
-
-def add(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs + rhs. Constants fold and go right; 0 goes away.
-
-    >>> 2 + dim(0), dim(0) + 0, const(2) + 3
-    (d0 + 2, d0, 5)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(a, Constant):
-        if isinstance(b, Constant):
-            return Constant(a.value + b.value)
-        a, b = b, a
-    if isinstance(b, Constant) and b.value == 0:
-        return a
-    return Add(a, b)
-
-
-def multiply(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs * rhs. Constants fold and go right; factors of constants merge; -1 goes into the terms of a sum.
-
-    >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
-    (d0 * 6, 0, -d0 + 1)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(a, Constant):
-        if isinstance(b, Constant):
-            return Constant(a.value * b.value)
-        a, b = b, a
-    if isinstance(b, Constant):
-        if b.value == 0:
-            return b
-        if b.value == 1:
-            return a
-        if isinstance(a, Mul) and isinstance(a.rhs, Constant):
-            return multiply(a.lhs, a.rhs.value * b.value)
-        if isinstance(a, Add) and b.value == -1:
-            terms = [multiply(term, b) for term in sum_terms(a)]
-            result = terms[0]
-            for term in terms[1:]:
-                result = add(result, term)
-            return result
-    return Mul(a, b)
-
-
-def floor_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards −∞; constants fold. A negative divisor turns the dividend: a / -3 is (-a) / 3.
-
-    >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
-    (d0 / 8, -4, -d0 / 3)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(b, Constant) and b.value != 0:
-        if isinstance(a, Constant):
-            return Constant(a.value // b.value)
-        if b.value < 0:
-            return FloorDiv(multiply(a, -1), Constant(-b.value))
-    return FloorDiv(a, b)
-
-
-def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards +∞; constants fold. A negative divisor turns the dividend.
-
-    >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)
-    (d0 ceildiv 8, -3)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(b, Constant) and b.value != 0:
-        if isinstance(a, Constant):
-            return Constant(-(-a.value // b.value))
-        if b.value < 0:
-            return CeilDiv(multiply(a, -1), Constant(-b.value))
-    return CeilDiv(a, b)
-
-
-def modulo(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs mod rhs, in [0, rhs); constants fold. The modulus is positive.
-
-    >>> dim(0) % 8, const(-7) % 4
-    (d0 mod 8, 1)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(a, Constant) and isinstance(b, Constant) and b.value > 0:
-        return Constant(a.value % b.value)
-    return Mod(a, b)
-
-
-def minimum(lhs: Operand, rhs: Operand) -> Expr:
-    """The smaller of both; constants fold and go right.
-
-    >>> minimum(4, dim(0))
-    min(d0, 4)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(a, Constant):
-        if isinstance(b, Constant):
-            return a if a.value <= b.value else b
-        a, b = b, a
-    return Min(a, b)
-
-
-def maximum(lhs: Operand, rhs: Operand) -> Expr:
-    """The larger of both; constants fold and go right.
-
-    >>> maximum(dim(0), 4)
-    max(d0, 4)
-    """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(a, Constant):
-        if isinstance(b, Constant):
-            return a if a.value >= b.value else b
-        a, b = b, a
-    return Max(a, b)
-
-
-OPERATIONS: dict[type[Binary], Any] = {
-    Add: add,
-    Mul: multiply,
-    Mod: modulo,
-    FloorDiv: floor_div,
-    CeilDiv: ceil_div,
-    Max: maximum,
-    Min: minimum,
-}
-"""The folding function of each operator."""
 
 
 def sum_terms(expr: Expr) -> list[Expr]:

@@ -34,15 +34,9 @@ from xlashape.symbolic.expr import (
     Mul,
     Variable,
     VariableKind,
-    add,
-    ceil_div,
-    floor_div,
-    maximum,
-    minimum,
-    modulo,
-    multiply,
     sum_terms,
 )
+from xlashape.symbolic.folding import add, ceil_div, floor_div, maximum, minimum, modulo, multiply
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.substitute import substitute
 from xlashape.text.source import Source
@@ -134,6 +128,9 @@ def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, sty
             parts.reverse()
             stack.extend(parts)
     return "".join(out)
+
+
+Expr.printer = expression_text
 
 
 def _sum_parts(node: Expr) -> list[Expr | str]:

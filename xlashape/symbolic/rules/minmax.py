@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xlashape.symbolic.canonicalize import Form, expression_of
-from xlashape.symbolic.expr import Expr, Max, Min, maximum, minimum
+from xlashape.symbolic.expr import Expr, Max, Min
+from xlashape.symbolic.folding import maximum, minimum
 from xlashape.symbolic.order import order_key
 from xlashape.symbolic.rules.rule import law
 
