@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from google.protobuf.message import Message
@@ -23,15 +23,20 @@ __all__ = [
     "AnyModule",
     "AnyShape",
     "content_of",
+    "each",
     "integers",
     "is_text",
     "map_input",
+    "message_of",
     "one_row",
     "payload",
     "rank_of",
     "result_count_of",
     "shape_input",
 ]
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 AnyShape: TypeAlias = Shape | str | bytes | Message
 """A Shape, its text, a serialized ShapeProto, or a ShapeProto of any protobuf pool."""
@@ -46,7 +51,11 @@ AnyModule: TypeAlias = HloModule | Module | bytes | str | PathLike[str] | Messag
 def shape_input(shape: AnyShape) -> v1.ShapeInput:
     """The message for a shape."""
     if isinstance(shape, str):
-        return v1.ShapeInput(text=shape)
+        try:
+            return v1.ShapeInput(text=shape)
+        except ValueError:  # lone surrogates, which the parser names best
+            Shape.parse(shape)
+            raise InvalidArgumentError("the shape's text has lone surrogates") from None
     if isinstance(shape, bytes):
         return v1.ShapeInput(serialized=shape)
     if isinstance(shape, Shape):
@@ -72,6 +81,30 @@ def result_count_of(value: AnyMap) -> int:
     return len((IndexingMap.parse(value) if isinstance(value, str) else value).results)
 
 
+def message_of(message_class: type[M], /, **fields: Any) -> M:
+    """The message. InvalidArgumentError for a field that cannot be: text with lone surrogates, a number too large, another type."""
+    try:
+        return message_class(**fields)
+    except (ValueError, TypeError):
+        for name, value in fields.items():
+            try:
+                message_class(**{name: value})
+            except UnicodeEncodeError:
+                raise InvalidArgumentError(f"{name}: {value!r} has lone surrogates", field=name) from None
+            except (ValueError, TypeError):
+                kind = type(value).__name__
+                found = f"{value!r}" if isinstance(value, (int, float)) else f"a value of type {kind}"
+                raise InvalidArgumentError(f"{name}: {found} cannot be", field=name) from None
+        raise
+
+
+def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
+    """`make` of each value. InvalidArgumentError if they are not several."""
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgumentError(f"{what}: expected several, found one {type(values).__name__}", field=what)
+    return [make(value) for value in values]
+
+
 def _is_plain(shape: Shape) -> bool:
     # Of an array without a layout the text says the default one, which the server takes for it in any case.
     return shape.is_array and (shape.layout is None or not shape.layout.unknown_fields)
@@ -80,7 +113,11 @@ def _is_plain(shape: Shape) -> bool:
 def map_input(value: AnyMap) -> v1.MapInput:
     """The message for a map."""
     if isinstance(value, str):
-        return v1.MapInput(text=value)
+        try:
+            return v1.MapInput(text=value)
+        except ValueError:
+            IndexingMap.parse(value)
+            raise InvalidArgumentError("the map's text has lone surrogates") from None
     if isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]
         return v1.MapInput(map=value.to_proto())
     raise InvalidArgumentError(f"expected an IndexingMap or its text, found {type(value).__name__}")
@@ -119,6 +156,8 @@ def is_text(content: bytes) -> bool:
 
 def one_row(numbers: Iterable[int], what: str) -> list[int]:
     """The numbers of one index. InvalidIndexError for anything but integers that fit int64."""
+    if not isinstance(numbers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidIndexError(f"{what}: expected a sequence of integers, found {type(numbers).__name__}", field=what)
     return [int(n) for n in integers([list(numbers)], what, 2)[0]]
 
 

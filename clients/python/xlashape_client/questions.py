@@ -25,9 +25,11 @@ from xlashape_client.inputs import (
     AnyModule,
     AnyShape,
     content_of,
+    each,
     integers,
     is_text,
     map_input,
+    message_of,
     one_row,
     payload,
     rank_of,
@@ -82,7 +84,7 @@ class Questions(ABC):
 
     def describe_shapes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeDescription]:
         """Everything that is known of each shape, in one call."""
-        request = v1.DescribeShapeRequest(shapes=map(shape_input, shapes))
+        request = v1.DescribeShapeRequest(shapes=each(shapes, shape_input, "shapes"))
         return [
             ShapeDescription.of(one)
             for one in self._ask("DescribeShape", request, v1.DescribeShapeResponse, timeout).descriptions
@@ -94,7 +96,7 @@ class Questions(ABC):
 
     def shape_sizes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeSize]:
         """The sizes of each shape, in one call."""
-        request = v1.ByteSizeRequest(shapes=map(shape_input, shapes))
+        request = v1.ByteSizeRequest(shapes=each(shapes, shape_input, "shapes"))
         return [ShapeSize.of(one) for one in self._ask("ByteSize", request, v1.ByteSizeResponse, timeout).sizes]
 
     # `order` in the next four: "physical" counts positions in the buffer, tiles and padding included; "logical" goes by minor_to_major
@@ -157,7 +159,7 @@ class Questions(ABC):
 
     def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
         """What the server knows of a module it keeps. NotFoundError if it does not, or no longer."""
-        request = v1.GetModuleRequest(name=_name_of(module))
+        request = message_of(v1.GetModuleRequest, name=_name_of(module))
         return Module.of(self._ask("GetModule", request, v1.GetModuleResponse, timeout).module)
 
     def download_module(self, module: Module | str, *, timeout: float | None = None) -> bytes:
@@ -165,7 +167,7 @@ class Questions(ABC):
         name = _name_of(module)
         content = bytearray()
         while True:
-            request = v1.GetModuleRequest(name=name, include_content=True, content_offset=len(content))
+            request = message_of(v1.GetModuleRequest, name=name, include_content=True, content_offset=len(content))
             response = self._ask("GetModule", request, v1.GetModuleResponse, timeout)
             content += response.content
             if len(content) >= response.module.size_bytes or not response.content:
@@ -177,7 +179,9 @@ class Questions(ABC):
 
     def delete_module(self, module: Module | str, *, timeout: float | None = None) -> None:
         """Makes the server forget a module."""
-        self._ask("DeleteModule", v1.DeleteModuleRequest(name=_name_of(module)), v1.DeleteModuleResponse, timeout)
+        self._ask(
+            "DeleteModule", message_of(v1.DeleteModuleRequest, name=_name_of(module)), v1.DeleteModuleResponse, timeout
+        )
 
     def list_instructions(
         self,
@@ -189,8 +193,12 @@ class Questions(ABC):
         timeout: float | None = None,
     ) -> Iterator[Instruction]:
         """The instructions of a module in its own order, a page fetched when it is needed; of one computation or opcode alone if given."""
-        request = v1.ListInstructionsRequest(
-            module=self._module_input(module, timeout), computation=computation, opcode=opcode, page_size=page_size
+        request = message_of(
+            v1.ListInstructionsRequest,
+            module=self._module_input(module, timeout),
+            computation=computation,
+            opcode=opcode,
+            page_size=page_size,
         )
         while True:
             response = self._ask("ListInstructions", request, v1.ListInstructionsResponse, timeout)
@@ -230,7 +238,8 @@ class Questions(ABC):
     def _byte_sizes_request(
         self, module: AnyModule, computation: str, opcode: str, order: str, page_size: int, timeout: float | None
     ) -> v1.ByteSizesRequest:
-        return v1.ByteSizesRequest(
+        return message_of(
+            v1.ByteSizesRequest,
             order=_choice(_ORDERS, order, "order"),
             module=self._module_input(module, timeout),
             computation=computation,
@@ -258,7 +267,8 @@ class Questions(ABC):
         `direction`: "output_to_input" or "input_to_output"; `index`: one output (operand) alone. `raw`: as the operation defines the
         maps, instead of simplified. `physical`: from positions in the output's buffer to positions in the operands' buffers. `style`: how `Access.text` is written, "xla" or "affine".
         """
-        request = v1.IndexingMapsRequest(
+        request = message_of(
+            v1.IndexingMapsRequest,
             direction=_choice(_DIRECTIONS, direction, "direction"),
             style=_choice(_STYLES, style, "style"),
             module=self._module_input(module, timeout),
@@ -277,7 +287,7 @@ class Questions(ABC):
 
     def simplify_maps(self, values: Iterable[AnyMap], *, timeout: float | None = None) -> list[IndexingMap]:
         """Each map simplified, in one call."""
-        request = v1.SimplifyMapRequest(maps=map(map_input, values))
+        request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))
         return [
             IndexingMap.from_proto(one.map.map)
             for one in self._ask("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps
@@ -297,7 +307,8 @@ class Questions(ABC):
         self, chains: Iterable[Sequence[AnyMap]], *, raw: bool = False, timeout: float | None = None
     ) -> list[IndexingMap]:
         """The composition of each chain of maps, in one call."""
-        request = v1.ComposeMapsRequest(chains=[v1.MapChain(maps=map(map_input, chain)) for chain in chains], raw=raw)
+        made = each(chains, lambda chain: v1.MapChain(maps=each(chain, map_input, "maps")), "chains")
+        request = message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
         return [
             IndexingMap.from_proto(one.map)
             for one in self._ask("ComposeMaps", request, v1.ComposeMapsResponse, timeout).maps
@@ -329,7 +340,7 @@ class Questions(ABC):
         """A small module travels inside the request; a large one is uploaded, unless the server has it already."""
         content = content_of(module)
         if isinstance(content, str):
-            return v1.ModuleInput(name=content)
+            return message_of(v1.ModuleInput, name=content)
         if len(content) > self.inline_bytes:
             name = f"modules/{hashlib.sha256(content).hexdigest()}"
             try:
@@ -356,10 +367,14 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 
 def _name_of(module: Module | str) -> str:
-    return module if isinstance(module, str) else module.name
+    if isinstance(module, (str, Module)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return module if isinstance(module, str) else module.name
+    raise InvalidArgumentError(
+        f"expected a module of the server or its name, found {type(module).__name__}", field="name"
+    )
 
 
 def _choice(meanings: dict[str, int], value: str, field: str) -> int:
-    if value not in meanings:
+    if not isinstance(value, str) or value not in meanings:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgumentError(f"{field}: expected one of {', '.join(meanings)}, found {value!r}", field=field)
     return meanings[value]
