@@ -35,7 +35,7 @@ class ModuleConfig:
     def after_layout(self) -> str:
         """What a module's head says behind its entry_computation_layout."""
         text = ""
-        if self.allow_spmd_sharding_propagation_to_parameters:
+        if self.allow_spmd_sharding_propagation_to_parameters not in ((), (False,)):
             text += f", allow_spmd_sharding_propagation_to_parameters={_bools(self.allow_spmd_sharding_propagation_to_parameters)}"
         if self.allow_spmd_sharding_propagation_to_output not in ((), (False,)):
             text += (

@@ -4,6 +4,7 @@
     array   := number                                     rank 0
              | '{' (array | ',')* '}'                     one level of braces a dimension; commas are optional
              | '{' '...' '}'                              an elided constant: the values are made up
+             | number                                     of any rank, not complex: its first element, the others are 0
     number  := 1 | -0.5 | 1e+10 | inf | nan | -nan(0x1) | true | '(' number ',' number ')'
 
 Reads what XLA reads, and makes of it what XLA makes: `-0` is the integer 0 (although -0.0 prints so), an integer from 2^63 to
@@ -57,8 +58,9 @@ class Elided:
         self._bytes = 0
         self._total = 0
 
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes. Raises LimitExceededError when the constants of one text come to more than MAX_ELIDED_BYTES."""
+    def count(self, size: int) -> None:
+        """Counts bytes that a text stands for and does not write. Raises LimitExceededError when those of one text come to more
+        than MAX_ELIDED_BYTES."""
         self._total += size
         if self._total > MAX_ELIDED_BYTES:
             raise LimitExceededError(
@@ -67,6 +69,10 @@ class Elided:
                 maximum=MAX_ELIDED_BYTES,
                 value=self._total,
             )
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes, counted. Raises LimitExceededError."""
+        self.count(size)
         count, rest = divmod(size, 4)
         words = array("I", range(self._words, self._words + count))
         if sys.byteorder == "big":
@@ -171,7 +177,10 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
         raise source.error(at, error.message) from error
     parsed = _plain_array(source.text, at, element, list(shape.dimensions), count) if shape.dimensions else None
     data, end = parsed if parsed is not None else _by_token(source, at, element, list(shape.dimensions))
-    if data is None:
+    if data is not None and len(data) < count * element.width:
+        elided.count(count * element.width)
+        data += bytes(count * element.width - len(data))
+    elif data is None:
         data = elided.take(count * element.width)
         data = bytes([byte & 1 for byte in data]) if element.kind == "pred" else data
     if places is not None:
@@ -288,7 +297,7 @@ def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> b
 
 
 def _by_token(source: Source, at: int, element: ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
-    """Raw elements in row-major order, None where they are elided, and the offset behind the array, whatever may stand in one."""
+    """Raw elements in row-major order, the first alone where no braces are, None where they are elided, and the offset behind the array."""
     text, rank = source.text, len(sizes)
     if rank == 0:
         return element_bits(source, at, element)
@@ -309,6 +318,8 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int]) -
                 _room(source, at, seen, sizes, nest)
             seen[nest] = 0
             nest += 1
+        elif nest == 0 and kind == "number" and element.kind != "complex" and 0 not in sizes:
+            return element_bits(source, at, element)
         elif nest == 0:
             fail(source, at, f"'{{' before an array of rank {rank}")
         elif token == "}":

@@ -47,6 +47,11 @@ def _iota(one: Any, _: Context) -> str:
     return f", iota_dimension={one.dimensions[0] if one.dimensions else 0}"
 
 
+@prints("reshape")
+def _reshape(one: Any, _: Context) -> str:
+    return f", inferred_dimension={one.dimensions[0]}" if one.dimensions else ""
+
+
 @prints("get-tuple-element")
 def _tuple_index(one: Any, _: Context) -> str:
     return f", index={one.tuple_index}"

@@ -161,9 +161,8 @@ class ComputationPrinter:
             computation = self.computations[place]
             root = computation.root
             parameters = sum(computation.kinds[i].opcode == "parameter" for i in computation.notable)
-            alone = (
-                root >= 0 and parameters == len(computation.ids) - 1 and computation.kinds[root].opcode != "parameter"
-            )
+            # The root may be a parameter itself: XLA writes parameter-start.
+            alone = root >= 0 and len(computation.ids) - parameters == (computation.kinds[root].opcode != "parameter")
             self._wrapped[place] = root if alone else None
         return self._wrapped[place]
 

@@ -147,10 +147,12 @@ class LineWriter:
         text = numbered(parts, options.operand_index_interval)
         return f"{text}, ...(+{more})" if more else text
 
-    def _common(self, kind: Kind, place: int) -> str:
+    def _common(self, kind: Kind, place: int, *, frontend: bool = True) -> str:
         # What any instruction may have, between its own attributes and its metadata.
         printer, one = self._printer, kind.message
-        text = printer.shardings[one.sharding] + printer.frontend[one.frontend_attributes]
+        text = printer.shardings[one.sharding]
+        if frontend:
+            text += printer.frontend[one.frontend_attributes]
         if kind.predecessors and printer.options.print_control_dependencies:
             names = [self._own[self._computation.place(i, place)] for i in kind.predecessors]
             text += f", control-predecessors={{{', '.join(names)}}}"
@@ -226,16 +228,18 @@ class LineWriter:
                 if thread and thread != "main":
                     attributes = f', async_execution_thread="{thread}"'
                 if target is not None and inner is not None:
-                    attributes += self._wrapped_attributes(printer.computations[target], inner)
+                    own = bool(printer.frontend[kind.message.frontend_attributes])
+                    attributes += self._wrapped_attributes(printer.computations[target], inner, frontend=not own)
             if kind.called and (wrapped is None or printer.options.print_computation_bodies):
                 attributes += f", calls={self._target(kind.called[0])}"
         return (opcode if wrapped is None else wrapped.opcode + ASYNC[opcode]), attributes
 
-    def _wrapped_attributes(self, computation: Computation, place: int) -> str:
+    def _wrapped_attributes(self, computation: Computation, place: int, *, frontend: bool) -> str:
+        # The frontend attributes of the start stand for those of what it wraps.
         names = self._printer.instruction_names(computation)
         writer = LineWriter(self._printer, computation, names, names, self._level)
         kind = computation.kinds[place]
-        return writer._attributes(kind, place) + writer._common(kind, place)
+        return writer._attributes(kind, place) + writer._common(kind, place, frontend=frontend)
 
     # -- what attributes ask for --------------------------------------------------------------
 

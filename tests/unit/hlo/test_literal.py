@@ -212,3 +212,27 @@ def test_any_text_is_a_literal_or_a_parse_error(text, shape):
     except ParseError:
         return
     assert literal_text(literal)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "shown"),
+    [
+        ("5", "s32[1]", "{5}"),
+        ("nan", "f32[2]", "{nan, 0}"),
+        ("7", "u64[2,2]{0,1}", "{ { 7, 0 }, { 0, 0 } }"),
+        ("(3, true)", "(f32[2], pred[1])", "( {3, 0}, {1} )"),
+    ],
+)
+def test_a_number_without_braces_is_the_first_element_as_xla_has_it(text, shape, shown):
+    assert literal_text(parse(text, shape)) == shown
+
+
+@pytest.mark.parametrize(("text", "shape"), [("1", "f32[0]"), ("1", "c64[1]"), ("(1, 2)", "c64[1]"), ("1,2", "f32[2]")])
+def test_braces_are_missed_where_xla_misses_them(text, shape):
+    with pytest.raises(ParseError):
+        parse(text, shape)
+
+
+def test_a_number_that_stands_for_too_many_elements_is_refused():
+    with pytest.raises(LimitExceededError):
+        parse("1", "f32[1000000,1000000]")

@@ -204,3 +204,62 @@ def test_truncated_and_random_bytes_are_errors_or_text():
             except XlashapeError:
                 continue
             assert text.startswith("HloModule ")
+
+
+def test_an_inferred_dimension_of_a_reshape_is_shown():
+    text = "HloModule m\n\nENTRY e {\n  p = f32[4,8] parameter(0)\n  ROOT r = f32[32] reshape(p), inferred_dimension=0\n}\n"
+    assert "ROOT %r = f32[32]{0} reshape(%p), inferred_dimension=0\n" in HloModule.parse(text).to_text()
+
+
+@pytest.mark.parametrize(
+    "body", ["ROOT a = f32[4] parameter(0)", "ROOT a = f32[4] parameter(0)\n  b = f32[4] parameter(1)"]
+)
+def test_an_asynchronous_parameter_is_written_as_one_too(body):
+    count = body.count("parameter")
+    operands = ", ".join(["p"] * count)
+    shapes = ", ".join(["f32[4]"] * count)
+    text = f"""HloModule m
+wrapped {{
+  {body}
+}}
+ENTRY e {{
+  p = f32[4] parameter(0)
+  ROOT s = (({shapes}), f32[4], u32[]) async-start({operands}), calls=wrapped
+}}
+"""
+    printed = HloModule.parse(text).to_text()
+    assert " parameter-start(%p" in printed
+    assert "wrapped" not in printed
+
+
+@pytest.mark.parametrize(
+    ("start", "wrapped", "shown"),
+    [
+        ({"k": "v"}, {"k": "w"}, 'frontend_attributes={k="v"}'),
+        ({}, {"k": "w"}, 'frontend_attributes={k="w"}'),
+        ({"k": "v"}, {}, 'frontend_attributes={k="v"}'),
+    ],
+)
+def test_frontend_attributes_of_a_start_stand_for_those_of_what_it_wraps(start, wrapped, shown):
+    text = """HloModule m
+ENTRY e {
+  p = f32[4] parameter(0)
+  s = ((f32[4]), f32[4], u32[]) negate-start(p)
+  ROOT d = f32[4] negate-done(s)
+}
+"""
+    module = HloModule.parse(text)
+    for one in module.instructions():
+        if one.opcode == "async-start":
+            one.proto.frontend_attributes.map.update(start)
+        if one.opcode == "negate":
+            one.proto.frontend_attributes.map.update(wrapped)
+    line = next(line for line in module.to_text().splitlines() if "negate-start" in line)
+    assert line.endswith(f"negate-start(%p), {shown}")
+
+
+@pytest.mark.parametrize(("values", "shown"), [("false", False), ("true", True), ("false,false", True)])
+def test_a_lone_false_of_propagation_is_its_default(values, shown):
+    attribute = f", allow_spmd_sharding_propagation_to_parameters={{{values}}}"
+    text = f"HloModule m{attribute}\n\nENTRY e {{\n  ROOT p = f32[] parameter(0)\n}}\n"
+    assert (attribute in HloModule.parse(text).to_text()) is shown
