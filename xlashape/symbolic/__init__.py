@@ -23,7 +23,7 @@ from xlashape.symbolic.image import domain_blocks, domain_size, image_bounds, im
 from xlashape.symbolic.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.inverse import inverse
-from xlashape.symbolic.text import MapParts, Producer, Var
+from xlashape.symbolic.map_parts import MapParts, Producer, Var
 from xlashape.symbolic.tile import SymbolicTile, symbolic_tile
 from xlashape.symbolic.transforms import ranges_to_dims, rescale_symbols, select_results
 

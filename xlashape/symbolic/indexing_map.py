@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xlashape.errors import InvalidMapError
 from xlashape.limits import spend
-from xlashape.symbolic import text as _text
 from xlashape.symbolic.evaluate import Program
 from xlashape.symbolic.expr import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
+from xlashape.symbolic.expression_text import default_name, is_name
 from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.map_parts import MapParts, Producer, Var
 from xlashape.symbolic.order import order_key
 from xlashape.symbolic.simplify_map import simplify_parts
 from xlashape.symbolic.substitute import substitute, variables_of
-from xlashape.symbolic.text import MapParts, Producer, Var, default_name
+from xlashape.symbolic.text import map_text, parse_map_parts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,7 +159,7 @@ class IndexingMap:
         >>> IndexingMap.parse("(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]")
         (d0)[s0] -> (d0 / 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]
         """
-        return cls.from_parts(_text.parse_map_parts(text))
+        return cls.from_parts(parse_map_parts(text))
 
     @classmethod
     def from_parts(cls, parts: MapParts) -> IndexingMap:
@@ -222,7 +223,7 @@ class IndexingMap:
         >>> IndexingMap.from_sizes([32], results=[dim(0) // 8]).to_text(style="affine")
         '(d0) -> (d0 floordiv 8), domain: d0 in [0, 31]'
         """
-        return _text.map_text(self._parts(), style)
+        return map_text(self._parts(), style)
 
     def to_proto(self) -> v1.IndexingMap:
         """A new `xlashape.v1.IndexingMap`. SizeOverflowError if a number does not fit int64."""
@@ -476,7 +477,7 @@ class WithoutUnused(NamedTuple):
 
 def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None, ...]]:
     """A map and what the text says about the producers of its runtime variables, in their order."""
-    parts = _text.parse_map_parts(text)
+    parts = parse_map_parts(text)
     return IndexingMap.from_parts(parts), parts.producers
 
 
@@ -543,7 +544,7 @@ def _check_names(groups: Sequence[tuple[Var, ...]]) -> None:
     for kind, group in zip(VariableKind, groups, strict=True):
         for i, var in enumerate(group):
             name = var.name or default_name(kind, i)
-            if not _text.is_name(name):
+            if not is_name(name):
                 raise InvalidMapError(f"not a name for a variable: {name!r:.60}")
             if name in seen:
                 raise InvalidMapError(f"two variables are named {name!r:.60}")

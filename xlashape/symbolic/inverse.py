@@ -14,8 +14,8 @@ from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Variable, Vari
 from xlashape.symbolic.image import image_bounds
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.simplify import Simplifier
-from xlashape.symbolic.text import Var
 
 __all__ = ["inverse"]
 

@@ -30,7 +30,7 @@ from xlashape.symbolic.expr import (
 )
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
-from xlashape.symbolic.text import Var
+from xlashape.symbolic.map_parts import Var
 
 __all__ = ["map_from_proto", "map_to_proto"]
 

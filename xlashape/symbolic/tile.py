@@ -18,8 +18,8 @@ from xlashape.limits import spend
 from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Variable, VariableKind, const
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.simplify import Simplifier
-from xlashape.symbolic.text import Var
 
 __all__ = ["SymbolicTile", "symbolic_tile"]
 

@@ -9,8 +9,8 @@ from xlashape.math import ceil_div
 from xlashape.symbolic.expr import Constant, Expr, Mod, Variable, VariableKind, dim, rng
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.substitute import substitute
-from xlashape.symbolic.text import Var
 
 __all__ = ["ranges_to_dims", "rescale_symbols", "select_results"]
 
