@@ -10,9 +10,10 @@ from typing import Any, ClassVar, TypeVar
 from xlashape.errors import InvalidShapeError
 from xlashape.limits import INT64_MAX, INT64_MIN
 
-__all__ = ["Value", "int64", "int64s"]
+__all__ = ["Value", "bytes_of", "entries_of", "int64", "int64s"]
 
 _V = TypeVar("_V", bound="Value")
+_T = TypeVar("_T")
 
 
 class Value:
@@ -94,3 +95,24 @@ def int64s(values: Iterable[Any], field: str) -> tuple[int, ...]:
         if type(item) is not int or not INT64_MIN <= item <= INT64_MAX:
             return tuple([int64(entry, f"{field}[{i}]") for i, entry in enumerate(items)])
     return items
+
+
+def entries_of(values: Iterable[_T], kind: type[_T], field: str) -> tuple[_T, ...]:
+    """`values` as a tuple, each of which is a `kind`, or InvalidShapeError naming the entry of `field`."""
+    try:
+        items = tuple(values)
+    except TypeError:
+        raise InvalidShapeError(f"{field} takes a sequence, not {type(values).__name__}", field=field) from None
+    for i, item in enumerate(items):
+        if not isinstance(item, kind):
+            wanted = f"{field}[{i}]"
+            raise InvalidShapeError(f"{wanted} takes a {kind.__name__}, not {type(item).__name__}", field=wanted)
+    return items
+
+
+def bytes_of(value: bytes, field: str) -> bytes:
+    """`value` if it is bytes, or InvalidShapeError naming `field`."""
+    # The check is for callers without types.
+    if not isinstance(value, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidShapeError(f"{field} takes bytes, not {type(value).__name__}", field=field)
+    return value

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape._value import Value, int64, int64s
+from xlashape.shape._value import Value, bytes_of, entries_of, int64, int64s
 from xlashape.shape.primitive_type import PrimitiveType
 from xlashape.shape.tile import SplitConfig, Tile
 
@@ -101,7 +101,7 @@ class Layout(Value):
         put = object.__setattr__
         order = _permutation(minor_to_major)
         put(self, "minor_to_major", order)
-        put(self, "tiles", tuple([_tile(tile, i) for i, tile in enumerate(tiles)]))
+        put(self, "tiles", _tiles(tiles))
         put(
             self,
             "tail_padding_alignment_in_elements",
@@ -111,7 +111,7 @@ class Layout(Value):
         put(self, "pointer_primitive_type", _integral(pointer_primitive_type, "pointer_primitive_type"))
         put(self, "element_size_in_bits", _at_least(0, element_size_in_bits, "element_size_in_bits"))
         put(self, "memory_space", int64(memory_space, "memory_space"))
-        splits = tuple(split_configs)
+        splits = entries_of(split_configs, SplitConfig, "split_configs")
         for i, split in enumerate(splits):
             if split.dimension >= len(order):
                 raise InvalidShapeError(
@@ -119,13 +119,15 @@ class Layout(Value):
                     field=f"split_configs[{i}].dimension",
                 )
         put(self, "split_configs", splits)
+        if physical_shape is not None:
+            _check_physical(physical_shape)
         put(self, "physical_shape", physical_shape)
         put(
             self,
             "dynamic_shape_metadata_prefix_bytes",
             _at_least(0, dynamic_shape_metadata_prefix_bytes, "dynamic_shape_metadata_prefix_bytes"),
         )
-        put(self, "unknown_fields", unknown_fields)
+        put(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     @classmethod
     def parse(cls, text: str) -> Layout:
@@ -158,9 +160,9 @@ class Layout(Value):
         >>> Layout.default(3)
         Layout('{2,1,0}')
         """
-        layout = _DEFAULTS.get(rank)
+        layout = _DEFAULTS.get(rank) if rank.__class__ is int else None
         if layout is None:
-            _at_least(0, rank, "rank")
+            rank = _at_least(0, rank, "rank")
             layout = cls(range(rank - 1, -1, -1))
             if rank < 64:
                 _DEFAULTS[rank] = layout
@@ -210,6 +212,14 @@ def _permutation(minor_to_major: Iterable[int]) -> tuple[int, ...]:
     return order
 
 
+def _tiles(tiles: _Tiles) -> tuple[Tile, ...]:
+    try:
+        entries = tuple(tiles)
+    except TypeError:
+        raise InvalidShapeError(f"tiles takes a sequence, not {type(tiles).__name__}", field="tiles") from None
+    return tuple([_tile(tile, i) for i, tile in enumerate(entries)])
+
+
 def _tile(tile: Tile | Iterable[int], i: int) -> Tile:
     if isinstance(tile, Tile):
         return tile
@@ -217,6 +227,14 @@ def _tile(tile: Tile | Iterable[int], i: int) -> Tile:
         return Tile(tile)
     except InvalidShapeError as error:
         raise InvalidShapeError(error.message, field=f"tiles[{i}].{error.field}") from None
+
+
+def _check_physical(shape: Shape) -> None:
+    from xlashape.shape.shape import Shape  # stands above this file
+
+    # The check is for callers without types.
+    if not isinstance(shape, Shape):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidShapeError(f"physical_shape takes a Shape, not {type(shape).__name__}", field="physical_shape")
 
 
 def _at_least(minimum: int, value: Any, field: str) -> int:

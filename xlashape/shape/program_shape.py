@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape._value import Value
+from xlashape.shape._value import Value, bytes_of, entries_of
 from xlashape.shape.shape import Shape
 from xlashape.shape.text import parse_shape, shape_text
 from xlashape.text import Cursor
@@ -53,17 +53,17 @@ class ProgramShape(Value):
         parameter_names: Iterable[str] = (),
         unknown_fields: bytes = b"",
     ) -> None:
-        shapes, names = tuple(parameters), tuple(parameter_names)
+        shapes = entries_of(parameters, Shape, "parameters")
+        names = entries_of(parameter_names, str, "parameter_names")
         if len(names) > len(shapes):
             raise InvalidShapeError(f"{len(names)} names for {len(shapes)} parameters", field="parameter_names")
-        for field, shape in [("result", result), *[(f"parameters[{i}]", shape) for i, shape in enumerate(shapes)]]:
-            # The check is for callers without types.
-            if not isinstance(shape, Shape):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidShapeError(f"{field} is a Shape, not {type(shape).__name__}", field=field)
+        # The check is for callers without types.
+        if not isinstance(result, Shape):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidShapeError(f"result takes a Shape, not {type(result).__name__}", field="result")
         object.__setattr__(self, "parameters", shapes)
         object.__setattr__(self, "result", result)
         object.__setattr__(self, "parameter_names", names)
-        object.__setattr__(self, "unknown_fields", unknown_fields)
+        object.__setattr__(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     @classmethod
     def parse(cls, text: str) -> ProgramShape:

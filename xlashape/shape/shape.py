@@ -9,7 +9,7 @@ from xlashape import limits
 from xlashape.errors import InvalidShapeError, LimitExceededError, SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN
 from xlashape.shape._cache import BoundedCache
-from xlashape.shape._value import Value, int64s
+from xlashape.shape._value import Value, bytes_of, entries_of, int64s
 from xlashape.shape.layout import Layout
 from xlashape.shape.primitive_type import PrimitiveType
 
@@ -85,7 +85,7 @@ class Shape(Value):
         put = object.__setattr__
         kind = PrimitiveType.of(element_type)
         sizes = int64s(dimensions, "dimensions")
-        inner = tuple(tuple_shapes)
+        inner = entries_of(tuple_shapes, Shape, "tuple_shapes")
         depth = 0
         if kind.is_array_type:
             dynamic = _check_array(sizes, dynamic_dimensions)
@@ -97,14 +97,14 @@ class Shape(Value):
             dynamic = ()
             if kind is PrimitiveType.PRIMITIVE_TYPE_INVALID:
                 raise InvalidShapeError("a shape has an element type", field="element_type")
-            if sizes or (dynamic_dimensions is not None and tuple(dynamic_dimensions)):
-                raise InvalidShapeError(f"a {kind.text} has no dimensions", field="dimensions")
+            if sizes or (dynamic_dimensions is not None and _flags(dynamic_dimensions)):
+                raise InvalidShapeError(f"{a_kind(kind)} has no dimensions", field="dimensions")
             if layout is not None:
-                raise InvalidShapeError(f"a {kind.text} has no layout", field="layout")
+                raise InvalidShapeError(f"{a_kind(kind)} has no layout", field="layout")
             if kind is _BUFFER and not (len(inner) == 1 and inner[0].is_array):
                 raise InvalidShapeError("a buffer holds one array", field="tuple_shapes")
             if inner and kind is not _TUPLE and kind is not _BUFFER:
-                raise InvalidShapeError(f"a {kind.text} has no tuple_shapes", field="tuple_shapes")
+                raise InvalidShapeError(f"{a_kind(kind)} has no tuple_shapes", field="tuple_shapes")
             if kind is _TUPLE or kind is _BUFFER:
                 depth = 1 + max([shape._depth for shape in inner], default=0)
                 if depth > limits.MAX_SHAPE_DEPTH:
@@ -120,7 +120,7 @@ class Shape(Value):
         put(self, "dynamic_dimensions", dynamic)
         put(self, "layout", layout)
         put(self, "tuple_shapes", inner)
-        put(self, "unknown_fields", unknown_fields)
+        put(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
         put(self, "_depth", depth)
 
     # -- making shapes ----------------------------------------------------------------------
@@ -324,6 +324,21 @@ def unchecked_array(
     return shape
 
 
+def a_kind(kind: PrimitiveType) -> str:
+    """The type with its article, for messages."""
+    return f"{'an' if kind.text[0] in 'aeio' else 'a'} {kind.text}"
+
+
+def _flags(dynamic_dimensions: Iterable[bool]) -> tuple[bool, ...]:
+    try:
+        return tuple([bool(flag) for flag in dynamic_dimensions])
+    except (TypeError, ValueError):
+        kind = type(dynamic_dimensions).__name__
+        raise InvalidShapeError(
+            f"dynamic_dimensions takes a sequence of truth values, not {kind}", field="dynamic_dimensions"
+        ) from None
+
+
 def _check_array(sizes: tuple[int, ...], dynamic_dimensions: Iterable[bool] | None) -> tuple[bool, ...]:
     """The flags, filled in; InvalidShapeError or SizeOverflowError for sizes or flags that cannot be."""
     for i, size in enumerate(sizes):
@@ -332,7 +347,7 @@ def _check_array(sizes: tuple[int, ...], dynamic_dimensions: Iterable[bool] | No
     check_product(sizes)
     if dynamic_dimensions is None:
         return tuple([size == UNBOUNDED_SIZE for size in sizes])
-    dynamic = tuple([bool(flag) for flag in dynamic_dimensions])
+    dynamic = _flags(dynamic_dimensions)
     if len(dynamic) != len(sizes):
         raise InvalidShapeError(f"{len(dynamic)} dynamic flags for {len(sizes)} dimensions", field="dynamic_dimensions")
     for i, size in enumerate(sizes):

@@ -22,7 +22,7 @@ from xlashape.limits import INT64_MAX
 from xlashape.shape.layout import Layout
 from xlashape.shape.layout_text import layout_text, parse_layout, parse_layout_text, raise_located, remembered
 from xlashape.shape.primitive_type import PrimitiveType, unknown_type_message
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape, parsed, unchecked_array
+from xlashape.shape.shape import UNBOUNDED_SIZE, Shape, a_kind, parsed, unchecked_array
 from xlashape.text import Cursor
 
 __all__ = ["layout_text", "parse_layout", "parse_layout_text", "parse_shape", "parse_shape_text", "shape_text"]
@@ -54,6 +54,7 @@ def parse_shape_text(text: str) -> Shape:
         if found is None:
             cursor = Cursor(text)
             found = parse_shape(cursor)
+            _refuse_brace(cursor, found)
             cursor.expect_end()
         parsed.put(text, found)
     return found
@@ -128,6 +129,7 @@ def _tuple(cursor: Cursor, depth: int) -> Shape:
             if cursor.accept(")"):
                 break
             if not cursor.accept(","):
+                _refuse_brace(cursor, shapes[-1])
                 cursor.fail("',' or ')' of the tuple")
     try:
         return Shape.tuple(shapes)
@@ -195,6 +197,16 @@ def _layout_follows(cursor: Cursor) -> bool:
     if follows:
         cursor.skip_space()
     return follows
+
+
+def _refuse_brace(cursor: Cursor, shape: Shape) -> None:
+    """ParseError if a '{' comes next, where after `shape` no computation's body can follow: it was meant for a layout."""
+    if not cursor.looking_at("{"):
+        return
+    if not shape.is_array:
+        raise cursor.error(f"{a_kind(shape.element_type)} has no layout")
+    if cursor.text[: cursor.at].rstrip().endswith("]") and cursor.accept("{"):
+        cursor.fail("a dimension number, ':' or '}' of the layout")
 
 
 def _count(cursor: Cursor, what: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xlashape.errors import InvalidShapeError
 from xlashape.limits import INT64_MIN
-from xlashape.shape._value import Value, int64, int64s
+from xlashape.shape._value import Value, bytes_of, int64, int64s
 
 __all__ = ["COMBINE", "SplitConfig", "Tile"]
 
@@ -41,7 +41,7 @@ class Tile(Value):
                 field=f"dimensions[{len(sizes) - 1}]",
             )
         object.__setattr__(self, "dimensions", sizes)
-        object.__setattr__(self, "unknown_fields", unknown_fields)
+        object.__setattr__(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     def __str__(self) -> str:
         return "(" + ",".join(["*" if size == COMBINE else str(size) for size in self.dimensions]) + ")"
@@ -81,7 +81,7 @@ class SplitConfig(Value):
             previous = position
         object.__setattr__(self, "dimension", number)
         object.__setattr__(self, "split_indices", indices)
-        object.__setattr__(self, "unknown_fields", unknown_fields)
+        object.__setattr__(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     def __str__(self) -> str:
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"

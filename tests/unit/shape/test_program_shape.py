@@ -85,7 +85,7 @@ def test_what_cannot_be() -> None:
     scalar = Shape.parse("f32[]")
     with pytest.raises(InvalidShapeError, match="2 names for 1 parameters"):
         ProgramShape([scalar], scalar, ["a", "b"])
-    with pytest.raises(InvalidShapeError, match="result is a Shape, not str"):
+    with pytest.raises(InvalidShapeError, match="result takes a Shape, not str"):
         ProgramShape([scalar], "f32[]")  # type: ignore[arg-type]
     assert ProgramShape([scalar], scalar).map_shapes(lambda shape: Shape.tuple([shape])) == ProgramShape.parse(
         "((unknown): (f32[])) -> (f32[])"

@@ -10,7 +10,18 @@ from typing import Any, cast
 import pytest
 
 from xlashape.errors import InvalidShapeError, XlashapeError
-from xlashape.shape import Layout, Shape, index_util, layout_util, shape_util, tiling
+from xlashape.shape import (
+    Layout,
+    ProgramShape,
+    Shape,
+    ShapeIndex,
+    SplitConfig,
+    Tile,
+    index_util,
+    layout_util,
+    shape_util,
+    tiling,
+)
 
 SHAPE = Shape.parse("f32[3,4]{1,0:T(2,2)}")
 MODULES = (shape_util, layout_util, index_util, tiling)
@@ -130,3 +141,35 @@ def test_truth_values_are_no_sizes(sizes: tuple[int, ...]) -> None:
         Shape.array("f32", sizes)
     with pytest.raises(InvalidShapeError, match="takes an integer, not bool"):
         Layout((0,), [sizes])
+
+
+CONSTRUCTORS: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
+    (Shape, {"element_type": "f32", "dimensions": (3,)}),
+    (Shape.array, {"element_type": "f32", "dimensions": (3,)}),
+    (Shape.tuple, {}),
+    (Shape.buffer, {}),
+    (Shape.parse, {}),
+    (Shape.from_proto, {}),
+    (Layout, {"minor_to_major": (1, 0)}),
+    (Layout.default, {}),
+    (Layout.parse, {}),
+    (Layout.from_proto, {}),
+    (Tile, {"dimensions": (2,)}),
+    (SplitConfig, {"dimension": 0}),
+    (ProgramShape, {"parameters": [SHAPE], "result": SHAPE}),
+    (ProgramShape.parse, {}),
+    (ShapeIndex, {}),
+)
+
+
+@pytest.mark.parametrize(("make", "good"), CONSTRUCTORS, ids=lambda value: getattr(value, "__qualname__", ""))
+def test_what_is_made_is_whole(make: Callable[..., Any], good: dict[str, Any]) -> None:
+    """A value that a constructor lets pass prints and hashes."""
+    for parameter in inspect.signature(make).parameters:
+        for value in (*BAD, [SHAPE], [SHAPE.layout], [[1]], [Tile((2,))], float("nan")):
+            try:
+                made = make(**{**good, parameter: value}) if good else make(value)
+            except XlashapeError:
+                continue
+            assert isinstance(str(made) + repr(made), str)
+            assert hash(made) == hash(made)
