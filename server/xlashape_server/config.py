@@ -59,6 +59,9 @@ class Config:
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
     max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
+    max_shape_elements: int = _setting(
+        100_000, "Shapes within one shape: elements of tuples, themselves tuples or not; in text, commas count."
+    )
     max_indices: int = _setting(16_000_000, "Indices, positions or points in one request.")
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
     max_module_text_bytes: int = _setting(32 * MIB, "Bytes of one module that is text, which takes far longer to read.")
@@ -162,6 +165,7 @@ _LEAST: dict[str, float] = {
     "max_concurrent_calls": 1,
     "max_request_bytes": 1024,
     "max_batch": 1,
+    "max_shape_elements": 1,
     "max_indices": 1,
     "max_module_bytes": 1,
     "max_module_text_bytes": 1,

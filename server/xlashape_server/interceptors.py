@@ -46,6 +46,8 @@ DOMAIN = "xlashape"
 
 _log = logging.getLogger("xlashape_server.calls")
 
+_SMALL_BYTES = 1024  # of a request; `max_request_bytes` is no less
+
 # Errors travel in headers, of which clients take 8 KiB: the message with three characters for each byte beyond ASCII, the details in base64.
 _MAX_TEXT = 400  # bytes of one text
 _MAX_INFO = 2400  # bytes of the ErrorInfo
@@ -64,6 +66,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 Quick = Callable[[bytes], bytes]
+QuickOrLong = Callable[..., bytes]
 Long = Callable[[bytes, float], bytes]
 FromStream = Callable[[Iterator[bytes], float], bytes]
 ToStream = Callable[[bytes, float], Iterator[bytes]]
@@ -111,6 +114,23 @@ class Guard:
                     raise self._too_large(request)
                 return handler(request)
             except Exception as error:  # whatever it is, the caller gets a status
+                self._refuse(name, error, context)
+
+        return self._logged(name, answer) if self._debug else answer
+
+    def quick_if_small(self, name: str, handler: QuickOrLong) -> Callable[[bytes, Context], bytes]:
+        """For a handler that looks at a deadline, its second argument, unless the request is too small to take time."""
+        max_bytes = self._max_bytes
+
+        def answer(request: bytes, context: Context) -> bytes:
+            try:
+                if len(request) <= _SMALL_BYTES:
+                    return handler(request)
+                deadline = self._deadline(context)
+                if len(request) > max_bytes:
+                    raise self._too_large(request)
+                return handler(request, deadline)
+            except Exception as error:
                 self._refuse(name, error, context)
 
         return self._logged(name, answer) if self._debug else answer

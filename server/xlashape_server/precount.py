@@ -81,12 +81,21 @@ def _kind(descriptor: Descriptor) -> _Kind:
 
 
 def count(
-    data: bytes, descriptor: Descriptor, counted: str, *, max_counted: int, max_memory: int, subject: str, limit: str
+    data: bytes,
+    descriptor: Descriptor,
+    counted: str,
+    *,
+    max_counted: int,
+    max_memory: int,
+    subject: str,
+    limit: str,
+    plural: str = "instructions",
+    memory_limit: str = "module_memory",
 ) -> Count:
     """Walks `data`, a serialized message of `descriptor`, and counts the submessages whose full name is `counted`.
 
-    Raises LimitExceededError `module_…` as soon as there are more than `max_counted` of them (the limit is then called `limit`), or more than
-    `max_memory` bytes would be taken ("module_memory"), and DecodeError where the wire format is broken. `subject` says what `data` is.
+    Raises LimitExceededError `limit` as soon as there are more than `max_counted` of them, `memory_limit` if more than `max_memory` bytes would
+    be taken, and DecodeError where the wire format is broken. `subject` says what `data` is, `plural` what is counted.
     """
     kind = _kind(descriptor)
     children, numbers = kind.children, kind.numbers
@@ -123,12 +132,12 @@ def count(
                     found += 1
                     if found > max_counted:
                         raise LimitExceededError(
-                            f"{subject} has more than {max_counted} instructions", limit=limit, maximum=max_counted
+                            f"{subject} has more than {max_counted} {plural}", limit=limit, maximum=max_counted
                         )
                 if memory > max_memory:
                     raise LimitExceededError(
                         f"{subject} would take more than {max_memory} bytes of memory",
-                        limit="module_memory",
+                        limit=memory_limit,
                         maximum=max_memory,
                     )
                 messages += 1

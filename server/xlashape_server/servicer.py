@@ -47,9 +47,9 @@ class ShapeService(Service):
     def __init__(self, handlers: ShapeHandlers, guard: Guard) -> None:
         super().__init__(guard)
         self.DescribeShape = guard.long("ShapeService/DescribeShape", handlers.describe_shape)
-        self.ByteSize = guard.quick("ShapeService/ByteSize", handlers.byte_size)
-        self.LinearIndex = guard.quick("ShapeService/LinearIndex", handlers.linear_index)
-        self.MultiIndex = guard.quick("ShapeService/MultiIndex", handlers.multi_index)
+        self.ByteSize = guard.quick_if_small("ShapeService/ByteSize", handlers.byte_size)
+        self.LinearIndex = guard.quick_if_small("ShapeService/LinearIndex", handlers.linear_index)
+        self.MultiIndex = guard.quick_if_small("ShapeService/MultiIndex", handlers.multi_index)
 
 
 class HloService(Service):

@@ -13,6 +13,7 @@ import pytest
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
 from xlashape.proto import v1
 from xlashape.proto.packed import join
+from xlashape.shape import Shape
 from xlashape_client import Client
 from xlashape_server import Config, Server
 from xlashape_server.handlers import HloHandlers, IndexingHandlers, ShapeHandlers
@@ -72,6 +73,51 @@ def test_indices(modules: Callable[[Config], Modules]) -> None:
     assert refused(lambda: handlers.multi_index(multi)) == ("indices", 10, 11, "positions")
     points = v1.EvaluateMapRequest(map=v1.MapInput(text="() -> ()"), count=2**62).SerializeToString()
     assert refused(lambda: maps.evaluate_map(points, NEVER)) == ("indices", 10, 2**62, "points")
+
+
+def test_elements_of_one_shape() -> None:
+    config = Config(max_shape_elements=1000)
+    handlers = ShapeHandlers(config)
+    within = Shape.parse(f"({', '.join(['f32[2]'] * 900)})")
+    beyond = Shape.parse(f"({', '.join(['f32[2]'] * 1002)})")
+
+    def forms(shape: Shape) -> list[v1.ShapeInput]:
+        proto = shape.to_proto()
+        return [
+            v1.ShapeInput(text=str(shape).replace("{0}", "")),
+            v1.ShapeInput(proto=proto),
+            v1.ShapeInput(serialized=proto.SerializeToString()),
+        ]
+
+    assert handlers.byte_size(v1.ByteSizeRequest(shapes=forms(within)).SerializeToString())
+    for form, value in zip(("text", "proto", "serialized"), forms(beyond), strict=True):
+        expected = ("shape_elements", 1000, 1001 if form == "text" else None)
+        many = v1.ByteSizeRequest(shapes=[value]).SerializeToString()
+        assert refused(lambda many=many: handlers.byte_size(many)) == (*expected, f"shapes[0].{form}")
+        many = v1.DescribeShapeRequest(shapes=[value]).SerializeToString()
+        assert refused(lambda many=many: handlers.describe_shape(many, NEVER)) == (*expected, f"shapes[0].{form}")
+        one = v1.LinearIndexRequest(shape=value).SerializeToString()
+        assert refused(lambda one=one: handlers.linear_index(one)) == (*expected, f"shape.{form}")
+        one = v1.MultiIndexRequest(shape=value).SerializeToString()
+        assert refused(lambda one=one: handlers.multi_index(one)) == (*expected, f"shape.{form}")
+
+
+def test_a_deadline_ends_shapes_under_way() -> None:
+    handlers = ShapeHandlers(Config())
+    past = time.monotonic() - 1
+    elements = ", ".join(f"f32[{i}]" for i in range(1, 300))
+    for texts in ([f"({elements})"], ["f32[2]", "f32[3]"]):
+        request = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text=text) for text in texts]).SerializeToString()
+        with pytest.raises(DeadlineExceededError):
+            handlers.byte_size(request, past)
+        assert handlers.byte_size(request)
+
+
+def test_a_large_shape_is_refused_before_it_is_work(client: Client) -> None:
+    text = f"({','.join(['f32[2]'] * 1_000_000)})"
+    with pytest.raises(LimitExceededError, match="999999 commas") as caught:
+        client.byte_size(text, timeout=10)
+    assert caught.value.limit == "shape_elements"
 
 
 def test_answers_larger_than_any_request(modules: Callable[[Config], Modules]) -> None:

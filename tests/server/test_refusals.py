@@ -189,7 +189,9 @@ def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
     assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert guard.quick("Some/Rpc", lambda data: data)(bytes(1024), context) == bytes(1024)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.from_stream("Some/Rpc", lambda requests, _: b"".join(requests))(iter([b"a", bytes(1025)]), context)  # type: ignore[arg-type]
+        guard.from_stream("Some/Rpc", lambda requests, _: b"".join(requests), limit="uploads", most=1)(
+            iter([b"a", bytes(1025)]), context
+        )  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="aborted"):
         list(guard.to_stream("Some/Rpc", lambda data, _: iter([data]))(bytes(1025), context))  # type: ignore[arg-type]
 

@@ -18,6 +18,7 @@ __all__ = ["Local"]
 # What a person asks of a process of their own is theirs to size.
 _UNLIMITED = Config(
     max_batch=INT64_MAX,
+    max_shape_elements=INT64_MAX,
     max_indices=INT64_MAX,
     max_module_bytes=INT64_MAX,
     max_module_instructions=INT64_MAX,

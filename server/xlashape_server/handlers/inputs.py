@@ -9,9 +9,11 @@ import numpy as np
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
-from xlashape.proto import coerce, v1
+from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
+from xlashape_server.config import Config
+from xlashape_server.precount import count
 
 __all__ = [
     "batch",
@@ -29,6 +31,7 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
+_SMALL_SHAPE = 4096  # bytes or characters, of which no shape is made that takes long
 _KEPT, _KEPT_BYTES = 8192, 2048
 _outputs: dict[tuple[IndexingMap, str], v1.MapOutput] = {}
 
@@ -44,19 +47,51 @@ def located(error: XlashapeError, field: str) -> XlashapeError:
     return error
 
 
-def shape_of(value: v1.ShapeInput, field: str) -> Shape:
-    """The shape of an input; one that says no layout has the default one."""
+def shape_of(value: v1.ShapeInput, field: str, config: Config) -> Shape:
+    """The shape of an input; one that says no layout has the default one. LimitExceededError "shape_elements" before it takes long."""
     form = value.WhichOneof("form")
     try:
         if form == "text":
-            return Shape.parse(value.text)
+            text = value.text
+            if len(text) > _SMALL_SHAPE:
+                _check_commas(text, config.max_shape_elements)
+            return Shape.parse(text)
         if form == "serialized":
+            if len(value.serialized) > _SMALL_SHAPE:
+                _check_elements(value.serialized, config)
             return _with_layout(Shape.from_proto(value.serialized))
         if form == "proto":
+            if value.ByteSize() > _SMALL_SHAPE:
+                _check_elements(value.proto.SerializeToString(), config)
             return _with_layout(Shape.from_proto(value.proto))
     except XlashapeError as error:
         raise located(error, f"{field}.{form}") from None
     raise InvalidArgumentError("a shape is missing: expected proto, serialized or text", field=field)
+
+
+def _check_commas(text: str, maximum: int) -> None:
+    commas = text.count(",")
+    if commas > maximum:
+        raise LimitExceededError(
+            f"the shape's text has {commas} commas, of {maximum} allowed",
+            limit="shape_elements",
+            maximum=maximum,
+            value=commas,
+        )
+
+
+def _check_elements(data: bytes, config: Config) -> None:
+    count(
+        data,
+        xla.ShapeProto.DESCRIPTOR,
+        xla.ShapeProto.DESCRIPTOR.full_name,
+        max_counted=config.max_shape_elements,
+        max_memory=config.max_module_memory,
+        subject="the shape",
+        limit="shape_elements",
+        plural="shapes within it",
+        memory_limit="shape_memory",
+    )
 
 
 def _with_layout(shape: Shape) -> Shape:

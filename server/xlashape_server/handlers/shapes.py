@@ -30,6 +30,7 @@ class ShapeHandlers:
     """Requests as bytes in, responses as bytes out. Errors are those of the library, `field` set."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         self._max_batch = config.max_batch
         self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
@@ -45,8 +46,9 @@ class ShapeHandlers:
         pointer_size = _pointer_size(request.pointer_size)
         response = v1.DescribeShapeResponse()
         for i, value in enumerate(request.shapes):
-            spend(64)
-            shape = shape_of(value, f"shapes[{i}]")
+            if i:
+                spend(256)
+            shape = shape_of(value, f"shapes[{i}]", self._config)
             try:
                 response.descriptions.append(describe(shape, pointer_size))
             except XlashapeError as error:
@@ -54,8 +56,14 @@ class ShapeHandlers:
                 raise
         return response.SerializeToString()
 
-    def byte_size(self, data: bytes) -> bytes:
+    def byte_size(self, data: bytes, deadline: float | None = None) -> bytes:
         """ByteSize."""
+        if deadline is None:
+            return self._byte_size(data)
+        with budget(deadline=deadline, subject="shapes"):
+            return self._byte_size(data)
+
+    def _byte_size(self, data: bytes) -> bytes:
         request = decoded(v1.ByteSizeRequest, data)
         shapes = request.shapes
         pointer_size = _pointer_size(request.pointer_size)
@@ -63,7 +71,9 @@ class ShapeHandlers:
             batch(len(shapes), self._max_batch, "shapes")
         sizes: list[v1.ShapeSize] = []
         for i, value in enumerate(shapes):
-            shape = shape_of(value, f"shapes[{i}]")
+            if i:
+                spend(256)
+            shape = shape_of(value, f"shapes[{i}]", self._config)
             try:
                 sizes.append(size_of(shape, pointer_size))
             except XlashapeError as error:
@@ -71,11 +81,17 @@ class ShapeHandlers:
                 raise
         return v1.ByteSizeResponse(sizes=sizes).SerializeToString()
 
-    def linear_index(self, data: bytes) -> bytes:
+    def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """LinearIndex."""
+        if deadline is None:
+            return self._linear_index(data)
+        with budget(deadline=deadline, subject="shapes"):
+            return self._linear_index(data)
+
+    def _linear_index(self, data: bytes) -> bytes:
         if len(data) <= _SMALL_BYTES:
             request = decoded(v1.LinearIndexRequest, data)
-            shape = _array(request.shape, request.order)
+            shape = _array(request.shape, request.order, self._config)
             rank, numbers = shape.rank, request.indices
             count = self._count(request, len(numbers), rank)
             if count <= _FEW:
@@ -90,7 +106,7 @@ class ShapeHandlers:
                     raise _of_row(error, shape, len(positions), rows[len(positions)]) from None
                 return v1.LinearIndexResponse(positions=positions).SerializeToString()
         request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
-        shape = _array(request.shape, request.order)
+        shape = _array(request.shape, request.order, self._config)
         flat = np.frombuffer(bulk, "<i8")
         table = flat.reshape(self._count(request, len(flat), shape.rank), shape.rank)
         try:
@@ -104,10 +120,16 @@ class ShapeHandlers:
         stated = request.count if request.HasField("count") else None
         return item_count(numbers, rank, stated, self._max_indices, "indices")
 
-    def multi_index(self, data: bytes) -> bytes:
+    def multi_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """MultiIndex."""
+        if deadline is None:
+            return self._multi_index(data)
+        with budget(deadline=deadline, subject="shapes"):
+            return self._multi_index(data)
+
+    def _multi_index(self, data: bytes) -> bytes:
         request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
-        shape = _array(request.shape, request.order)
+        shape = _array(request.shape, request.order, self._config)
         positions = np.frombuffer(bulk, "<i8")
         item_count(len(positions), 1, None, self._max_indices, "positions")
         response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, "positions")
@@ -177,6 +199,8 @@ def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
     """The sizes of a shape. Not to be changed: callers share it."""
     elements = logical = physical_elements = physical = 0
     for leaf in shape.leaves():
+        if leaf is not shape:
+            spend(4)
         array = leaf.buffer_shape if leaf.is_buffer else leaf
         if array.is_array:
             elements += shape_util.elements_in(array)
@@ -198,8 +222,8 @@ def _pointer_size(stated: int) -> int:
     return stated or _POINTER_SIZE
 
 
-def _array(value: v1.ShapeInput, order: int) -> Shape:
-    shape = array_of(shape_of(value, "shape"))
+def _array(value: v1.ShapeInput, order: int, config: Config) -> Shape:
+    shape = array_of(shape_of(value, "shape", config))
     if order and choice(order, ("physical", "physical", "logical"), "order") == "logical":
         return _without_tiles(shape)
     return shape
