@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from xlashape.errors import InvalidModuleError, NotFoundError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
 from xlashape.hlo.instruction import HloInstruction
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import xla
@@ -13,7 +13,15 @@ from xlashape.proto import xla
 if TYPE_CHECKING:
     from xlashape.hlo.module import HloModule
 
-__all__ = ["HloComputation"]
+__all__ = ["HloComputation", "bare_name"]
+
+
+def bare_name(name: str) -> str:
+    """A name as protos have it: `%` left aside. InvalidArgumentError for what is no text."""
+    # The check is for callers without types.
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgumentError(f"name takes text, not {type(name).__name__}", field="name")
+    return name.removeprefix("%")
 
 
 class HloComputation:
@@ -102,7 +110,7 @@ class HloComputation:
         names = self._by_name
         if names is None:
             names = self._by_name = {one.name: one for one in reversed(self.instructions)}
-        found = names.get(name.removeprefix("%"))
+        found = names.get(bare_name(name))
         if found is None:
             raise NotFoundError(f"computation {self.name!r} has no instruction {name!r}")
         return found

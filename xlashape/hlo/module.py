@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
 from xlashape.hlo import structure, wire
-from xlashape.hlo.computation import HloComputation
+from xlashape.hlo.computation import HloComputation, bare_name
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.instruction import HloInstruction
 from xlashape.proto import coerce, xla
@@ -77,7 +77,10 @@ class HloModule:
 
         Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for what is in it.
         """
-        path = Path(path)
+        try:
+            path = Path(path)
+        except TypeError:
+            raise InvalidArgumentError(f"path takes text or a path, not {type(path).__name__}", field="path") from None
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -89,11 +92,14 @@ class HloModule:
         return cls.from_bytes(data, name=str(path))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, name: str | None = None) -> HloModule:
+    def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
         """The module in the content of a file; `name` is the file's, for messages about text."""
         from xlashape.hlo.convert import decode
 
-        document = decode(data, name)
+        # The check is for callers without types.
+        if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgumentError(f"data takes bytes, not {type(data).__name__}", field="data")
+        document = decode(bytes(data), name)
         return cls(document.module, hlo_proto=document.hlo_proto, config=document.config)
 
     @classmethod
@@ -154,7 +160,7 @@ class HloModule:
         names = self._computation_names
         if names is None:
             names = self._computation_names = {one.name: one for one in reversed(self._computations)}
-        found = names.get(name.removeprefix("%"))
+        found = names.get(bare_name(name))
         if found is None:
             raise NotFoundError(f"module {self.name!r} has no computation {name!r}")
         return found
@@ -179,7 +185,7 @@ class HloModule:
                     names[one.name] = one if one.name not in names else None
             names.update((one.name, one) for one in reversed(self.entry.instructions))
             self._by_name = names
-        bare = name.removeprefix("%")
+        bare = bare_name(name)
         found = names.get(bare)
         if found is None:
             if bare in names:

@@ -26,6 +26,7 @@ from xlashape.indexing.analysis import Answer, answer_from_output, leaf_count, s
 from xlashape.indexing.computations import Analysis
 from xlashape.indexing.operand_indexing import OperandIndexingSet
 from xlashape.indexing.registry import OUTPUT_TO_INPUT
+from xlashape.shape.index_check import integer
 
 __all__ = [
     "InstructionIndexing",
@@ -46,6 +47,7 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
     `output` is the leaf of the result, 0 unless that is a tuple. InvalidArgumentError for an output that is not there, InvalidModuleError for an
     instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
     """
+    output = _checked(instruction, output, "output")
     with _named(instruction):
         return Analysis().output_to_input(instruction, output)
 
@@ -55,6 +57,8 @@ def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0
 
     One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for `output_to_input`.
     """
+    operand = _checked(instruction, operand, "operand")
+    leaf = _checked(instruction, leaf, "leaf")
     with _named(instruction):
         return Analysis().input_to_output(instruction, operand, leaf)
 
@@ -64,6 +68,7 @@ def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[Hl
 
     The members' `leaf` says which array of the ancestor is meant. The instruction itself is there with the identity.
     """
+    output = _checked(instruction, output, "output")
     with _named(instruction):
         reached = Analysis().to_ancestors(instruction, output, None)
     return {
@@ -77,6 +82,8 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
 
     Empty where no way leads there. InvalidArgumentError for instructions of different computations.
     """
+    output = _checked(instruction, output, "output")
+    _checked(ancestor, output, "output", "ancestor")
     if ancestor.computation is not instruction.computation:
         raise InvalidArgumentError(
             f"{ancestor.name} and {instruction.name} stand in different computations", field="ancestor"
@@ -109,6 +116,9 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
 
     What was found out for one instruction serves the next: equal operations on equal shapes are analysed once, and so is every computation.
     """
+    # The check is for callers without types.
+    if not isinstance(module, HloModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgumentError(f"module takes an HloModule, not {type(module).__name__}", field="module")
     analysis = Analysis()
     for computation in module.computations:
         for instruction in computation.instructions:
@@ -129,6 +139,13 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
 
 
 _FIRST = (0,)
+
+
+def _checked(instruction: HloInstruction, number: int, field: str, who: str = "instruction") -> int:
+    """The number of a leaf or an operand, which may be NumPy's. For callers without types, the instruction too."""
+    if type(instruction) is not HloInstruction:
+        raise InvalidArgumentError(f"{who} takes an HloInstruction, not {type(instruction).__name__}", field=who)
+    return number if type(number) is int else integer(number, field)
 
 
 @contextmanager
