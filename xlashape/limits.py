@@ -38,11 +38,16 @@ MAX_TEXT_CHARACTERS = 1 << 30
 
 
 def check(limit: str, value: int, maximum: int, *, field: str | None = None) -> None:
-    """Raises LimitExceededError, naming `limit`, if `value` is beyond `maximum`."""
+    """Raises LimitExceededError if `value` is beyond `maximum`. `limit` is its name in words; the error's own is in snake_case.
+
+    >>> check("text characters", 4, 3)
+    Traceback (most recent call last):
+    xlashape.errors.LimitExceededError: text characters: 4 is more than 3
+    """
     if value > maximum:
         raise LimitExceededError(
             f"{limit}: {value} is more than {maximum}",
-            limit=limit,
+            limit=limit.lower().replace(" ", "_"),
             maximum=maximum,
             value=value,
             field=field,

@@ -1,6 +1,9 @@
 """Budgets end what takes too long, and only inside their block."""
 
+import ast
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +57,26 @@ def test_check_names_the_limit():
     limits.check("upload bytes", 5, 5)
     with pytest.raises(LimitExceededError, match="upload bytes: 6 is more than 5"):
         limits.check("upload bytes", 6, 5)
+
+
+def test_a_check_speaks_in_words_and_names_in_snake_case():
+    with pytest.raises(LimitExceededError, match="dimensions of a NumPy array: 4 is more than 3") as caught:
+        limits.check("dimensions of a NumPy array", 4, 3, field="shape")
+    error = caught.value
+    assert (error.limit, error.maximum, error.value, error.field) == ("dimensions_of_a_numpy_array", 3, 4, "shape")
+    limits.check("dimensions of a NumPy array", 3, 3)
+
+
+def test_every_limit_has_a_name_in_snake_case():
+    root = Path(__file__).resolve().parents[2]
+    names = {
+        keyword.value.value
+        for folder in ("xlashape", "server", "clients")
+        for path in (root / folder).rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "LimitExceededError"
+        for keyword in call.keywords
+        if keyword.arg == "limit" and isinstance(keyword.value, ast.Constant)
+    }
+    assert "module_bytes" in names
+    assert [name for name in sorted(names) if not re.fullmatch("[a-z]+(_[a-z]+)*", name)] == []

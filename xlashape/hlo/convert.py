@@ -164,7 +164,7 @@ def _decompress(data: bytes) -> bytes:
                 made.write(chunk)
                 if made.tell() > MAX_BYTES:
                     raise LimitExceededError(
-                        f"decompresses to more than {MAX_BYTES} bytes", limit="decompressed bytes", maximum=MAX_BYTES
+                        f"decompresses to more than {MAX_BYTES} bytes", limit="decompressed_bytes", maximum=MAX_BYTES
                     )
     except (OSError, EOFError, zlib.error) as error:
         raise DecodeError(f"not gzip data: {error}") from error
@@ -324,7 +324,7 @@ def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) ->
     while chunk := stream.read(_CHUNK):
         made.write(chunk)
         if made.tell() > MAX_BYTES:
-            raise LimitExceededError(f"more than {MAX_BYTES} bytes", limit="file bytes", maximum=MAX_BYTES)
+            raise LimitExceededError(f"more than {MAX_BYTES} bytes", limit="file_bytes", maximum=MAX_BYTES)
         if progress is not None:
             progress(made.tell(), total)
     return made.getvalue()

@@ -65,7 +65,7 @@ class Elided:
         if self._total > MAX_ELIDED_BYTES:
             raise LimitExceededError(
                 f"elided constants of {self._total} bytes are more than {MAX_ELIDED_BYTES}",
-                limit="elided constant bytes",
+                limit="elided_constant_bytes",
                 maximum=MAX_ELIDED_BYTES,
                 value=self._total,
             )

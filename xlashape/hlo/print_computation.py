@@ -247,7 +247,7 @@ class ComputationPrinter:
         if level > _MAX_BODY_LEVELS:
             raise LimitExceededError(
                 f"computations call each other more than {_MAX_BODY_LEVELS} levels deep",
-                limit="body levels",
+                limit="body_levels",
                 maximum=_MAX_BODY_LEVELS,
                 value=level,
             )
