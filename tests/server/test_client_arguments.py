@@ -95,3 +95,10 @@ def test_bytes_that_are_no_text_are_never_changed(client: Client, tmp_path: Path
             list(client.list_instructions(module))
         assert caught.value.message == expected.value.message
         assert (caught.value.line, caught.value.column) == (1, 11)
+
+
+@pytest.mark.parametrize("point", [(1, 2), (1, 2, 3, 4)])
+def test_a_point_of_the_wrong_length_is_told_how_many_numbers_it_has(client: Client, point: tuple[int, ...]) -> None:
+    three = "(d0, d1, d2) -> (d0), domain: d0 in [0, 3], d1 in [0, 3], d2 in [0, 3]"
+    with pytest.raises(InvalidArgumentError, match=f"expected 3 numbers in a point, found {len(point)}"):
+        client.evaluate_map(three, point)

@@ -244,7 +244,7 @@ def test_a_map_that_cannot_be_is_refused(ask: Any, wrong: v1.IndexingMap) -> Non
         (
             "EvaluateMap",
             v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2, 3]),
-            "points: expected a multiple of 2 numbers, found 3",
+            "points: expected 2 numbers in a point, found 3 in all",
         ),
         ("EvaluateMap", v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2], count=5), "count: 5 stated"),
         ("EvaluateMap", v1.EvaluateMapRequest(map=text("UNDEFINED")), "map: an undefined map cannot be evaluated"),

@@ -202,7 +202,10 @@ def test_at_debug_every_call_is_a_line(caplog: pytest.LogCaptureFixture) -> None
     context: Any = Context()
     assert guard.quick("A/Quick", lambda data: data + b"!")(b"abc", context) == b"abc!"
     assert guard.long("A/Long", lambda data, _: data)(b"abc", context) == b"abc"
-    assert guard.from_stream("A/In", lambda data, _: b"".join(data))(iter([b"a", b"b"]), context) == b"ab"
+    assert (
+        guard.from_stream("A/In", lambda data, _: b"".join(data), limit="uploads", most=1)(iter([b"a", b"b"]), context)
+        == b"ab"
+    )
     assert list(guard.to_stream("A/Out", lambda data, _: iter([data, data]))(b"abc", context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
     facts = [record.facts for record in caplog.records]  # type: ignore[attr-defined]

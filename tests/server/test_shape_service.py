@@ -185,7 +185,7 @@ def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
         (
             "LinearIndex",
             v1.LinearIndexRequest(shape=text(TILED), indices=[2]),
-            "indices: expected a multiple of 2 numbers, found 1",
+            "indices: expected 2 numbers in an index of f32[3,5]{1,0:T(2,2)}, found 1",
         ),
         (
             "LinearIndex",
@@ -194,8 +194,13 @@ def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
         ),
         (
             "LinearIndex",
+            v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3, 1, 1], count=1),
+            "indices: expected 2 numbers in an index of f32[3,5]{1,0:T(2,2)}, found 4",
+        ),
+        (
+            "LinearIndex",
             v1.LinearIndexRequest(shape=text("f32[]"), indices=[1]),
-            "indices: expected no numbers, found 1",
+            "indices: expected no numbers in an index of f32[], found 1 in all",
         ),
         ("LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"), count=-1), "count: expected 0 or more, found -1"),
         ("LinearIndex", v1.LinearIndexRequest(indices=[1]), "shape: a shape is missing"),

@@ -155,7 +155,7 @@ class IndexingHandlers:
             numbers = np.frombuffer(bulk, "<i8")
             variables = len(given.variables)
             stated = request.count if request.HasField("count") else None
-            count = item_count(len(numbers), variables, stated, self._max_indices, "points")
+            count = item_count(len(numbers), variables, stated, self._max_indices, "points", "a point")
             response_size(count * (8 * len(given.results) + 1), self._max_answer, "points")
             try:
                 results, inside = _evaluated(given, numbers.reshape(count, variables), current)

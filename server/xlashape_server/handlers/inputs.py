@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
+from xlashape.shape.index_check import brief
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 from xlashape_server.precount import count
@@ -158,24 +159,25 @@ def batch(count: int, maximum: int, field: str) -> None:
         )
 
 
-def item_count(numbers: int, each: int, stated: int | None, maximum: int, field: str) -> int:
-    """How many items of `each` numbers there are in `numbers`, which the request may have stated.
+def item_count(
+    numbers: int, each: int, stated: int | None, maximum: int, field: str, item: str, of: Shape | None = None
+) -> int:
+    """How many items of `each` numbers there are in `numbers`, which the request may have stated; `item` (`of` a shape) is what one is called.
 
     Items of no numbers are counted by what was stated, one if nothing was. InvalidArgumentError where the numbers do not
     come out, LimitExceededError "indices" beyond `maximum`.
     """
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
-    if each:
-        found, rest = divmod(numbers, each)
-        if rest:
-            raise InvalidArgumentError(f"expected a multiple of {each} numbers, found {numbers}", field=field)
-        if stated is not None and stated != found:
+    found = numbers // each if each else 1 if stated is None else stated
+    if numbers != found * each or (stated is not None and stated != found):
+        if numbers == found * each and stated != 1:
             raise InvalidArgumentError(f"{stated} stated, but there are {found} in {field}", field="count")
-    else:
-        if numbers:
-            raise InvalidArgumentError(f"expected no numbers, found {numbers}", field=field)
-        found = 1 if stated is None else stated
+        of_what = "" if of is None else f" of {brief(of)}"
+        in_all = "" if stated == 1 or numbers < each else " in all"
+        raise InvalidArgumentError(
+            f"expected {each or 'no'} number{'s'[: each != 1]} in {item}{of_what}, found {numbers}{in_all}", field=field
+        )
     if found > maximum:
         raise LimitExceededError(
             f"{found} {field} in one request, of {maximum} allowed",

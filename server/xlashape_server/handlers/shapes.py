@@ -93,7 +93,7 @@ class ShapeHandlers:
             request = decoded(v1.LinearIndexRequest, data)
             shape = _array(request.shape, request.order, self._config)
             rank, numbers = shape.rank, request.indices
-            count = self._count(request, len(numbers), rank)
+            count = self._count(request, len(numbers), shape)
             if count <= _FEW:
                 rows: list[list[int]] = (
                     [numbers[at : at + rank] for at in range(0, len(numbers), rank)] if rank else [[]] * count
@@ -108,7 +108,7 @@ class ShapeHandlers:
         request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
         flat = np.frombuffer(bulk, "<i8")
-        table = flat.reshape(self._count(request, len(flat), shape.rank), shape.rank)
+        table = flat.reshape(self._count(request, len(flat), shape), shape.rank)
         try:
             found = tiling.linear_indices(shape, table)
         except XlashapeError as error:
@@ -116,9 +116,9 @@ class ShapeHandlers:
             raise _of_row(error, shape, row, table[row].tolist() if row < len(table) else []) from None
         return join(v1.LinearIndexResponse(), positions=payload(found))
 
-    def _count(self, request: v1.LinearIndexRequest, numbers: int, rank: int) -> int:
+    def _count(self, request: v1.LinearIndexRequest, numbers: int, shape: Shape) -> int:
         stated = request.count if request.HasField("count") else None
-        return item_count(numbers, rank, stated, self._max_indices, "indices")
+        return item_count(numbers, shape.rank, stated, self._max_indices, "indices", "an index", shape)
 
     def multi_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """MultiIndex."""
@@ -131,7 +131,7 @@ class ShapeHandlers:
         request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
         shape = _array(request.shape, request.order, self._config)
         positions = np.frombuffer(bulk, "<i8")
-        item_count(len(positions), 1, None, self._max_indices, "positions")
+        item_count(len(positions), 1, None, self._max_indices, "positions", "a position")
         response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, "positions")
         try:
             indices, is_element = tiling.multi_indices(shape, positions)

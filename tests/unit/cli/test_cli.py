@@ -160,7 +160,7 @@ def test_draw(tmp_path):
         (["shape", "f32[9223372036854775807,2]"], "int64"),
         (["index", TILED, "2,9"], "index 9 is outside dimension 1"),
         (["index", TILED, "-1,3"], "index -1 is outside dimension 0"),
-        (["index", TILED, "2"], "expected a multiple of 2 numbers, found 1"),
+        (["index", TILED, "2"], "expected 2 numbers in an index of f32[3,5]{1,0:T(2,2)}, found 1"),
         (["index", TILED, "2,3", "2"], "expected 2 numbers in each index, found 1 in 2"),
         (["index", TILED, "two"], "expected an index such as 2,3, found 'two'"),
         (["index", TILED, "1,,2"], "expected an index such as 2,3"),
