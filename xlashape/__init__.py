@@ -11,9 +11,13 @@ Everything is imported on first use, so that `import xlashape` costs next to not
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+# Not from typing, whose import would take most of this module's time; checkers know the constant by its name.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from xlashape import errors as errors
     from xlashape import indexing as indexing
     from xlashape import limits as limits
