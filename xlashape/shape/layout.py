@@ -33,7 +33,8 @@ class Layout(Value):
     - `tail_padding_alignment_in_elements`: the number of elements is rounded up to a multiple of this, 1 or more.
     - `index_primitive_type`, `pointer_primitive_type`: integer types of sparse arrays, or PRIMITIVE_TYPE_INVALID.
     - `element_size_in_bits`: 0 for the element type's own size.
-    - `memory_space`: 0 main memory, 1 on-chip memory, 5 host memory; others depend on the device.
+    - `memory_space`: 0 main memory, 1 on-chip memory, 5 host memory; others depend on the device, and XLA has negative ones
+      too.
     - `split_configs`: physical dimensions cut into parts, numbered from the most major one.
     - `physical_shape`: sparse arrays only.
     - `dynamic_shape_metadata_prefix_bytes`: bytes before the data that hold the sizes of dynamic dimensions.
@@ -203,7 +204,8 @@ def _permutation(minor_to_major: Iterable[int]) -> tuple[int, ...]:
         field = f"minor_to_major[{i}]"
         if not 0 <= dimension < rank:
             numbers = "the number 0" if rank == 1 else f"each of 0 to {rank - 1} once"
-            raise InvalidShapeError(f"minor_to_major of {rank} dimensions has {numbers}, not {dimension}", field=field)
+            of = "1 dimension" if rank == 1 else f"{rank} dimensions"
+            raise InvalidShapeError(f"minor_to_major of {of} has {numbers}, not {dimension}", field=field)
         if seen[dimension]:
             named = set(order)
             missing = next(d for d in range(rank) if d not in named)

@@ -58,7 +58,8 @@ class SplitConfig(Value):
     >>> str(SplitConfig(1, (4, 8)))
     '(1:4,8)'
 
-    The indices do not decrease and none is negative; InvalidShapeError otherwise.
+    The indices do not decrease and none is negative; InvalidShapeError otherwise. Whether they lie inside their dimension is
+    not asked: XLA reads and prints shapes where they do not. `layout_util.validate_layout_for_shape` asks.
     """
 
     __slots__ = ("dimension", "split_indices", "unknown_fields")

@@ -52,7 +52,7 @@ def test_as_xla_prints_it() -> None:
         ("(p0: f32[2])", 13, "expected '->'"),
         ("() -> f32", 10, "expected '['"),
         ("() -> f32[] x", 13, "expected the end of the text"),
-        ("(p: f32[2]{1}) -> f32[]", 12, "minor_to_major of 1 dimensions"),
+        ("(p: f32[2]{1}) -> f32[]", 12, "minor_to_major of 1 dimension has the number 0, not 1"),
     ],
 )
 def test_mistakes(text: str, column: int, message: str) -> None:
