@@ -10,7 +10,7 @@ a map that can is evaluated point by point with exact integers instead, and rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, SizeOverflowError
@@ -104,6 +104,22 @@ class Program:
             if not low <= registers[i] <= high:
                 return None
         return tuple([registers[i] for i in self._outputs])
+
+    def points(self) -> Iterator[tuple[int, ...]]:
+        """Every point of the domain in lexicographic order. Each point tried counts a step of the budget."""
+        bounds = self._bounds
+        point = [low for low, _ in bounds]
+        while True:
+            spend(1)
+            if self.run(point) is not None:
+                yield tuple(point)
+            at = len(point) - 1
+            while at >= 0 and point[at] == bounds[at].upper:
+                point[at] = bounds[at].lower
+                at -= 1
+            if at < 0:
+                return
+            point[at] += 1
 
     def run_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → int64[n, results] and bool[n] "in the domain". Rows outside the domain hold 0."""

@@ -13,16 +13,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xlashape.errors import InvalidMapError
-from xlashape.limits import spend
+from xlashape.symbolic.constraints import Constraint
 from xlashape.symbolic.evaluate import Program
-from xlashape.symbolic.expr import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
-from xlashape.symbolic.expression_text import default_name, is_name
+from xlashape.symbolic.expr import Expr, Operand, Variable, VariableKind, as_expr, const, dim
+from xlashape.symbolic.expression_text import default_name
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import MapParts, Producer, Var
-from xlashape.symbolic.order import order_key
+from xlashape.symbolic.renumber import composed, restricted
 from xlashape.symbolic.simplify_map import simplify_parts
-from xlashape.symbolic.substitute import substitute, variables_of
+from xlashape.symbolic.substitute import variables_of
 from xlashape.symbolic.text import map_text, parse_map_parts
+from xlashape.symbolic.well_formed import check_names, checked_interval, checked_variables, merged_domain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from xlashape.proto import v1
 
 __all__ = ["IndexingMap", "Var", "WithoutUnused"]
-
-Constraint = tuple[Expr, Interval]
 
 _CACHED = 1 << 14
 """Simplified maps and compositions that are remembered."""
@@ -87,20 +86,20 @@ class IndexingMap:
         results: Iterable[Operand] = (),
         constraints: Iterable[tuple[Operand, Interval | tuple[int, int]]] = (),
     ) -> None:
-        groups = [_variables(group) for group in (dims, ranges, runtime)]
+        groups = [checked_variables(group) for group in (dims, ranges, runtime)]
         groups = [
             tuple([var._replace(name="") if var.name == default_name(kind, i) else var for i, var in enumerate(group)])
             for kind, group in zip(VariableKind, groups, strict=True)
         ]
         expressions = tuple([as_expr(result) for result in results])
-        pairs = [(as_expr(expr), _interval(interval)) for expr, interval in constraints]
+        pairs = [(as_expr(expr), checked_interval(interval)) for expr, interval in constraints]
         counts = [len(group) for group in groups]
         for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
             if variable.index >= counts[variable.kind]:
                 raise InvalidMapError(
                     f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind"
                 )
-        _check_names(groups)
+        check_names(groups)
         _fill(self, groups[0], groups[1], groups[2], expressions, pairs)
 
     # Construction
@@ -118,6 +117,10 @@ class IndexingMap:
         made = object.__new__(cls)
         _fill(made, dims, ranges, runtime, results, constraints)
         return made
+
+    @classmethod
+    def _of(cls, parts: MapParts) -> IndexingMap:
+        return cls._make(parts.dims, parts.ranges, parts.runtime, parts.results, parts.constraints)
 
     @classmethod
     def from_sizes(
@@ -166,8 +169,8 @@ class IndexingMap:
         """What text says, as a map; the producers stay with `parts`."""
         if parts.kind != "map":
             return cls.empty() if parts.kind == "empty" else cls.undefined()
-        _check_names([parts.dims, parts.ranges, parts.runtime])
-        return cls._make(parts.dims, parts.ranges, parts.runtime, parts.results, parts.constraints)
+        check_names([parts.dims, parts.ranges, parts.runtime])
+        return cls._of(parts)
 
     # Value semantics
 
@@ -319,20 +322,7 @@ class IndexingMap:
         self._refuse_undefined("enumerated")
         if self.is_known_empty:
             return
-        program = self._program()
-        bounds = [var.bounds for var in self.variables]
-        point = [low for low, _ in bounds]
-        while True:
-            spend(1)
-            if program.run(point) is not None:
-                yield tuple(point)
-            at = len(point) - 1
-            while at >= 0 and point[at] == bounds[at].upper:
-                point[at] = bounds[at].lower
-                at -= 1
-            if at < 0:
-                return
-            point[at] += 1
+        yield from self._program().points()
 
     def _program(self) -> Program:
         program = self._cache.get("program")
@@ -372,27 +362,7 @@ class IndexingMap:
             )
         if self.is_known_empty or second.is_known_empty:
             return IndexingMap.empty()
-        moved: dict[Variable, Expr] = {}
-        for kind, count, shift in (
-            (VariableKind.RANGE, len(self.ranges), len(second.ranges)),
-            (VariableKind.RUNTIME, len(self.runtime), len(second.runtime)),
-        ):
-            if shift:
-                moved.update({Variable(kind, i): Variable(kind, i + shift) for i in range(count)})
-        own = substitute((*self.results, *(expr for expr, _ in self.constraints)), moved)
-        producers = own[: len(self.results)]
-        replaced = {Variable(VariableKind.DIM, i): producer for i, producer in enumerate(producers)}
-        theirs = substitute((*second.results, *(expr for expr, _ in second.constraints)), replaced)
-        constraints: list[Constraint] = [(expr, var.bounds) for expr, var in zip(producers, second.dims, strict=True)]
-        constraints += [
-            (expr, interval)
-            for expr, (_, interval) in zip(theirs[len(second.results) :], second.constraints, strict=True)
-        ]
-        constraints += [
-            (expr, interval) for expr, (_, interval) in zip(own[len(self.results) :], self.constraints, strict=True)
-        ]
-        groups = _distinct_names([self.dims, second.ranges + self.ranges, second.runtime + self.runtime])
-        return IndexingMap._make(*groups, theirs[: len(second.results)], constraints)
+        return IndexingMap._of(composed(self._parts(), second._parts()))
 
     def simplify(self) -> IndexingMap:
         """The same function in XLA's simplified form: same variables, same domain, same results at every point of it.
@@ -443,25 +413,7 @@ class IndexingMap:
         """Without the variables marked False, which nothing may mention; those left are renumbered."""
         if all(dims) and all(ranges) and all(runtime):
             return self
-        renumbered: dict[Variable, Expr] = {}
-        groups: list[tuple[Var, ...]] = []
-        for kind, group, kept in (
-            (VariableKind.DIM, self.dims, dims),
-            (VariableKind.RANGE, self.ranges, ranges),
-            (VariableKind.RUNTIME, self.runtime, runtime),
-        ):
-            left: list[Var] = []
-            for i, (var, keep) in enumerate(zip(group, kept, strict=True)):
-                if keep:
-                    if len(left) != i:
-                        renumbered[Variable(kind, i)] = Variable(kind, len(left))
-                    left.append(var)
-            groups.append(tuple(left))
-        exprs = substitute((*self.results, *(expr for expr, _ in self.constraints)), renumbered)
-        constraints = [
-            (expr, interval) for expr, (_, interval) in zip(exprs[len(self.results) :], self.constraints, strict=True)
-        ]
-        made = IndexingMap._make(*_distinct_names(groups), exprs[: len(self.results)], constraints)
+        made = IndexingMap._of(restricted(self._parts(), (dims, ranges, runtime)))
         if self.is_known_empty:
             _set_known_empty(made, True)
         return made
@@ -519,55 +471,6 @@ def _point_value(value: Any) -> int:
     return const(value).value
 
 
-def _variables(group: Iterable[Var]) -> tuple[Var, ...]:
-    made: list[Var] = []
-    for var in group:
-        bounds, name = var if isinstance(var, Var) else (var, "")  # pyright: ignore[reportUnnecessaryIsInstance]
-        made.append(Var(_interval(bounds), name))
-    return tuple(made)
-
-
-def _interval(value: Interval | tuple[int, int]) -> Interval:
-    try:
-        lower, upper = value
-    except (TypeError, ValueError):
-        raise InvalidMapError(f"an interval is a pair of integers, not {value!r:.60}") from None
-    if lower.__class__ is not int or upper.__class__ is not int:
-        lower, upper = const(lower).value, const(upper).value
-    return Interval(lower, upper)
-
-
-def _check_names(groups: Sequence[tuple[Var, ...]]) -> None:
-    if not any(var.name for group in groups for var in group):
-        return
-    seen: set[str] = set()
-    for kind, group in zip(VariableKind, groups, strict=True):
-        for i, var in enumerate(group):
-            name = var.name or default_name(kind, i)
-            if not is_name(name):
-                raise InvalidMapError(f"not a name for a variable: {name!r:.60}")
-            if name in seen:
-                raise InvalidMapError(f"two variables are named {name!r:.60}")
-            seen.add(name)
-
-
-def _distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
-    """Dimensions, ranges and runtime variables with names dropped where another variable already prints the same."""
-    if any(var.name for group in groups for var in group):
-        taken = {
-            default_name(kind, i) for kind, group in zip(VariableKind, groups, strict=True) for i in range(len(group))
-        }
-        distinct: list[tuple[Var, ...]] = []
-        for group in groups:
-            fresh: list[Var] = []
-            for var in group:
-                fresh.append(var._replace(name="") if var.name in taken else var)
-                taken.add(var.name or "")
-            distinct.append(tuple(fresh))
-        groups = distinct
-    return groups[0], groups[1], groups[2]
-
-
 def _fill(
     made: IndexingMap,
     dims: tuple[Var, ...],
@@ -576,47 +479,16 @@ def _fill(
     results: tuple[Expr, ...],
     constraints: Sequence[Constraint],
 ) -> None:
-    empty = False
-    if constraints:
-        narrowed: dict[Variable, Interval] = {}
-        merged: dict[Expr, Interval] = {}
-        for expr, interval in constraints:
-            if isinstance(expr, Constant):
-                empty = empty or expr.value not in interval
-            elif isinstance(expr, Variable):
-                known = narrowed.get(expr)
-                narrowed[expr] = interval if known is None else known.intersect(interval)
-            else:
-                known = merged.get(expr)
-                merged[expr] = interval if known is None else known.intersect(interval)
-        empty = empty or any(interval.lower > interval.upper for interval in merged.values())
-        if narrowed:
-            dims = _narrow(VariableKind.DIM, dims, narrowed)
-            ranges = _narrow(VariableKind.RANGE, ranges, narrowed)
-            runtime = _narrow(VariableKind.RUNTIME, runtime, narrowed)
-        kept = sorted(merged.items(), key=lambda pair: order_key(pair[0])) if len(merged) > 1 else merged.items()
-        constraints = tuple(kept)
-    for group in (dims, ranges, runtime):
-        for var in group:
-            if var.bounds.lower > var.bounds.upper:
-                empty = True
-    _set_dims(made, dims)
-    _set_ranges(made, ranges)
-    _set_runtime(made, runtime)
-    _set_results(made, tuple([const(0)] * len(results)) if empty else results)
-    _set_constraints(made, () if empty else tuple(constraints))
-    _set_known_empty(made, empty)
+    domain = merged_domain(dims, ranges, runtime, constraints)
+    _set_dims(made, domain.dims)
+    _set_ranges(made, domain.ranges)
+    _set_runtime(made, domain.runtime)
+    _set_results(made, tuple([const(0)] * len(results)) if domain.is_empty else results)
+    _set_constraints(made, domain.constraints)
+    _set_known_empty(made, domain.is_empty)
     _set_undefined(made, False)
     _set_cache(made, {})
     _set_hash(made, None)
-
-
-def _narrow(kind: VariableKind, group: tuple[Var, ...], narrowed: dict[Variable, Interval]) -> tuple[Var, ...]:
-    result: list[Var] = []
-    for i, var in enumerate(group):
-        interval = narrowed.get(Variable(kind, i))
-        result.append(var if interval is None else Var(var.bounds.intersect(interval), var.name))
-    return tuple(result)
 
 
 _set_dims = IndexingMap.dims.__set__  # type: ignore[attr-defined]
