@@ -13,10 +13,12 @@ the two cannot be told apart in all cases; both are then refused for having no e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 __all__ = ["holds_hlo_proto", "holds_text", "outermost_fields"]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MOST_FIELDS = 1 << 20  # fields looked at; a million computations are no module that anyone has
 _FIRST_WORD_WITHIN = 4096  # bytes of a file in which its first word is looked for
 
 
@@ -76,7 +78,7 @@ def holds_hlo_proto(data: bytes) -> bool:
     view = memoryview(data)
     found = False
     try:
-        for number, _, start, end in _bounded(outermost_fields(view)):
+        for number, _, start, end in _bounded(islice(outermost_fields(view), _MOST_FIELDS)):
             found = found or (number == 1 and _holds_computations(view[start:end]))
     except ValueError:
         return False
@@ -93,7 +95,9 @@ def _bounded(fields: Iterator[tuple[int, int, int, int]]) -> Iterator[tuple[int,
 
 def _holds_computations(module: memoryview) -> bool:
     try:
-        return any(number == 3 and kind == _BYTES for number, kind, _, _ in outermost_fields(module))
+        return any(
+            number == 3 and kind == _BYTES for number, kind, _, _ in islice(outermost_fields(module), _MOST_FIELDS)
+        )
     except ValueError:
         return False
 
@@ -108,10 +112,11 @@ def holds_text(data: bytes) -> bool:
     >>> holds_text(b"HloModule m\n"), holds_text(b"\n\x01m\x1a\x03\n\x01e")
     (True, False)
     """
-    if not data:
+    if not data.strip():
+        # Spaces alone would be well-formed: each pair of them is a field of number 4.
         return True
     try:
-        for _ in outermost_fields(memoryview(data)):
+        for _ in islice(outermost_fields(memoryview(data)), _MOST_FIELDS):
             pass
     except ValueError:
         head = data[:_FIRST_WORD_WITHIN]

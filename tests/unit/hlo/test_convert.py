@@ -20,7 +20,7 @@ from xlashape.errors import (
     ParseError,
     XlashapeError,
 )
-from xlashape.hlo import HloModule, convert
+from xlashape.hlo import HloModule, convert, wire
 from xlashape.hlo.convert import Format, Kind, decode, detect, encode, format_of_name, read, write
 from xlashape.hlo.literal import from_raw
 from xlashape.proto import xla
@@ -234,3 +234,26 @@ def test_any_bytes_are_a_module_or_one_of_our_errors(data):
     except XlashapeError:
         return
     assert isinstance(document.module, xla.HloModuleProto)
+
+
+@pytest.mark.parametrize("data", [b"", b" " * 10_000, b"\n" * 10_000, b" \t\r\n" * 5_000])
+def test_spaces_alone_are_a_text_without_a_module(data):
+    assert str(detect(data)) == "hlo"
+    with pytest.raises(ParseError):
+        decode(data)
+
+
+def test_only_so_many_fields_are_looked_at(monkeypatch):
+    seen = 0
+    fields = wire.outermost_fields
+
+    def counted(data):
+        nonlocal seen
+        for field in fields(data):
+            seen += 1
+            yield field
+
+    monkeypatch.setattr(wire, "outermost_fields", counted)
+    monkeypatch.setattr(wire, "_MOST_FIELDS", 100)
+    assert not wire.holds_text(b"\x20\x01" * 100_000)
+    assert seen == 100
