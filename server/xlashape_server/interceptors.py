@@ -335,6 +335,9 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
     code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.UNKNOWN)
     field = _short(error.field or "")
     says = str(error).splitlines()[0] if str(error) else ""
+    head, colon, rest = says.partition(": ")
+    if colon and (field == head or field.endswith(f".{head}")):
+        says = rest  # the message began with the part of the field that the library knows
     status = status_pb2.Status(code=code, message=_short(f"{field}: {says}" if field else says))
     metadata = {key: _short(value) for key, value in error.details().items()}
     metadata["message"] = _short(error.message)

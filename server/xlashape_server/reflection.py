@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -42,12 +43,13 @@ class _Reflection(reflection.ReflectionServicer):
 
     def __init__(self, names: list[str], guard: Guard) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
-        talk: Any = super().ServerReflectionInfo
+        talk = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", super().ServerReflectionInfo)
+
+        def handle(requests: Iterator[Any]) -> Iterator[Any]:
+            return talk(requests, None)
+
         answer: Any = guard.conversation(
-            "ServerReflection/ServerReflectionInfo",
-            lambda requests: talk(requests, None),
-            limit="reflection_streams",
-            most=_MOST,
+            "ServerReflection/ServerReflectionInfo", handle, limit="reflection_streams", most=_MOST
         )
         answer.experimental_thread_pool = ThreadPoolExecutor(_MOST + 1, thread_name_prefix="reflection")
         self.ServerReflectionInfo = answer

@@ -312,3 +312,19 @@ def test_names_within_a_module_that_are_not_there(ask: Any, module: xla.HloModul
     assert (resource.resource_type, resource.resource_name) == ("computation", "nowhere")
     with pytest.raises(grpc.RpcError, match="opcode: there is no opcode 'transposed'"):
         ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, opcode="transposed"))
+
+
+@pytest.mark.parametrize(
+    ("rpc", "kind"), [("ListInstructions", v1.ListInstructionsRequest), ("ByteSizes", v1.ByteSizesRequest)]
+)
+def test_a_shape_that_cannot_be_is_the_modules_mistake(
+    ask: Any, module: xla.HloModuleProto, rpc: str, kind: Any
+) -> None:
+    wrong = xla.HloModuleProto()
+    wrong.CopyFrom(module)
+    wrong.computations[0].instructions[0].shape.dimensions[0] = -3
+    request = kind(module=v1.ModuleInput(serialized=wrong.SerializeToString()))
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(f"HloService/{rpc}", request)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details().startswith("module: computation 'other': instruction 'c' has a shape that cannot be")

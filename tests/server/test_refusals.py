@@ -218,3 +218,11 @@ def test_at_debug_every_call_is_a_line(caplog: pytest.LogCaptureFixture) -> None
     ]
     assert (facts[0]["request_bytes"], facts[0]["response_bytes"], facts[0]["peer"]) == (3, 4, "test")
     assert facts[3]["responses"] == 2
+
+
+@pytest.mark.parametrize("field", ["dimensions[0]", "shapes[0].proto.dimensions[0]"])
+def test_a_field_is_said_once(field: str) -> None:
+    status = status_of(errors.InvalidShapeError("dimensions[0]: a size is 0 or more: not -3", field=field))
+    assert status.message == f"{field}: a size is 0 or more: not -3"
+    other = status_of(errors.InvalidShapeError("dimensions[0]: no", field="shapes[0].other_dimensions[0]"))
+    assert other.message == "shapes[0].other_dimensions[0]: dimensions[0]: no"

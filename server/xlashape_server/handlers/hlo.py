@@ -6,10 +6,11 @@ import base64
 import hashlib
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.limits import budget, spend
 from xlashape.math import checked_int64
@@ -113,7 +114,7 @@ class HloHandlers:
     def list_instructions(self, data: bytes, deadline: float) -> bytes:
         """ListInstructions."""
         request = decoded(v1.ListInstructionsRequest, data)
-        with budget(deadline=deadline, subject="a module"):
+        with budget(deadline=deadline, subject="a module"), _of_the_module():
             module = self._modules.read(request.module, "module")
             found = list(selected(module, request.computation, request.opcode))
             items, next_token = page(request, found, self._max_page_size)
@@ -127,7 +128,7 @@ class HloHandlers:
         """ByteSizes."""
         request = decoded(v1.ByteSizesRequest, data)
         order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
-        with budget(deadline=deadline, subject="a module"):
+        with budget(deadline=deadline, subject="a module"), _of_the_module():
             module = self._modules.read(request.module, "module")
             found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
             for one in selected(module, request.computation, request.opcode):
@@ -165,6 +166,16 @@ class HloHandlers:
         module.create_time.FromMilliseconds(int(stored.created * 1e3))
         module.expire_time.FromMilliseconds(int((stored.used + self._modules.store.max_age) * 1e3))
         return module
+
+
+@contextmanager
+def _of_the_module() -> Generator[None]:
+    """What cannot be in an instruction is found out when it is looked at, where no field is known."""
+    try:
+        yield
+    except InvalidModuleError as error:
+        error.field = error.field or "module"
+        raise
 
 
 def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
