@@ -39,6 +39,7 @@ MAX_ELIDED_BYTES: Final = 1 << 28
 
 _PLAININTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
+_PIECE: Final = 1 << 16  # characters of a long row that are converted at once
 _SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + NUMBER + r"))(?=\))")
 _ROW = re.compile(r"\{([^{}]*)\}")
 _LEADING = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
@@ -195,7 +196,7 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
 
 def _plain_array(text: str, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes, int] | None:
     """Raw elements in row-major order and the offset behind the array; None: not plain, or wrong."""
-    if element.kind == "complex" or element.name in ("s1", "u1"):
+    if not _is_plain(element) or sizes[-1] > _PIECE:
         return None
     # A plain array ends where its last brace does, before the `)` of constant(…).
     close = text.find(")", at)
@@ -222,6 +223,32 @@ def _plain_array(text: str, at: int, element: ElementType, sizes: list[int], cou
         tokens += words
     data = _convert(tokens, element) if element.floating is None else _convert_floats(tokens, rows, element.floating)
     return None if data is None else (data, end)
+
+
+def _is_plain(element: ElementType) -> bool:
+    return element.kind != "complex" and element.name not in ("s1", "u1")
+
+
+def _piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
+    """The plain numbers that begin at `at`, about _PIECE characters of them: (raw elements, their count, the offset behind them).
+
+    None where something is not plain, wrong, or more than `most`: what is between the offsets must then go token by token.
+    """
+    allowed = _PLAININTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
+    match = allowed.match(text, at, at + _PIECE)
+    assert match is not None
+    end = match.end()
+    if not text.startswith("}", end):
+        # What ends here may go on behind: the last number is left to what comes next.
+        while end > at and text[end - 1] not in ", \t\r\n":
+            end -= 1
+    piece = text[at:end]
+    words = piece.replace(",", " ").split()
+    if not words or len(words) > most:
+        return None, 0, max(end, at + 1)
+    floating = element.floating
+    data = _convert(words, element) if floating is None else _convert_floats(words, [piece], floating)
+    return data, len(words), end
 
 
 def _rows(text: str, sizes: list[int]) -> list[str] | None:
@@ -302,7 +329,16 @@ def _by_token(source: Source, at: int, element: ElementType, sizes: list[int]) -
     if rank == 0:
         return element_bits(source, at, element)
     nest, seen, parts, elided = 0, [0] * rank, list[bytes](), False
+    by_token = 0 if _is_plain(element) else len(text)
     while True:
+        if nest == rank and at >= by_token and not elided and text[at : at + 1] not in ("}", ""):
+            data, count, end = _piece(text, at, element, sizes[-1] - seen[-1])
+            if data is not None:
+                seen[-1] += count
+                parts.append(data)
+                at = end
+                continue
+            by_token = end
         match = TOKEN.match(text, at)
         token = "" if match is None else match.group()
         kind = None if match is None else match.lastgroup

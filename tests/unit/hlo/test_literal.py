@@ -236,3 +236,34 @@ def test_braces_are_missed_where_xla_misses_them(text, shape):
 def test_a_number_that_stands_for_too_many_elements_is_refused():
     with pytest.raises(LimitExceededError):
         parse("1", "f32[1000000,1000000]")
+
+
+@pytest.mark.parametrize("separator", [", ", ",", " ", " , "])
+@pytest.mark.parametrize("shape", ["s32[70000]", "f32[70000]", "u8[2,35000]", "f32[1,70000]"])
+def test_long_rows_are_read_in_pieces(shape, separator):
+    sizes = Shape.parse(shape).dimensions
+    numbers = [str(i % 100) for i in range(sizes[-1])]
+    row = f"{{{separator.join(numbers)}}}"
+    text = row if len(sizes) == 1 else f"{{{', '.join([row] * sizes[0])}}}"
+    values = to_numpy(parse(text, shape))
+    assert values.shape == sizes
+    assert (values == np.arange(sizes[-1]) % 100).all()
+    with pytest.raises(ParseError):
+        parse(text[: len(text) // 2], shape)
+    with pytest.raises(ParseError, match="found more"):
+        parse(text.replace("{0", "{0, 0"), shape)
+    with pytest.raises(ParseError, match="found 69999|found 34999"):
+        parse(text.replace("{0,", "{").replace("{0 ", "{"), shape)
+
+
+def test_what_is_not_plain_in_a_long_row_is_read_too():
+    numbers = ["1.5"] * 100_000
+    numbers[60_000], numbers[70_000], numbers[99_999] = "nan", "/* here */ -inf", "-0.0"
+    values = to_numpy(parse(f"{{{', '.join(numbers)}}}", "f32[100000]"))
+    assert np.isnan(values[60_000])
+    assert values[70_000] == -np.inf
+    assert np.signbit(values[99_999])
+    assert (values == 1.5).sum() == 99_997
+    numbers[80_000] = "1e999"
+    with pytest.raises(ParseError, match="out of range"):
+        parse(f"{{{', '.join(numbers)}}}", "f32[100000]")
