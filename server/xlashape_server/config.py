@@ -72,6 +72,10 @@ class Config:
     max_page_size: int = _setting(
         10_000, "Instructions in one page, and how many a page has if the request does not say."
     )
+    max_analysis_steps: int = _setting(
+        500_000_000,
+        "Steps of analysis that one instruction, or one request of maps, may take; a step is about one expression looked at.",
+    )
     max_call_seconds: float = _setting(120.0, "Seconds that one call may take, whatever its own deadline.")
 
     store_directory: str = _setting(
@@ -172,6 +176,7 @@ _LEAST: dict[str, float] = {
     "max_module_instructions": 1,
     "max_module_memory": 1,
     "max_page_size": 1,
+    "max_analysis_steps": 1,
     "max_call_seconds": 0.001,
     "store_bytes": 1,
     "store_age_seconds": 0.001,

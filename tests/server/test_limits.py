@@ -298,3 +298,24 @@ def test_our_own_limit_of_time_is_named() -> None:
         with pytest.raises(LimitExceededError, match="more than 0.2 seconds") as caught:
             client.evaluate_map_batch(HEAVY, np.zeros((400_000, 2), np.int64), timeout=60)
         assert caught.value.limit == "call_seconds"
+
+
+def test_steps_bound_an_analysis_and_the_error_names_the_instruction(
+    modules: Callable[[Config], Modules], module: Any
+) -> None:
+    request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=module.SerializeToString()))
+    few, many = Config(max_analysis_steps=3), Config(max_analysis_steps=100_000)
+    with pytest.raises(LimitExceededError, match="analysis of t took more than 3 steps") as caught:
+        list(IndexingHandlers(few, modules(few)).indexing_maps(request.SerializeToString(), NEVER))
+    assert (caught.value.limit, caught.value.maximum) == ("analysis_steps", 3)
+    answers = list(IndexingHandlers(many, modules(many)).indexing_maps(request.SerializeToString(), NEVER))
+    assert len(answers) == 4
+
+
+def test_steps_bound_the_algebra_of_maps(modules: Callable[[Config], Modules]) -> None:
+    config = Config(max_analysis_steps=10)
+    request = v1.SimplifyMapRequest(
+        maps=[v1.MapInput(text="(d0) -> ((d0 * 7 + 3) mod 5 + d0 floordiv 2), domain: d0 in [0, 99]")]
+    )
+    handlers = IndexingHandlers(config, modules(config))
+    assert refused(lambda: handlers.simplify_map(request.SerializeToString(), NEVER))[:2] == ("analysis_steps", 10)

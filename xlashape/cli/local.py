@@ -17,6 +17,7 @@ __all__ = ["Local"]
 
 # What a person asks of a process of their own is theirs to size.
 _UNLIMITED = Config(
+    max_analysis_steps=INT64_MAX,
     max_batch=INT64_MAX,
     max_shape_elements=INT64_MAX,
     max_indices=INT64_MAX,

@@ -51,6 +51,7 @@ class IndexingHandlers:
         self._max_batch = config.max_batch
         self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
+        self._max_steps = config.max_analysis_steps
 
     def indexing_maps(self, data: bytes, deadline: float) -> Iterator[bytes]:
         """IndexingMaps."""
@@ -60,7 +61,7 @@ class IndexingHandlers:
         index = request.index if request.HasField("index") else None
         if request.physical and (direction != "out" or request.raw):
             raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
-        with budget(deadline=deadline, subject="a module"):
+        with budget(self._max_steps, deadline, "a module"):
             module = self._modules.read(request.module, "module")
             if request.instruction:
                 chosen = [_instruction(module, request.computation, request.instruction)]
@@ -75,7 +76,7 @@ class IndexingHandlers:
                 and index >= (leaf_count(one.shape) if direction == "out" else len(one.operands))
             ):
                 continue
-            with budget(deadline=deadline, subject=one.name):
+            with budget(self._max_steps, deadline, one.name):
                 try:
                     if request.physical:
                         response = _physical_maps_of(one, index, style)
@@ -97,7 +98,7 @@ class IndexingHandlers:
         batch(len(request.maps), self._max_batch, "maps")
         response = v1.SimplifyMapResponse()
         answer = _Answer(self._max_answer)
-        with budget(deadline=deadline, subject="a map"):
+        with budget(self._max_steps, deadline, "a map"):
             for i, value in enumerate(request.maps):
                 field = f"maps[{i}]"
                 given = map_of(value, field)
@@ -123,7 +124,7 @@ class IndexingHandlers:
         batch(len(request.chains), self._max_batch, "chains")
         response = v1.ComposeMapsResponse()
         answer = _Answer(self._max_answer)
-        with budget(deadline=deadline, subject="a composition"):
+        with budget(self._max_steps, deadline, "a composition"):
             for i, chain in enumerate(request.chains):
                 field = f"chains[{i}]"
                 if len(chain.maps) < 2:
@@ -150,7 +151,7 @@ class IndexingHandlers:
     def evaluate_map(self, data: bytes, deadline: float) -> bytes:
         """EvaluateMap."""
         request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
-        with budget(deadline=deadline, subject="a map") as current:
+        with budget(self._max_steps, deadline, "a map") as current:
             given = map_of(request.map, "map")
             numbers = np.frombuffer(bulk, "<i8")
             variables = len(given.variables)
