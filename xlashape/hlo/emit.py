@@ -14,7 +14,7 @@ from xlashape.hlo.names import UniqueNames
 from xlashape.hlo.parse_state import Computation, Instruction
 from xlashape.proto import xla
 
-__all__ = ["Frames", "emit_computations", "post_order", "program_shape"]
+__all__ = ["Frames", "Location", "emit_computations", "post_order", "program_shape"]
 
 _MODULE = Fields(xla.HloModuleProto)
 _COMPUTATION = Fields(xla.HloComputationProto)
@@ -26,6 +26,9 @@ _OPERANDS = _INSTRUCTION.tag("operand_ids")
 _ONE = _COMPUTATION.tag("instructions")
 _ID = varint(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number << 3)
 
+Location = tuple[str, str, tuple[int, int, int, int]]
+"""Where in a program: file, function, (line, end line, column, end column)."""
+
 
 class Frames:
     """The module's table of stack frames, made of those that instructions name in the text's tables."""
@@ -34,11 +37,11 @@ class Frames:
 
     def __init__(
         self,
-        locations: Sequence[tuple[str, str, tuple[int, int, int, int]]] = (),
+        locations: Sequence[Location | None] = (),
         frames: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.locations = locations
-        """The text's file locations: file, function, (line, end line, column, end column)."""
+        """The text's file locations; None for one whose names are in no table."""
         self.frames = frames
         """The text's stack frames: (number of the location, number of the parent), 0 for no parent."""
         self.index = xla.StackFrameIndexProto()
@@ -50,26 +53,31 @@ class Frames:
         self.payloads: dict[bytes, int] = {}
 
     def number(self, frame: int) -> int:
-        """The number in the module's table of the text's frame; 0 for one that the text does not have."""
+        """The number in the module's table of the text's frame; 0 for one that the text does not have whole, up to its root."""
         chain: list[int] = []
         seen: set[int] = set()
-        while 0 < frame <= len(self.frames) and frame not in self._numbers and frame not in seen:
+        while frame != 0 and frame not in self._numbers:
             chain.append(frame)
+            if frame in seen or not 0 < frame <= len(self.frames):
+                # Parents in a circle or in no table: such frames are none.
+                self._numbers.update(dict.fromkeys(chain, 0))
+                return 0
             seen.add(frame)
             frame = self.frames[frame - 1][1]
-        if frame in seen:
-            # Parents in a circle: such frames are none.
-            self._numbers.update(dict.fromkeys(chain, 0))
-            return 0
         made = self._numbers.get(frame, 0)
+        whole = frame == 0 or made != 0
         for one in reversed(chain):
-            made = self._numbers[one] = self._frame(self._location(self.frames[one - 1][0]), made)
+            location = self._location(self.frames[one - 1][0]) if whole else 0
+            whole = location != 0
+            made = self._numbers[one] = self._frame(location, made) if whole else 0
         return made
 
     def _location(self, number: int) -> int:
-        if not 0 < number <= len(self.locations):
+        """The number in the module's table of the text's location; 0 for one that is in no table, or whose names are in none."""
+        location = self.locations[number - 1] if 0 < number <= len(self.locations) else None
+        if location is None:
             return 0
-        file, function, numbers = self.locations[number - 1]
+        file, function, numbers = location
         key = (self._string(self.files, file), self._string(self.functions, function), numbers)
         found = self._locations.get(key)
         if found is None:

@@ -17,10 +17,11 @@ HloModuleProto has no room for them: they go into a ModuleConfig beside it. A fr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xlashape.hlo.emit import Frames
+from xlashape.hlo.emit import Frames, Location
 from xlashape.hlo.encode import Fields
 from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.parse_metadata import parse_frontend_attributes, parse_original_array
@@ -30,6 +31,7 @@ from xlashape.proto import xla
 __all__ = ["Header", "parse_header"]
 
 _MODULE = Fields(xla.HloModuleProto)
+_DIGITS = re.compile(r"-?[0-9]")
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 _LOCATION = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _FRAME = ("file_location_id", "parent_frame_id")
@@ -218,23 +220,24 @@ def _tables(cursor: HloCursor, header: Header) -> None:
     functions = _strings(cursor, "FunctionNames")
     locations = _records(cursor, "FileLocations", _LOCATION)
     frames = _records(cursor, "StackFrames", _FRAME)
-    named = [(_entry(files, one[0]), _entry(functions, one[1]), (one[2], one[3], one[4], one[5])) for one in locations]
+    named = [_location(files, functions, one) for one in locations]
     header.frames = Frames(named, [(location, parent - 1) for location, parent in frames])
 
 
-def _entry(table: list[str], number: int) -> str:
-    return table[number - 1] if 0 < number <= len(table) else ""
+def _location(files: list[str], functions: list[str], values: tuple[int, ...]) -> Location | None:
+    """The location that the values of its fields say; None where its names are in no table."""
+    file, function, line, end_line, column, end_column = values
+    if not (0 < file <= len(files) and 0 < function <= len(functions)):
+        return None
+    return files[file - 1], functions[function - 1], (line, end_line, column, end_column)
 
 
-def _number(cursor: HloCursor, table: str, expected: int) -> bool:
-    """Whether an entry follows; its number must be the next."""
+def _number(cursor: HloCursor) -> bool:
+    """Whether an entry follows. Entries count by where they stand, from 1; the number written says nothing, as in XLA."""
     cursor.skip_space()
-    if not cursor.text[cursor.at : cursor.at + 1].isdecimal():
+    if _DIGITS.match(cursor.text, cursor.at) is None:
         return False
-    at = cursor.at
-    number = cursor.parse_int()
-    if number != expected:
-        raise cursor.error(f"entry {number} of {table} where {expected} was expected", at=at, expected=str(expected))
+    cursor.parse_int("the number of an entry")
     return True
 
 
@@ -242,7 +245,7 @@ def _strings(cursor: HloCursor, table: str) -> list[str]:
     if table != "FileNames" and not _accept_word(cursor, table):
         cursor.fail(f"the table {table}")
     found: list[str] = []
-    while _number(cursor, table, len(found) + 1):
+    while _number(cursor):
         found.append(cursor.parse_text(f"an entry of {table}").decode())
     return found
 
@@ -251,7 +254,7 @@ def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tup
     if not _accept_word(cursor, table):
         cursor.fail(f"the table {table}")
     found: list[tuple[int, ...]] = []
-    while _number(cursor, table, len(found) + 1):
+    while _number(cursor):
         values: dict[str, int] = {}
         cursor.expect("{")
         while not cursor.accept("}"):

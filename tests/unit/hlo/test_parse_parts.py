@@ -14,6 +14,7 @@ from xlashape.hlo.infer import infer_shape
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.names import UniqueNames
 from xlashape.hlo.opcode import Opcode
+from xlashape.hlo.parse import parse_module
 from xlashape.hlo.parse_mesh import canonical_iota
 from xlashape.hlo.parse_sharding import parse_sharding
 from xlashape.hlo.parse_state import Instruction
@@ -164,3 +165,31 @@ def test_strings_and_their_escapes():
     for wrong in (r'"\q"', r'"\400"', r'"\x100"', '"', '"\\"', "'a\"", r'"\x"'):
         with pytest.raises(ParseError):
             content(wrong)
+
+
+def test_rows_of_the_tables_count_by_where_they_stand():
+    text = """HloModule m
+FileNames
+-7 "b.py"
+7 "a.py"
+FunctionNames
+0 "f"
+FileLocations
+3 {file_name_id=1 function_name_id=1 line=4 end_line=4 column=1 end_column=2}
+3 {file_name_id=9 function_name_id=1 line=5 end_line=5 column=1 end_column=2}
+StackFrames
+2 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+1 {file_location_id=1 parent_frame_id=5}
+5 {file_location_id=1 parent_frame_id=5}
+ENTRY e {
+  a = f32[] parameter(0), metadata={stack_frame_id=2}
+  b = f32[] negate(a), metadata={stack_frame_id=3}
+  c = f32[] negate(b), metadata={stack_frame_id=4}
+  ROOT d = f32[] negate(c), metadata={stack_frame_id=1}
+}
+"""
+    module = parse_module(text)
+    assert [one.metadata.stack_frame_id for one in module.computations[0].instructions] == [0, 0, 0, 1]
+    assert list(module.stack_frame_index.file_names) == ["b.py"]
+    assert len(module.stack_frame_index.stack_frames) == 1
