@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from xlashape.errors import ParseError
+
 __all__ = ["convert"]
 
 _SHOWN_FROM = 5_000_000  # bytes of a module from which on its conversion takes long enough to be watched
@@ -38,7 +40,12 @@ def convert(source: str, target: str, form: str | None, lossy: bool) -> None:
     if form is None and target == "-":
         form = "hlo"
     with _steps(_is_large(source)) as step:
-        document = read(source, progress=step("reading"))
+        try:
+            document = read(source, progress=step("reading"))
+        except ParseError as error:
+            # Whoever mends a file wants to see each mistake in its line, not the first one in a line of ours.
+            click.echo(f"xlashape: {error}", err=True)
+            raise SystemExit(1) from None
         write(document, target, form, lossy=lossy, progress=step("writing"))
 
 

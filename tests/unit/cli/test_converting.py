@@ -46,11 +46,14 @@ def test_pipes_find_the_kind_out_from_the_content():
 
 def test_a_mistake_leaves_the_target_as_it_was(tmp_path):
     source, target = tmp_path / "broken.hlo", tmp_path / "kept.pb"
-    source.write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[2 parameter(0)\n}\n")
+    source.write_text("HloModule m\n\nENTRY e {\n  a = f32[2 parameter(0)\n  ROOT b = f32[2] nonesuch(a)\n}\n")
     target.write_bytes(b"as it was")
     says = convert(source, target, code=1).stderr.decode()
     assert says.startswith(f"xlashape: {source}:4:")
-    assert says.count("\n") == 1
+    # The line is shown, with a caret below the mistake.
+    shown, caret = says.splitlines()[1:3]
+    assert shown.strip() == "a = f32[2 parameter(0)"
+    assert shown[caret.index("^")] == "p"
     assert target.read_bytes() == b"as it was"
 
 
