@@ -56,7 +56,8 @@ _ROWS = """
 0+   | source_target_pairs | channel_id slice_sizes | collective-permute collective-permute-start
 3    | epsilon feature_index | | batch-norm-training
 5    | epsilon feature_index | | batch-norm-inference batch-norm-grad
-1    | dimensions | | broadcast get-dimension-size reverse transpose
+1    | | dimensions | broadcast
+1    | dimensions | | get-dimension-size reverse transpose
 2    | dimensions | | set-dimension-size
 0+   | dimensions | | concatenate
 0+   | to_apply | is_composite | call

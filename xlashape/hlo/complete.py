@@ -231,7 +231,8 @@ def _async(
             made.async_root = called.instructions[called.root].opcode
             made.async_place = place
             _pass_on(called, attributes)
-            called.thread = made.thread or called.thread
+            # Whatever thread the computation names.
+            called.thread = made.thread
         return
     made.calls = ()
     operand = known[0]
@@ -245,7 +246,7 @@ def _async(
         raise _error(state, at, f"an async-update has the shape of its operand, {operand.shape.bare}")
     made.async_root, made.async_place = operand.async_root, operand.async_place
     if made.async_place >= 0:
-        runs_on = state.computations[made.async_place].thread or b"main"
+        runs_on = state.computations[made.async_place].thread
         if thread is not None and thread.thread != runs_on:
             raise _error(
                 state, at, f"what was started runs on the thread {runs_on.decode()!r}, not {thread.thread.decode()!r}"

@@ -29,6 +29,16 @@ def _error(state: State, at: int, message: str) -> ParseError:
     return state.cursor.error(message, at=at)
 
 
+def _broadcast(
+    state: State, _shape: KnownShape | None, known: list[Instruction], attributes: Attributes, at: int
+) -> bytes:
+    if "dimensions" not in attributes:
+        operand = known[0].shape.shape
+        if not (operand.is_array and operand.is_scalar):
+            raise _error(state, at, f"broadcast of {operand} needs the attribute dimensions; that of a scalar does not")
+    return b""
+
+
 def _precision(known: list[Instruction], attributes: Attributes, count: int | None = None) -> bytes:
     if "operand_precision" in attributes:
         return b""
@@ -208,6 +218,7 @@ def _empty(field: str) -> Callable[..., bytes]:
 
 DEFAULTS: dict[str, Default] = {
     **dict.fromkeys(_COLLECTIVE, _collective),
+    "broadcast": _broadcast,
     "cholesky": _empty("cholesky_options"),
     "collective-permute": _permute,
     "collective-permute-start": _permute,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xlashape.hlo.encode import Fields, numbered_ids, sized, varint
 from xlashape.hlo.names import UniqueNames
-from xlashape.hlo.parse_state import Computation, Instruction
+from xlashape.hlo.parse_state import MAIN_THREAD, Computation, Instruction
 from xlashape.proto import xla
 
 __all__ = ["Frames", "Location", "emit_computations", "post_order", "program_shape"]
@@ -221,7 +221,8 @@ def _emit(
     pieces.append(_COMPUTATION.integer("id", own))
     pieces.append(_COMPUTATION.integer("root_id", base | computation.root))
     pieces.append(_COMPUTATION.integer("is_fusion_computation", computation.is_fusion))
-    pieces.append(_COMPUTATION.string("execution_thread", computation.thread))
+    if computation.thread != MAIN_THREAD:
+        pieces.append(_COMPUTATION.string("execution_thread", computation.thread))
     return b"".join(pieces)
 
 
@@ -238,6 +239,6 @@ def _links(one: Instruction, base: int, ids: Sequence[int], frames: Frames) -> b
         number = frames.payloads.setdefault(one.payload, len(frames.payloads))
         payload = xla.OpMetadata(metadata_payload=xla.Payload(id=number))
         parts.append(_INSTRUCTION.message("metadata", payload))
-    if one.thread:
+    if one.thread != MAIN_THREAD:
         parts.append(_INSTRUCTION.string("async_execution_thread", one.thread))
     return b"".join(parts)

@@ -101,6 +101,12 @@ def _transpose(message: xla.HloInstructionProto, operands: Sequence[Shape], _res
     return Shape(shape.element_type, sizes, [shape.dynamic_dimensions[dim] for dim in perm], layout)
 
 
+def _broadcast(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    if message.dimensions or not array(operands[0]).is_scalar:
+        raise CannotInfer("the shape of a broadcast must be written, but for a scalar's to a scalar")
+    return operands[0]
+
+
 def _concatenate(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     if not operands or len(message.dimensions) != 1:
         raise CannotInfer("it takes operands and one dimension")
@@ -239,6 +245,7 @@ _INFER: dict[str, Infer] = {
     **dict.fromkeys("call conditional".split(), _called),
     **dict.fromkeys("partition-id replica-id".split(), _device),
     "after-all": _token,
+    "broadcast": _broadcast,
     "cholesky": _cholesky,
     "concatenate": _concatenate,
     "convolution": convolution,

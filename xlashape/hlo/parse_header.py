@@ -3,10 +3,11 @@ r"""The head of a module's text: its name, its attributes, and the tables of whe
     header      := 'HloModule' name (',' attribute)* tables?
     attribute   := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
                  | 'allow_spmd_sharding_propagation_to_parameters=' bools | 'allow_spmd_sharding_propagation_to_output=' bools
-                 | 'entry_computation_layout=' '{' '(' shapes ')' '->' shape '}' | 'frontend_attributes=' …
+                 | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}' | 'frontend_attributes=' …
                  | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' ('may-alias' | 'must-alias'))? ')' (',' …)*)? '}'
                  | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
                  | 'origin_recovery_table=' '{' (array ':' array (',' string)?)* '}'
+    bools       := bool | '{' (bool (',' bool)*)? '}'
     tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
                    'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
 
@@ -121,7 +122,12 @@ def _bool(field: str) -> Reader:
 
 
 def _bools(field: str) -> Reader:
-    return lambda state, header: header.config.update({field: tuple(state.cursor.parse_list(state.cursor.parse_bool))})
+    def read(state: State, header: Header) -> None:
+        cursor = state.cursor
+        several = cursor.looking_at("{")
+        header.config[field] = tuple(cursor.parse_list(cursor.parse_bool)) if several else (cursor.parse_bool(),)
+
+    return read
 
 
 def _count(field: str) -> Reader:
@@ -131,7 +137,12 @@ def _count(field: str) -> Reader:
 def _layout(state: State, header: Header) -> None:
     cursor = state.cursor
     cursor.expect("{")
-    parameters = cursor.parse_list(state.parse_shape, "(", ")")
+    cursor.expect("(")
+    parameters: list[KnownShape] = []
+    while not cursor.accept(")"):
+        parameters.append(state.parse_shape())
+        if not cursor.accept(",") and not cursor.looking_at(")"):
+            cursor.fail("',' or ')'")
     cursor.expect("->")
     header.layout = (parameters, state.parse_shape())
     cursor.expect("}")

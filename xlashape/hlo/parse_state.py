@@ -18,11 +18,14 @@ from xlashape.shape import Shape
 from xlashape.shape.text import parse_shape
 from xlashape.text import Source
 
-__all__ = ["MAX_DEPTH", "Attribute", "Body", "Computation", "Instruction", "KnownShape", "State"]
+__all__ = ["MAIN_THREAD", "MAX_DEPTH", "Attribute", "Body", "Computation", "Instruction", "KnownShape", "State"]
 
 _FIELDS = Fields(xla.HloInstructionProto)
 MAX_DEPTH = 100
 """Levels of operations within operands, and of computations within instructions."""
+
+MAIN_THREAD = b"main"
+"""The thread of whatever text names none for; a proto names it by silence."""
 
 _SHAPES_KEPT = 1 << 23  # characters of shapes' texts
 _ATTRIBUTES_KEPT = 1 << 23
@@ -136,7 +139,7 @@ class Instruction:
         self.control: tuple[int, ...] = ()
         self.frame = 0
         self.payload: bytes | None = None
-        self.thread = b""
+        self.thread = MAIN_THREAD
         self.async_place = -1
         """The place of the computation that an asynchronous instruction runs."""
         self.async_root = ""
@@ -145,7 +148,7 @@ class Instruction:
     @property
     def is_linked(self) -> bool:
         """Whether it names anything beyond its operands."""
-        return bool(self.calls or self.control or self.frame or self.thread) or self.payload is not None
+        return bool(self.calls or self.control or self.frame) or self.thread != MAIN_THREAD or self.payload is not None
 
 
 class Computation:
@@ -159,7 +162,7 @@ class Computation:
         self.root = -1
         self.parameters: dict[int, int] = {}
         """Parameter number → place of the instruction."""
-        self.thread = b""
+        self.thread = MAIN_THREAD
         self.is_fusion = False
 
 

@@ -30,7 +30,8 @@ WE_REFUSE = {
     "dim_labels=b02f_01io->b01f": "no spatial dimension 1: XLA takes dimension 0",
     "a = f32[2]{1} negate": "minor_to_major is no permutation",
     "a = f32[2,2]{0,0} negate": "minor_to_major is no permutation",
-    "root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
+    "p0 = f32[3] parameter(0)\n  ROOT root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
+    "p0 = f32[3,4]{0,1} parameter(0)\n  ROOT root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
     "f32[-2]": "a size below 0",
     "f32[9999999999999999999]": "a size beyond int64",
 }

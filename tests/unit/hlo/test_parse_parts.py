@@ -14,7 +14,7 @@ from xlashape.hlo.infer import infer_shape
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.names import UniqueNames
 from xlashape.hlo.opcode import Opcode
-from xlashape.hlo.parse import parse_module
+from xlashape.hlo.parse import parse_module, parse_text
 from xlashape.hlo.parse_mesh import canonical_iota
 from xlashape.hlo.parse_sharding import parse_sharding
 from xlashape.hlo.parse_state import Instruction
@@ -193,3 +193,13 @@ ENTRY e {
     assert [one.metadata.stack_frame_id for one in module.computations[0].instructions] == [0, 0, 0, 1]
     assert list(module.stack_frame_index.file_names) == ["b.py"]
     assert len(module.stack_frame_index.stack_frames) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "flags"), [("true", (True,)), ("false", (False,)), ("{true,false}", (True, False))]
+)
+def test_a_flag_alone_needs_no_braces(written, flags):
+    for side in ("parameters", "output"):
+        name = f"allow_spmd_sharding_propagation_to_{side}"
+        text = f"HloModule m, {name}={written}\nENTRY e {{ ROOT c = f32[] constant(1) }}"
+        assert getattr(parse_text(text)[1], name) == flags
