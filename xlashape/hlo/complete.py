@@ -26,6 +26,9 @@ _BASE = {opcode: _FIELDS.string("opcode", opcode) + _ALWAYS for opcode in OPERAT
 _ONE_DIMENSION = frozenset(
     "all-gather all-gather-start reduce-scatter all-to-all ragged-all-to-all get-dimension-size set-dimension-size".split()
 )
+_EXACTLY_ONE = frozenset(("concatenate", "sort", "all-to-all", "ragged-all-to-all"))
+_DIMENSIONS = _EXACTLY_ONE | _ONE_DIMENSION
+"""Opcodes whose attribute dimensions, where it is there, must name a dimension."""
 _CALL_NAMES = (
     "to_apply",
     "calls",
@@ -68,6 +71,8 @@ def instruction(
         if shape is None:
             raise _error(state, at, f"the shape of {wrapped}-start must be written")
         return _async_start(state, name, shape, operands, known, attributes, at, wrapped)
+    if opcode in _DIMENSIONS and "dimensions" in attributes:
+        _check_dimensions(state, opcode, attributes["dimensions"].data, at)
     pieces = [_BASE[opcode], data]
     for attribute in attributes.values():
         pieces.append(attribute.data)
@@ -152,6 +157,14 @@ def _check_arguments(state: State, opcode: str, known: list[Instruction], attrib
         if [one.shape.bare for one in given] != taken:
             shown = ", ".join(map(str, taken))
             raise _error(state, at, f"computation {called.name!r} takes ({shown})")
+
+
+def _check_dimensions(state: State, opcode: str, data: bytes, at: int) -> None:
+    # One small number is the field's tag, length and itself.
+    if len(data) != 3:
+        dimensions = xla.HloInstructionProto.FromString(data).dimensions
+        if not dimensions or (opcode in _EXACTLY_ONE and len(dimensions) > 1):
+            raise _error(state, at, f"{opcode} has one dimension, found {len(dimensions)}")
 
 
 # The field of one small number is three bytes long: tag, length, number.

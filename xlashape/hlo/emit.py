@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from xlashape.hlo.encode import Fields, numbered_ids, sized, varint
 from xlashape.hlo.names import UniqueNames
 from xlashape.hlo.parse_state import MAIN_THREAD, Computation, Instruction
+from xlashape.limits import spend
 from xlashape.proto import xla
 
 __all__ = ["Frames", "Location", "emit_computations", "post_order", "program_shape"]
@@ -24,6 +25,7 @@ _PROGRAM_SHAPE = Fields(xla.ProgramShapeProto)
 _NAME = _INSTRUCTION.tag("name")
 _OPERANDS = _INSTRUCTION.tag("operand_ids")
 _ONE = _COMPUTATION.tag("instructions")
+_STEPS = 5  # of a budget, an instruction
 _ID = varint(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number << 3)
 
 Location = tuple[str, str, tuple[int, int, int, int]]
@@ -176,6 +178,7 @@ def emit_computations(
     sequences = xla.HloScheduleProto()
     tag = _MODULE.tag("computations")
     for place, computation in enumerate(computations):
+        spend(_STEPS * len(computation.instructions))
         name = reserved if single and place == last else unique_computations.take(computation.name)
         final_names.append(name)
         number = ids[place]

@@ -272,7 +272,8 @@ def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
                     raise state.cursor.error(f"{list(one.output)} is no index into the result, {result}", at=one.at)
                 part = part.tuple_shapes[index]
             if one.output in seen:
-                raise state.cursor.error(f"output {list(one.output)} is aliased twice", at=one.at)
+                # Of several about one output the first holds.
+                continue
             seen.add(one.output)
             alias.entries.add(
                 output_shape_index=one.output,

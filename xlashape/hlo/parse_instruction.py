@@ -23,6 +23,7 @@ from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.parse_attribute import parse_attributes
 from xlashape.hlo.parse_state import MAX_DEPTH, Attribute, Body, Computation, KnownShape, State
+from xlashape.limits import spend
 from xlashape.proto import xla
 
 __all__ = ["parse_body", "parse_instruction_text"]
@@ -38,11 +39,12 @@ _OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME}){{0,10000}})
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_NUMBER = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*\)")
+_NUMBER = re.compile(r"[ \t]*([0-9]{1,7})[ \t]*\)")
 _SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
 _MAX_PARAMETER = 1 << 24
+_STEPS = 10  # of a budget, an instruction
 
 
 def parse_body(state: State, computation: Computation) -> None:
@@ -52,6 +54,7 @@ def parse_body(state: State, computation: Computation) -> None:
     last: int | None = None
     match_head = _HEAD.match
     while True:
+        spend(_STEPS)
         match = match_head(state.text, cursor.at)
         if match is None and cursor.accept("}"):
             if last is None:
@@ -76,18 +79,7 @@ def parse_body(state: State, computation: Computation) -> None:
     if computation.root < 0:
         computation.root = last
     if not state.errors:
-        _check_parameters(body)
-
-
-def _check_parameters(body: Body) -> None:
-    parameters = body.computation.parameters
-    count = len(parameters)
-    for number in range(count):
-        if number not in parameters:
-            raise body.cursor.error(
-                f"computation {body.computation.name!r} has {count} parameters, but none of number {number}",
-                at=body.cursor.at - 1,
-            )
+        body.check_parameters()
 
 
 def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
@@ -141,10 +133,10 @@ def _twice(body: Body, name: str, at: int) -> ParseError:
 def _accept_root(cursor: HloCursor) -> str | None:
     at = cursor.at
     match = _NAME.match(cursor.text, at)
-    if match is None or match.group() != "ROOT":
-        return None
-    cursor.at = match.end()
-    return "ROOT"
+    if match is not None and match.group() == "ROOT":
+        cursor.at = match.end()
+        return "ROOT"
+    return None
 
 
 def _shape_and_opcode(body: Body) -> tuple[KnownShape | None, str, int]:
@@ -185,19 +177,18 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
     body.open = True
     cursor = state.cursor
     cursor.skip_space()
-    name = "_"
     if _is_named(cursor):
         _parse_instruction(body, _HEAD.match(cursor.text, cursor.at))
         computation.root = len(computation.instructions) - 1
-        _check_parameters(body)
+        body.check_parameters()
         return
     shape, opcode, at = _shape_and_opcode(body)
     if shape is None:
         cursor.at = at
         cursor.fail("an instruction: its name and ' = ', or its shape")
     cursor.expect("(")
-    computation.root = _finish_right(body, name, shape, opcode, at, 0)
-    _check_parameters(body)
+    computation.root = _finish_right(body, "_", shape, opcode, at, 0)
+    body.check_parameters()
 
 
 # -- the right side -------------------------------------------------------------------------
@@ -268,12 +259,11 @@ def _async(body: Body, opcode: str, at: int) -> tuple[Operation, str, str]:
 def _parameter(body: Body) -> int:
     cursor = body.cursor
     match = _NUMBER.match(cursor.text, cursor.at)
-    if match is not None and len(match.group(1)) < 8:
-        number = int(match.group(1))
+    if match is not None:
         cursor.at = match.end()
-    else:
-        number = cursor.parse_int_between(0, _MAX_PARAMETER, "a parameter's number")
-        cursor.expect(")")
+        return int(match.group(1))
+    number = cursor.parse_int_between(0, _MAX_PARAMETER, "a parameter's number")
+    cursor.expect(")")
     return number
 
 
@@ -286,9 +276,8 @@ def _constant(body: Body, shape: KnownShape | None, at: int) -> bytes:
     cache = state.attributes_of("constant")
     key = ""
     if match is not None:
-        key = (
-            f"\0{shape.shape.element_type}\0{match.group(1)}" if shape.shape.is_scalar and shape.shape.is_array else ""
-        )
+        if shape.shape.is_scalar and shape.shape.is_array:
+            key = f"\0{shape.shape.element_type}\0{match.group(1)}"
         kept = cache.get(key) if key else None
         if kept is not None:
             cursor.at = match.end()
@@ -393,8 +382,7 @@ def _operand(body: Body, depth: int) -> int:
     if depth >= MAX_DEPTH:
         raise cursor.error(f"operations nest deeper than {MAX_DEPTH} levels", at=at)
     cursor.expect("(")
-    made = f"{name}.anon"
-    return _finish_right(body, made, shape, name, at, depth + 1)
+    return _finish_right(body, f"{name}.anon", shape, name, at, depth + 1)
 
 
 def _outside(body: Body, name: str, shape: KnownShape) -> int:

@@ -288,3 +288,13 @@ class Body:
         """The name of the instruction that is being read."""
         self.open = False
         """Whether an operand that is nowhere becomes a parameter."""
+
+    def check_parameters(self) -> None:
+        """Raises ParseError if a parameter of a number below the greatest is missing."""
+        parameters = self.computation.parameters
+        for number in range(len(parameters)):
+            if number not in parameters:
+                raise self.cursor.error(
+                    f"computation {self.computation.name!r} has {len(parameters)} parameters, but none of number {number}",
+                    at=self.cursor.at - 1,
+                )

@@ -1,12 +1,14 @@
 """Mistakes in HLO text: where they are, what was expected, several at once; hostile text ends in an error."""
 
 import gzip
+import time
 
 import pytest
 
-from xlashape.errors import InvalidArgumentError, LimitExceededError, ParseError
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, ParseError
 from xlashape.hlo import HloModule, ModuleConfig
 from xlashape.hlo.parse import decode_text, parse_module
+from xlashape.limits import budget
 from xlashape.text import Source
 
 HEAD = "HloModule m\n\nENTRY e {\n  p0 = f32[2] parameter(0)\n"
@@ -36,7 +38,7 @@ def error(line, source=None):
             "negate has no attribute dimensions; it may have backend_config",
         ),
         ('  a = f32[2] negate(p0), metadata={op_nam="x"}', 36, "metadata has no 'op_nam'; it has deduplicated_name"),
-        ("  a = f32[2] broadcast(p0)", 27, "broadcast needs the attribute dimensions"),
+        ("  a = f32[2] transpose(p0)", 27, "transpose needs the attribute dimensions"),
         ("  a = f32[2] negate(p0), sharding={replicatd}", 36, "expected a kind of sharding, found 'replicatd'"),
         ("  a = f32[2] negate(p0), sharding={manual}, sharding={manual}", 45, "attribute sharding stands there twice"),
         ("  a = f32[2] call(p0), to_apply=g", 33, "no computation 'g' stands before this"),
@@ -220,3 +222,15 @@ def test_loading_text_from_files(tmp_path):
     (tmp_path / "bad.hlo").write_text("ENTRY main { ROOT c = f32[] konstant(1) }")
     with pytest.raises(ParseError, match=r"bad\.hlo:1:29: unknown opcode 'konstant'"):
         HloModule.load(tmp_path / "bad.hlo")
+
+
+def test_a_budget_bounds_the_reading_of_a_text():
+    lines = "".join(f"  n{i} = f32[] negate(n{i - 1})\n" for i in range(1, 2000))
+    text = f"ENTRY e {{\n  n0 = f32[] parameter(0)\n{lines}}}"
+    with budget(deadline=time.monotonic() - 1), pytest.raises(DeadlineExceededError):
+        parse_module(text)
+    with budget(steps=10_000), pytest.raises(LimitExceededError):
+        parse_module(text)
+    with budget(steps=1_000_000) as spent:
+        parse_module(text)
+    assert spent.steps > 2000
