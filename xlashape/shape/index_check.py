@@ -43,7 +43,8 @@ def checked_position(shape: Shape, elements: int, position: Any) -> int:
 
 def integer(value: Any, what: str) -> int:
     """`value` as an int (NumPy's integers too, bools not), or InvalidIndexError naming `what`."""
-    if not isinstance(value, bool) and type(value).__name__ != "bool_":
+    # NumPy's own truth value is called bool_ before NumPy 2, and until 2.3 passes for an integer.
+    if type(value).__name__ not in ("bool", "bool_"):
         try:
             return int(as_int(value))
         except TypeError:
