@@ -22,6 +22,7 @@ MODELS = sorted(SHARED.glob("hlo/models/*.hlo"))
 # Texts on which ours and XLA's parser part on purpose. Each entry: a piece of the text, and why.
 WE_ACCEPT = {
     "a = f32[] {} constant(1)": "a scalar's layout is {}; written with a space before it, it says the same",
+    "add(f32[]{} a, a)": "a scalar's layout is {}, before an operand too",
     "device_ids=(0,1,2,3,4,5,6,7)": "XLA aborts on device ids in their natural order, which say nothing wrong",
 }
 WE_REFUSE = {
@@ -32,6 +33,9 @@ WE_REFUSE = {
     "a = f32[2,2]{0,0} negate": "minor_to_major is no permutation",
     "p0 = f32[3] parameter(0)\n  ROOT root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
     "p0 = f32[3,4]{0,1} parameter(0)\n  ROOT root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
+    "multiply(a, , a)": "an operand's place left empty: to XLA commas between operands are as good as spaces",
+    "add(, a, a)": "an operand's place left empty: to XLA commas between operands are as good as spaces",
+    'origin={({"a" {0}} {"b"})}': "the parts of an original value without a comma between them",
     "f32[-2]": "a size below 0",
     "f32[9999999999999999999]": "a size beyond int64",
 }
