@@ -49,8 +49,7 @@ def test_shell_sessions(command, printed, tmp_path):
     (tmp_path / "xlashape").mkdir()
     (tmp_path / "xlashape" / "data").symlink_to(ROOT / "xlashape" / "data")
     words = shlex.split(command)
-    if words[0] != "xlashape":
-        pytest.skip(f"not a command of ours: {words[0]}")
+    assert words[0] == "xlashape"
     result = subprocess.run(
         [sys.executable, "-m", "xlashape", *words[1:]],
         capture_output=True,
