@@ -16,6 +16,7 @@ __all__ = [
     "DotNumbers",
     "Groups",
     "IndexNumbers",
+    "RaggedDotNumbers",
     "WindowDim",
     "batch_norm",
     "cholesky",
@@ -29,6 +30,7 @@ __all__ = [
     "opcode",
     "padding",
     "permutation_pairs",
+    "ragged_dot",
     "scatter",
     "slices",
     "topk",
@@ -82,12 +84,33 @@ class DotNumbers(NamedTuple):
 
 def dot(proto: xla.HloInstructionProto) -> DotNumbers:
     """dot, scaled-dot."""
-    numbers = proto.dot_dimension_numbers
+    return _dot_numbers(proto.dot_dimension_numbers)
+
+
+def _dot_numbers(numbers: xla.DotDimensionNumbers) -> DotNumbers:
     return DotNumbers(
         tuple(numbers.lhs_batch_dimensions),
         tuple(numbers.rhs_batch_dimensions),
         tuple(numbers.lhs_contracting_dimensions),
         tuple(numbers.rhs_contracting_dimensions),
+    )
+
+
+class RaggedDotNumbers(NamedTuple):
+    """Dimension numbers of a ragged-dot."""
+
+    dot: DotNumbers
+    lhs_ragged: tuple[int, ...]
+    rhs_group: tuple[int, ...]
+
+
+def ragged_dot(proto: xla.HloInstructionProto) -> RaggedDotNumbers:
+    """ragged-dot."""
+    numbers = proto.ragged_dot_dimension_numbers
+    return RaggedDotNumbers(
+        _dot_numbers(numbers.dot_dimension_numbers),
+        tuple(numbers.lhs_ragged_dimensions),
+        tuple(numbers.rhs_group_dimensions),
     )
 
 

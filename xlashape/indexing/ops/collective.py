@@ -19,6 +19,8 @@ from xlashape.indexing.build import (
 from xlashape.indexing.registry import Access, Op, Replicas, Rows, input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
+__all__ = ["all_of_group", "group_size"]
+
 
 def _numbered(op: Op, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The sizes of operand and output, pair by pair."""
@@ -33,14 +35,15 @@ def _same(dims: tuple[int, ...], replicas: Replicas | None = None) -> tuple[Acce
     return (identity(dims)[0]._replace(replicas=replicas),)
 
 
-def _group_size(groups: Groups) -> int | None:
+def group_size(groups: Groups) -> int | None:
+    """How many replicas a group has; None if that is not known or differs."""
     sizes = {len(group) for group in groups.groups}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None) -> Replicas | None:
+def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None) -> Replicas | None:
     """Every replica of the group; None if that is the replica itself."""
-    size = _group_size(groups) if size is None else size
+    size = group_size(groups) if size is None else size
     if size == 1:
         return None
     if size is None:
@@ -57,7 +60,7 @@ def all_reduce_output_to_input(op: Op, output: int) -> Rows:
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
     require(pairs[output][0] == dims, "changes the shape")
-    return nothing_but(len(pairs), {output: _same(dims, _all_of_group(dims, op.attributes))})
+    return nothing_but(len(pairs), {output: _same(dims, all_of_group(dims, op.attributes))})
 
 
 @input_to_output("all-reduce", "all-reduce-start", attributes=collective)
@@ -72,7 +75,7 @@ def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
     require(pairs[output][0] == dims, "changes the shape")
-    first = None if _group_size(op.attributes) == 1 else Replicas(make_map(dims, [const(0)]), op.attributes.groups)
+    first = None if group_size(op.attributes) == 1 else Replicas(make_map(dims, [const(0)]), op.attributes.groups)
     return nothing_but(len(pairs), {output: _same(dims, first)})
 
 
@@ -81,7 +84,7 @@ def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Row
     """To every replica of the group. (Elements of other replicas than the first go nowhere.)"""
     pairs = _numbered(op, len(op.operands))
     dims = pairs[operand][0]
-    return nothing_but(len(pairs), {operand: _same(dims, _all_of_group(dims, op.attributes))})
+    return nothing_but(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
 
 
 # -- all-gather, reduce-scatter, all-to-all: blocks along one dimension ---------------------------------------------------------
@@ -106,7 +109,7 @@ def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int,
         and all(a == b for d, (a, b) in enumerate(zip(whole, part, strict=True)) if d != axis),
         f"makes {list(out)} of {list(operand)}",
     )
-    size = _group_size(op.attributes)
+    size = group_size(op.attributes)
     require(size is None or part[axis] == 0 or size == count, f"has groups of {size} for {count} parts")
     return whole, part, axis, count
 
@@ -136,7 +139,7 @@ def all_gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     _numbered(op, len(op.operands))
     _, part, axis, count = _blocks(op, operand)
     written = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
-    to = Access(written, 0, (None,), _all_of_group(part, op.attributes, count))
+    to = Access(written, 0, (None,), all_of_group(part, op.attributes, count))
     return nothing_but(len(op.outputs), {operand: (to,)})
 
 
@@ -147,7 +150,7 @@ def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
     _, part, axis, count = _blocks(op, output)
     read = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
     return nothing_but(
-        len(op.operands), {output: (Access(read, 0, (None,), _all_of_group(part, op.attributes, count)),)}
+        len(op.operands), {output: (Access(read, 0, (None,), all_of_group(part, op.attributes, count)),)}
     )
 
 
@@ -189,7 +192,7 @@ def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _exchanged(op: Op) -> tuple[Access, ...]:
     ((source, dims),) = _numbered(op, 1)
-    axis, count = _axis(op, len(dims)), _group_size(op.attributes)
+    axis, count = _axis(op, len(dims)), group_size(op.attributes)
     require(source == dims, "changes the shape")
     if count is None:
         return (Access(IndexingMap.undefined()),)

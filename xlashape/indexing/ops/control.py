@@ -10,6 +10,7 @@ from bisect import bisect_right
 from xlashape.indexing.attributes import opcode, tuple_index
 from xlashape.indexing.build import (
     NOTHING,
+    Malformed,
     dims_of,
     every_element,
     everything,
@@ -17,10 +18,11 @@ from xlashape.indexing.build import (
     nothing_but,
     operand_dims,
     output_dims,
+    passed,
     require,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, calls, first_leaves, input_to_output, output_to_input, unknown
+from xlashape.indexing.registry import Access, Op, Rows, calls, element_starts, first_leaves, input_to_output, output_to_input, unknown
 
 calls("fusion", "the maps of the fused computation's root, through every path")
 calls("call", "the maps of the computation's root")
@@ -28,8 +30,6 @@ calls("async-start", "operands are passed on; results as the wrapped computation
 calls("conditional", "every branch's maps, and the selector")
 calls("while", "what the body passes through unchanged; else every element")
 
-unknown("ragged-all-to-all", "which elements go where depends on arrays of offsets and sizes")
-unknown("ragged-dot", "which group an element belongs to depends on an array of sizes")
 unknown("scan", "which elements a step reads depends on the computation and on the step")
 
 
@@ -37,16 +37,18 @@ def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
     """The same index of a leaf of an operand."""
     dims = output_dims(op, output)
     require(operand < len(op.operands) and leaf < len(op.operands[operand]), "passes on what is not there")
-    require(
-        operand_dims(op, operand, leaf) == dims, f"passes {list(operand_dims(op, operand, leaf))} on as {list(dims)}"
-    )
-    return (identity(dims)[0]._replace(leaf=leaf),)
+    source = operand_dims(op, operand, leaf)
+    if source != dims:
+        raise Malformed(f"passes {list(source)} on as {list(dims)}")
+    return passed(dims, leaf)
 
 
 def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
     require(output < len(op.outputs) and leaf < len(op.operands[operand]), "passes on what is not there")
     dims = operand_dims(op, operand, leaf)
-    require(output_dims(op, output) == dims, f"passes {list(dims)} on as {list(output_dims(op, output))}")
+    target = output_dims(op, output)
+    if target != dims:
+        raise Malformed(f"passes {list(dims)} on as {list(target)}")
     return identity(dims)
 
 
@@ -72,10 +74,11 @@ def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _element(op: Op) -> int:
     """The first leaf of the element taken out."""
     require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of what is no tuple")
-    elements = op.operand_shapes[0].tuple_shapes
+    starts = element_starts(op.operand_shapes[0])
     index: int = op.attributes
-    require(0 <= index < len(elements), f"takes element {index} of {len(elements)}")
-    return first_leaves(elements)[index]
+    if not 0 <= index < len(starts) - 1:
+        raise Malformed(f"takes element {index} of {len(starts) - 1}")
+    return starts[index]
 
 
 @output_to_input("get-tuple-element", attributes=tuple_index)
