@@ -6,7 +6,6 @@ are analysed once, in whichever module they stand.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -17,7 +16,17 @@ from xlashape.indexing import ops
 from xlashape.indexing.build import Malformed, dims_of
 from xlashape.indexing.constants import fold_constants
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.registry import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, Access, Op, Registered, Rows, leaves
+from xlashape.indexing.registry import (
+    INPUT_TO_OUTPUT,
+    OUTPUT_TO_INPUT,
+    Access,
+    Op,
+    Registered,
+    Row,
+    Rows,
+    Sparse,
+    leaves,
+)
 from xlashape.indexing.sources import ReplicaIndexing, RuntimeVariable
 from xlashape.limits import spend
 from xlashape.shape import UNBOUNDED_SIZE, Shape
@@ -42,71 +51,90 @@ _ = ops  # importing it registers the rules
 MAX_SIGNATURES = 1 << 13
 """Different operations whose answers are kept. When there are more, all are forgotten."""
 
+MAX_KEPT_SETS = 1 << 5
+"""Sets of an answer that is kept as it is. A tuple of n elements has n answers of n sets, and all but n of the n² are empty."""
+
 EMPTY = OperandIndexingSet()
 """Of an array that is not accessed."""
 
 
+class _Open(NamedTuple):
+    """A set whose members are bound to the instruction that is asked about: some have runtime variables."""
+
+    number: int
+    row: Row
+
+
 class _Kept(NamedTuple):
-    rows: Rows
-    bound: Answer | None
-    """What the rows mean for any instruction; None where producers are to be bound."""
+    """What is kept of an answer."""
+
+    length: int
+    """How many sets it has."""
+    sets: dict[int, OperandIndexingSet]
+    """Those that are not empty, by number."""
+    open: tuple[_Open, ...]
+    """Those that are bound to an instruction."""
+    answer: Answer | None
+    """The whole answer, where it holds for any instruction and is not too long to be kept."""
 
 
 class Signature:
     """An operation in one direction, with all that its rule can see, and the answers so far by what was asked."""
 
-    __slots__ = ("_op", "_unbounded", "answers", "attributes", "registered", "shape", "shapes")
+    __slots__ = ("answers", "op", "registered", "unbounded")
 
-    def __init__(
-        self,
-        registered: Registered,
-        shape: Shape,
-        shapes: tuple[Shape, ...],
-        attributes: Hashable,
-        answers: dict[Any, _Kept],
-    ) -> None:
+    answers: dict[Any, _Kept]
+    op: Op
+    """What the rule sees."""
+    registered: Registered
+    unbounded: bool
+    """Whether any array has a dimension without a bound."""
+
+    def __init__(self, registered: Registered, shape: Shape, shapes: tuple[Shape, ...], attributes: Any) -> None:
         self.registered = registered
-        self.shape = shape
-        self.shapes = shapes
-        self.attributes = attributes
-        self.answers = answers
-        self._op: Op | None = None
-        self._unbounded: bool | None = None
-
-    @property
-    def unbounded(self) -> bool:
-        """Whether any array has a dimension without a bound."""
-        if self._unbounded is None:
-            self._unbounded = any(is_unbounded(shape) for shape in (self.shape, *self.shapes))
-        return self._unbounded
-
-    @property
-    def op(self) -> Op:
-        """What the rule sees."""
-        if self._op is None:
-            self._op = Op.of(self.shape, self.shapes, self.attributes)
-        return self._op
+        self.op = Op.of(shape, shapes, attributes)
+        self.unbounded = is_unbounded(shape) or any(map(is_unbounded, shapes))
+        self.answers = {}
 
 
 _signatures: dict[tuple[Any, ...], Signature] = {}
+_sets: dict[int, tuple[Row, OperandIndexingSet]] = {}
+"""Of rows that rules share, by the identity of the row, which is held here too."""
 _lock = Lock()
+
+
+def forget() -> None:
+    """Forgets every answer. Nothing but time depends on what is kept."""
+    with _lock:
+        _signatures.clear()
+        _sets.clear()
 
 
 def signature(instruction: HloInstruction, registered: Registered) -> Signature:
     """The signature that the instruction shares with all its equals."""
-    rule, reader = registered
-    shape = instruction.shape
-    shapes = tuple([operand.shape for operand in instruction.operands])
-    attributes = None if reader is None else reader(instruction.proto)
-    key = (rule, shape, shapes, attributes)
+    key_of = registered.key
+    key = (
+        registered.number,
+        instruction.shape,
+        None if key_of is None else key_of(instruction.proto),
+        *[operand.shape for operand in instruction.operands],
+    )
     found = _signatures.get(key)
-    if found is None:
-        found = Signature(registered, shape, shapes, attributes, {})
-        with _lock:
-            if len(_signatures) >= MAX_SIGNATURES:
-                _signatures.clear()
-            _signatures[key] = found
-    return found
+    return _new_signature(instruction, registered, key) if found is None else found
+
+
+def _new_signature(instruction: HloInstruction, registered: Registered, key: tuple[Any, ...]) -> Signature:
+    reader = registered.attributes
+    if reader is None:
+        attributes = None
+    else:
+        attributes = key[2] if reader is registered.key else reader(instruction.proto)
+    made = Signature(registered, key[1], key[3:], attributes)
+    with _lock:
+        if len(_signatures) >= MAX_SIGNATURES:
+            _signatures.clear()
+        _signatures[key] = made
+    return made
 
 
 def from_output(instruction: HloInstruction, output: int, registered: Registered | None) -> Answer:
@@ -129,10 +157,8 @@ def answer_from_output(instruction: HloInstruction, output: int, known: Signatur
         if known.unbounded:
             return unknown_from_output(instruction)
         rows = _ruled(instruction, known.registered, op, output)
-        dims = dims_of(op.outputs[output])
-        _check_rows(instruction, rows, op.operands, dims)
-        kept = known.answers[output] = _keep(rows)
-    return kept.bound if kept.bound is not None else _bound(kept.rows, instruction)
+        kept = known.answers[output] = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
+    return kept.answer or _bound(kept, instruction)
 
 
 def from_operand(instruction: HloInstruction, operand: int, leaf: int, registered: Registered | None) -> Answer:
@@ -156,18 +182,9 @@ def from_operand(instruction: HloInstruction, operand: int, leaf: int, registere
         if known.unbounded:
             return unknown_from_operand(instruction)
         rows = _ruled(instruction, known.registered, op, operand, leaf)
-        dims = dims_of(op.operands[operand][leaf])
-        _check_rows(instruction, rows, tuple([(shape,) for shape in op.outputs]), dims)
-        kept = known.answers[operand, leaf] = _keep(rows)
-    return kept.bound if kept.bound is not None else _bound(kept.rows, instruction)
-
-
-def _keep(rows: Rows) -> _Kept:
-    if any(access.runtime for row in rows for access in row):
-        return _Kept(rows, None)
-    return _Kept(
-        rows, tuple([OperandIndexingSet([_plain(access) for access in row]) if row else EMPTY for row in rows])
-    )
+        targets = tuple([(shape,) for shape in op.outputs])
+        kept = known.answers[operand, leaf] = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
+    return kept.answer or _bound(kept, instruction)
 
 
 def rule_from_output(instruction: HloInstruction) -> Registered | None:
@@ -222,21 +239,46 @@ def _ruled(instruction: HloInstruction, registered: Registered, op: Op, *asked: 
     raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.proto.opcode}) {message}")
 
 
-def _check_rows(
+def _kept(
     instruction: HloInstruction, rows: Rows, targets: tuple[tuple[Shape, ...], ...], dims: tuple[int, ...]
-) -> None:
-    """Maps lead from arrays of the right rank to arrays of the right rank."""
+) -> _Kept:
+    """What is kept of a rule's answer. Its maps lead from arrays of the right rank to arrays of the right rank."""
+    sets: dict[int, OperandIndexingSet] = {}
+    open_: list[_Open] = []
     fits = len(rows) == len(targets)
-    for number, row in enumerate(rows):
+    for number, row in rows.given.items() if isinstance(rows, Sparse) else enumerate(rows):
+        if not row:
+            continue
+        free = True
         for access in row:
             found = access.map
             if fits and not found.is_undefined:
                 target = dims_of(targets[number][access.leaf])
                 fits = len(found.dims) == len(dims) and len(found.results) == len(target)
+            free = free and not access.runtime
+        if free:
+            sets[number] = _set_of(row)
+        else:
+            open_.append(_Open(number, row))
     if not fits:
         raise InvalidModuleError(
             f"instruction {instruction.name!r} ({instruction.proto.opcode}) has operands that do not fit it"
         )
+    kept = _Kept(len(rows), sets, tuple(open_), None)
+    return kept if open_ or len(rows) > MAX_KEPT_SETS else kept._replace(answer=_bound(kept, instruction))
+
+
+def _set_of(row: Row) -> OperandIndexingSet:
+    """The set of a row without runtime variables; one for all that have the row."""
+    known = _sets.get(id(row))
+    if known is not None:
+        return known[1]
+    made = OperandIndexingSet([_plain(access) for access in row])
+    with _lock:
+        if len(_sets) >= MAX_SIGNATURES:
+            _sets.clear()
+        _sets[id(row)] = (row, made)
+    return made
 
 
 def _replica(access: Access) -> ReplicaIndexing | None:
@@ -247,10 +289,14 @@ def _plain(access: Access) -> OperandIndexing:
     return OperandIndexing(access.map, (), _replica(access), access.leaf, every=access.every)
 
 
-def _bound(rows: Rows, instruction: HloInstruction) -> Answer:
+def _bound(kept: _Kept, instruction: HloInstruction) -> Answer:
+    answer = [EMPTY] * kept.length
+    for number, known in kept.sets.items():
+        answer[number] = known
+    if not kept.open:
+        return tuple(answer)
     operands = instruction.operands
-    sets: list[OperandIndexingSet] = []
-    for row in rows:
+    for number, row in kept.open:
         members: list[OperandIndexing] = []
         for access in row:
             if not access.runtime or access.map.is_known_empty:
@@ -266,5 +312,5 @@ def _bound(rows: Rows, instruction: HloInstruction) -> Answer:
             )
             found = OperandIndexing(access.map, producers, _replica(access), access.leaf, every=access.every)
             members.append(fold_constants(found))
-        sets.append(OperandIndexingSet(members))
-    return tuple(sets)
+        answer[number] = OperandIndexingSet(members)
+    return tuple(answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from xlashape.indexing.registry import Access, Op, Rows
+from xlashape.indexing.registry import Access, Op, Row, Rows, Sparse
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, dim, rng
 
@@ -24,6 +24,7 @@ __all__ = [
     "nothing_but",
     "operand_dims",
     "output_dims",
+    "passed",
     "require",
     "require_dims",
     "require_operands",
@@ -111,6 +112,12 @@ def identity(dims: tuple[int, ...]) -> tuple[Access, ...]:
 
 
 @lru_cache(maxsize=1 << 12)
+def passed(dims: tuple[int, ...], leaf: int) -> Row:
+    """Each element from the element of the same index in a leaf."""
+    return (Access(identity(dims)[0].map, leaf),) if leaf else identity(dims)
+
+
+@lru_cache(maxsize=1 << 12)
 def to_scalar(dims: tuple[int, ...]) -> tuple[Access, ...]:
     """Each element from the one element of a scalar."""
     return (Access(make_map(dims, ())),)
@@ -130,9 +137,11 @@ def every_element(op: Op, output: int) -> Rows:
     )
 
 
-def nothing_but(count: int, rows: dict[int, tuple[Access, ...]]) -> Rows:
+def nothing_but(count: int, rows: dict[int, Row]) -> Rows:
     """The rows given, by number, and nothing for the others of `count`."""
     found = [NOTHING] * count
     for number, row in rows.items():
         found[number] = row
-    return tuple(found)
+    sparse = Sparse(found)
+    sparse.given = rows
+    return sparse

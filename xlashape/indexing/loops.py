@@ -14,7 +14,7 @@ from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.analysis import EMPTY, Answer
 from xlashape.indexing.build import dims_of, everything, identity
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.registry import first_leaves, leaves
+from xlashape.indexing.registry import element_starts, leaves
 from xlashape.shape import Shape
 
 __all__ = ["while_from_operand", "while_from_output"]
@@ -83,16 +83,16 @@ def _unchanged(body: HloComputation, leaf: int) -> bool:
         if opcode == "parameter":
             return at == leaf
         if opcode == "tuple":
-            starts = first_leaves(one.shape.tuple_shapes)
+            starts = element_starts(one.shape)
             if at >= starts[-1] or len(starts) != len(one.operands) + 1:
                 return False
             number = bisect_right(starts, at) - 1
             one, at = one.operands[number], at - starts[number]
         elif opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
-            elements = one.operands[0].shape.tuple_shapes
-            if not 0 <= one.proto.tuple_index < len(elements):
+            starts = element_starts(one.operands[0].shape)
+            if not 0 <= one.proto.tuple_index < len(starts) - 1:
                 return False
-            at += first_leaves(elements)[one.proto.tuple_index]
+            at += starts[one.proto.tuple_index]
             one = one.operands[0]
         elif opcode in _PASSING and one.operands:
             one = one.operands[0]

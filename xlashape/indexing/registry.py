@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
+from xlashape.indexing.keys import key_of
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
@@ -31,9 +32,12 @@ __all__ = [
     "Op",
     "OutputRule",
     "Replicas",
+    "Row",
     "Rows",
     "Runtime",
+    "Sparse",
     "calls",
+    "element_starts",
     "first_leaves",
     "input_to_output",
     "is_calling",
@@ -66,15 +70,25 @@ class Op(NamedTuple):
         return cls(shape, operand_shapes, attributes, leaves(shape), operands, starts)
 
 
-@lru_cache(maxsize=1 << 12)
 def leaves(shape: Shape) -> tuple[Shape, ...]:
     """The arrays (tokens, opaques, buffers) within a shape, depth first; the shape itself if it is no tuple."""
+    return _leaves(shape) if shape.is_tuple else (shape,)
+
+
+@lru_cache(maxsize=1 << 12)
+def _leaves(shape: Shape) -> tuple[Shape, ...]:
     return tuple(shape.leaves())
 
 
 def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
     """Where the leaves of each shape begin when the shapes are put into one tuple; at the end, how many there are."""
     return tuple(accumulate([len(leaves(shape)) if shape.is_tuple else 1 for shape in shapes], initial=0))
+
+
+@lru_cache(maxsize=1 << 10)
+def element_starts(shape: Shape) -> tuple[int, ...]:
+    """`first_leaves` of the elements of a tuple."""
+    return first_leaves(shape.tuple_shapes)
 
 
 class Runtime(NamedTuple):
@@ -111,19 +125,33 @@ class Access(NamedTuple):
     """Nothing narrower than every element is known to be true."""
 
 
-Rows: TypeAlias = tuple[tuple[Access, ...], ...]
+Row: TypeAlias = tuple[Access, ...]
+Rows: TypeAlias = tuple[Row, ...]
+
+
+class Sparse(tuple[Row, ...]):  # noqa: SLOT001  # a tuple has no room for slots of its own
+    """Rows of which few are not empty: `given` holds those by number. Whoever goes through hundreds of rows asks it instead."""
+
+    given: dict[int, Row]
+
+
 OutputRule: TypeAlias = Callable[[Op, int], Rows]
 InputRule: TypeAlias = Callable[[Op, int, int], Rows]
 Reader: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
 
 
 class Registered(NamedTuple):
-    """A rule and the reader of the attributes it needs. The pair is what cached answers are filed under."""
+    """A rule, the reader of the attributes it needs, and the key under which its answers are filed beside the shapes."""
 
     rule: Callable[..., Rows]
     attributes: Reader | None
+    key: Reader | None
+    """Of the attributes; None where there are none."""
+    number: int
+    """Of the registration: rules with different readers are filed apart."""
 
 
+_registrations: list[Registered] = []
 OUTPUT_TO_INPUT: dict[str, Registered] = {}
 INPUT_TO_OUTPUT: dict[str, Registered] = {}
 CALLS: dict[str, str] = {}
@@ -134,7 +162,9 @@ UNKNOWN: dict[str, str] = {}
 def _register(
     table: dict[str, Registered], opcodes: tuple[str, ...], rule: Callable[..., Rows], attributes: Reader | None
 ) -> None:
-    registered = Registered(rule, attributes)
+    key = None if attributes is None else key_of(attributes)
+    registered = Registered(rule, attributes, key, len(_registrations))
+    _registrations.append(registered)
     for opcode in opcodes:
         if opcode in table or opcode in UNKNOWN or opcode in CALLS:
             raise ValueError(f"{opcode} is registered twice")

@@ -22,7 +22,17 @@ from xlashape.indexing.build import (
     require,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, calls, element_starts, first_leaves, input_to_output, output_to_input, unknown
+from xlashape.indexing.registry import (
+    Access,
+    Op,
+    Rows,
+    calls,
+    element_starts,
+    first_leaves,
+    input_to_output,
+    output_to_input,
+    unknown,
+)
 
 calls("fusion", "the maps of the fused computation's root, through every path")
 calls("call", "the maps of the computation's root")

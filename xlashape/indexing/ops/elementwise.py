@@ -6,6 +6,7 @@ Matches XLA's elementwise ops, map, copy, constants and random numbers. A scalar
 from __future__ import annotations
 
 from xlashape.indexing.build import (
+    Malformed,
     dims_of,
     every_element,
     everything,
@@ -114,10 +115,8 @@ def _dims(op: Op, operand: int) -> tuple[int, ...]:
     )
     dims = dims_of(op.operands[operand][0])
     result = dims_of(op.outputs[0])
-    require(
-        dims == result or not dims,
-        f"is elementwise, but operand {operand} is of {list(dims)} and the result of {list(result)}",
-    )
+    if dims and dims != result:
+        raise Malformed(f"is elementwise, but operand {operand} is of {list(dims)} and the result of {list(result)}")
     return dims
 
 
