@@ -1,0 +1,181 @@
+"""One operation to be judged, and families of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from hlo_builder import Builder
+from numpy_interpreter import dtype_of
+
+from xlashape.hlo import HloInstruction
+from xlashape.indexing.registry import leaves as leaf_shapes
+from xlashape.shape import Shape
+
+Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+"""Random elements of an array. Any element of any draw may stand in for that of another draw."""
+
+
+@dataclass(eq=False)
+class Case:
+    """An operation on parameters, and what may be expected of its maps.
+
+    In one run the maps must name exactly what was seen to matter. An operand in `union` matters by values: in each run no more may be seen than is
+    named, and over all `draws` all of it. An operand in `loose` may be named where it does not matter, for the reason given; so may every
+    element that the answer marks "every element".
+    """
+
+    builder: Builder
+    domains: Mapping[int | tuple[int, int], Draw] = field(default_factory=dict)
+    """How parameters are drawn, by number or (number, leaf); by element type where they are not listed."""
+    union: frozenset[int] = frozenset()
+    loose: Mapping[int, str] = field(default_factory=dict)
+    draws: int = 1
+    unjudged: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """By leaf of the result: elements about which the operation says nothing."""
+    outside: bool = False
+    """Maps may lead outside of the array, where nothing is read."""
+
+    @cached_property
+    def root(self) -> HloInstruction:
+        return self.builder.root()
+
+    @property
+    def parameters(self) -> tuple[HloInstruction, ...]:
+        return self.root.computation.parameters
+
+    def judged(self) -> list[tuple[int, int]]:
+        """(operand, parameter) for those operands that are parameters."""
+        return [
+            (number, operand.parameter_number)
+            for number, operand in enumerate(self.root.operands)
+            if operand.opcode == "parameter"
+        ]
+
+    def drawn(self, rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """The leaves of every parameter."""
+        return [
+            [
+                _drawn(rng, shape, self.domains.get((number, leaf), self.domains.get(number)))
+                for leaf, shape in enumerate(leaf_shapes(parameter.shape))
+            ]
+            for number, parameter in enumerate(self.parameters)
+        ]
+
+
+def _drawn(rng: np.random.Generator, shape: Shape, domain: Draw | None) -> np.ndarray:
+    dtype, dims = dtype_of(shape), shape.dimensions
+    if domain is not None:
+        return np.asarray(domain(rng, dims)).astype(dtype)
+    if dtype.kind == "b":
+        return rng.random(dims) < 0.5
+    if dtype.kind in "iu":
+        return np.asarray(rng.integers(1, min(1 << 20, int(np.iinfo(dtype).max)), size=dims)).astype(dtype)
+    if dtype.kind == "c":
+        return (rng.uniform(0.5, 2, dims) + 1j * rng.uniform(0.5, 2, dims)).astype(dtype)
+    return np.asarray(rng.uniform(0.5, 2, dims)).astype(dtype)
+
+
+def nested(shape: Shape, leaves: list[Any]) -> Any:
+    """A value of that shape of its leaves, which are taken off the list."""
+    if shape.is_tuple:
+        return tuple(nested(part, leaves) for part in shape.tuple_shapes)
+    return leaves.pop(0)
+
+
+def integers(low: int, high: int) -> Draw:
+    """Between low and high, both included."""
+    return lambda rng, dims: np.asarray(rng.integers(low, high, size=dims, endpoint=True))
+
+
+def uniform(low: float, high: float) -> Draw:
+    return lambda rng, dims: np.asarray(rng.uniform(low, high, dims))
+
+
+def choice(*values: Any) -> Draw:
+    return lambda rng, dims: np.asarray(rng.choice(np.array(values), dims))
+
+
+# -- writing modules ----------------------------------------------------------------------------------------------------------------
+
+
+def text(kind: str, dims: Any) -> str:
+    return f"{kind}[{','.join(map(str, dims))}]"
+
+
+def make(opcode: str, shape: str, operands: list[str], *, case: Mapping[str, Any] | None = None, **fields: Any) -> Case:
+    """One operation on parameters. `case` are fields of the Case, all others of the instruction."""
+    builder = Builder()
+    numbers = [builder.parameter(operand) for operand in operands]
+    builder.op(opcode, shape, numbers, **fields)
+    return Case(builder, **(case or {}))
+
+
+def sizes(r: random.Random, low: int = 1, high: int = 3, most: int = 4) -> list[int]:
+    return [r.randint(1, most) for _ in range(r.randint(low, high))]
+
+
+def binary(opcode: str, kind: str, name: str | None = None) -> Builder:
+    """A computation of one operation on two scalars."""
+    inner = Builder(name or f"{opcode}_{kind}")
+    inner.op(opcode, f"{kind}[]", [inner.parameter(f"{kind}[]"), inner.parameter(f"{kind}[]")])
+    return inner
+
+
+def comparison(direction: str, kind: str) -> Builder:
+    """A comparator of sort or select-and-scatter."""
+    inner = Builder("comparator")
+    inner.op(
+        "compare",
+        "pred[]",
+        [inner.parameter(f"{kind}[]"), inner.parameter(f"{kind}[]")],
+        comparison_direction=direction,
+    )
+    return inner
+
+
+def mixing(kind: str) -> Builder:
+    """The product of (a, b) and (c, d) as complex numbers: associative, and everything takes part in both results."""
+    inner = Builder("mixing")
+    a, b, c, d = (inner.parameter(f"{kind}[]") for _ in range(4))
+    ac, bd, ad, bc = (inner.op("multiply", f"{kind}[]", list(two)) for two in ((a, c), (b, d), (a, d), (b, c)))
+    real = inner.op("subtract", f"{kind}[]", [ac, bd])
+    imaginary = inner.op("add", f"{kind}[]", [ad, bc])
+    inner.op("tuple", f"({kind}[], {kind}[])", [real, imaginary])
+    return inner
+
+
+# -- families -----------------------------------------------------------------------------------------------------------------------
+
+Make: TypeAlias = Callable[[random.Random, int], Case]
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    make: Make
+    seeds: int
+    not_by_xla: str
+    """Why XLA's execution is not asked; empty where it is."""
+
+    def cases(self) -> list[Case]:
+        return [self.make(random.Random(f"{self.name}/{seed}"), seed) for seed in range(self.seeds)]
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def family(seeds: int = 14, not_by_xla: str = "", name: str = "") -> Callable[[Make], Make]:
+    """Registers a family: from random numbers and the number of the case to a case."""
+
+    def register(function: Make) -> Make:
+        called = name or function.__name__.strip("_")
+        assert called not in FAMILIES
+        FAMILIES[called] = Family(called, function, seeds, not_by_xla)
+        return function
+
+    return register

@@ -1,0 +1,150 @@
+"""Elementwise operations, each on numbers among which every operand tells; map; random numbers; bits read as another type."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hlo_builder import Builder
+
+from execution.case import Case, choice, family, integers, make, sizes, text, uniform
+from xlashape.indexing.ops.elementwise import BINARY, UNARY
+
+WHOLE = {"not", "popcnt", "count-leading-zeros"}
+ROUNDING = {"ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign", "reduce-precision"}
+# In the domain of the inverse functions.
+INSIDE = {"acos", "asin", "atanh"}
+BITS = {"and", "or", "xor", "mulhi", "shift-left", "shift-right-arithmetic", "shift-right-logical"}
+
+
+NOT_ON_A_CPU = {
+    "stochastic-convert": "XLA converts so to types of accelerators alone",
+    "mulhi": "XLA compiles it for GPUs alone",
+}
+RUN_BY_BOTH = tuple(opcode for opcode in BINARY if opcode not in NOT_ON_A_CPU)
+
+
+@family(seeds=2 * len(UNARY))
+def unary(r: random.Random, seed: int) -> Case:
+    opcode, dims = UNARY[seed // 2], sizes(r, 0)
+    kind, result, domain = "f64", "f64", uniform(1.1, 1.9)
+    fields: dict[str, Any] = {}
+    if opcode in WHOLE:
+        kind = result = "s32"
+        domain = integers(-(1 << 30), 1 << 30)
+    elif opcode in ROUNDING:
+        domain = uniform(-3, 3)
+    elif opcode in INSIDE:
+        domain = uniform(-0.9, 0.9)
+    elif opcode in ("real", "imag"):
+        return make(opcode, text("f64", dims), [text("c128", dims)])
+    elif opcode == "is-finite":
+        result, domain = "pred", choice(1.0, float("inf"))
+    elif opcode == "convert":
+        result = "s32"
+        domain = uniform(-1000, 1000)
+    if opcode == "reduce-precision":
+        fields = {"exponent_bits": 11, "mantissa_bits": 8}
+    # Where numbers are rounded or counted, not every change is seen at once.
+    several = {"draws": 12, "union": frozenset({0})}
+    case = {"domains": {0: domain}, **several}
+    return make(opcode, text(result, dims), [text(kind, dims)], case=case, **fields)
+
+
+@family(seeds=2 * len(RUN_BY_BOTH))
+def binary(r: random.Random, seed: int) -> Case:
+    return _binary(RUN_BY_BOTH[seed // 2], sizes(r, 0))
+
+
+def _binary(opcode: str, dims: list[int]) -> Case:
+    kind, result = "f64", "f64"
+    domains = {0: uniform(1, 2), 1: uniform(1, 2)}
+    fields: dict[str, Any] = {}
+    if opcode in BITS:
+        kind = result = "s32"
+        domains = {0: integers(-(1 << 30), 1 << 30), 1: integers(0, 20) if "shift" in opcode else integers(0, 1 << 30)}
+    elif opcode == "remainder":
+        domains = {0: uniform(10, 20), 1: uniform(1, 2)}
+    elif opcode == "complex":
+        result = "c128"
+    elif opcode == "compare":
+        result = "pred"
+        fields = {"comparison_direction": "LT"}
+    case = {"domains": domains, "union": frozenset({0, 1}), "draws": 12}
+    return make(opcode, text(result, dims), [text(kind, dims)] * 2, case=case, **fields)
+
+
+def _apart(opcode: str) -> None:
+    """A family of its own for what XLA does not run here."""
+
+    @family(seeds=4, not_by_xla=NOT_ON_A_CPU[opcode], name=opcode)
+    def one(r: random.Random, seed: int) -> Case:
+        dims = sizes(r, 0)
+        if opcode == "stochastic-convert":
+            kinds = [text("f32", dims), text("u32", dims)]
+            domains = {0: uniform(0, 4), 1: integers(0, (1 << 32) - 1)}
+            case = {"domains": domains, "union": frozenset({0, 1}), "draws": 16}
+            return make("stochastic-convert", text("s16", dims), kinds, case=case)
+        return _binary(opcode, dims)
+
+
+for _opcode in NOT_ON_A_CPU:
+    _apart(_opcode)
+
+
+@family(seeds=12)
+def ternary(r: random.Random, seed: int) -> Case:
+    opcode = ("clamp", "select")[seed % 2]
+    dims = sizes(r, 0)
+    several = {"union": frozenset({0, 1, 2}), "draws": 16}
+    full, scalar = text("f64", dims), "f64[]"
+    if opcode == "select":
+        mask = text("pred", r.choice([dims, []]))
+        return make(opcode, full, [mask, full, full], case=several)
+    low, high = (r.choice([full, scalar]) for _ in range(2))
+    case = {"domains": {0: uniform(0, 1), 1: uniform(0, 2), 2: uniform(1, 2)}, **several}
+    return make(opcode, full, [low, full, high], case=case)
+
+
+@family(seeds=8)
+def map_(r: random.Random, seed: int) -> Case:
+    inner = Builder("mapped")
+    a, b = inner.parameter("s64[]"), inner.parameter("s64[]")
+    inner.op("add", "s64[]", [inner.op("multiply", "s64[]", [a, a]), b])
+    dims = sizes(r, 0)
+    full = text("s64", dims)
+    return make("map", full, [full, full], calls=[inner], dimensions=list(range(len(dims))))
+
+
+@family(seeds=10)
+def bitcast_convert(r: random.Random, seed: int) -> Case:
+    dims = sizes(r, 0)
+    source, target, more = r.choice(
+        [
+            ("s32", "u32", 0),
+            ("f64", "s64", 0),
+            ("s64", "s32", 2),
+            ("u32", "u8", 4),
+            ("s32", "s64", -2),
+            ("u8", "u32", -4),
+        ]
+    )
+    before = [*dims, -more] if more < 0 else dims
+    after = [*dims, more] if more > 0 else dims
+    # Every byte of an element tells, which a small number does not show at once.
+    domain = {"u8": integers(0, 255), "s32": integers(-(1 << 31), (1 << 31) - 1), "u32": integers(0, (1 << 32) - 1)}
+    wide = integers(-(1 << 63), (1 << 63) - 1)
+    case = {"union": frozenset({0}), "draws": 6, "domains": {0: domain.get(source, wide)} if source != "f64" else {}}
+    return make("bitcast-convert", text(target, after), [text(source, before)], case=case)
+
+
+@family(seeds=6, not_by_xla="its numbers are others in every run")
+def rng(r: random.Random, seed: int) -> Case:
+    bounds = {"domains": {0: uniform(0, 1), 1: uniform(2, 3)}}
+    return make("rng", text("f64", sizes(r, 0)), ["f64[]", "f64[]"], case=bounds, distribution=1)
+
+
+@family(seeds=4)
+def rng_bit_generator(r: random.Random, seed: int) -> Case:
+    shape = f"(u64[3], {text('u32', sizes(r, 0))})"
+    return make("rng-bit-generator", shape, ["u64[3]"], rng_algorithm=2)

@@ -1,0 +1,128 @@
+"""Tuples, calls, loops, tokens, the two halves of asynchronous operations, and what comes from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numpy_interpreter.core import Value, dtype_of, interprets, leaves, result
+from xlashape.hlo import HloInstruction
+from xlashape.shape import Shape
+
+
+@interprets("tuple")
+def tuple_(one: HloInstruction, args: list[Value]) -> Value:
+    return tuple(args)
+
+
+@interprets("get-tuple-element")
+def get_tuple_element(one: HloInstruction, args: list[Value]) -> Value:
+    return args[0][one.proto.tuple_index]
+
+
+@interprets("opt-barrier", "domain", "add-dependency", "async-update", "all-reduce-done")
+def passed(one: HloInstruction, args: list[Value]) -> Value:
+    return args[0]
+
+
+@interprets("fusion", "call")
+def call(one: HloInstruction, args: list[Value]) -> Value:
+    return result(one.called_computations[0], args)
+
+
+@interprets("conditional")
+def conditional(one: HloInstruction, args: list[Value]) -> Value:
+    """A predicate takes the first branch if it holds; a number beyond the branches takes the last."""
+    branches, selector = one.called_computations, one.operands[0].shape.element_type.text
+    number = int(args[0])
+    taken = (0 if number else 1) if selector == "pred" else number if 0 <= number < len(branches) else len(branches) - 1
+    return result(branches[taken], [args[taken + 1]])
+
+
+@interprets("while")
+def while_(one: HloInstruction, args: list[Value]) -> Value:
+    """The computations are body and condition, in this order."""
+    body, condition = one.called_computations
+    state = args[0]
+    while bool(result(condition, [state])):
+        state = result(body, [state])
+    return state
+
+
+@interprets("async-start")
+def async_start(one: HloInstruction, args: list[Value]) -> Value:
+    extra = [_noise(shape) for shape in one.shape.tuple_shapes[2:]]
+    return (tuple(args), result(one.called_computations[0], args), *extra)
+
+
+@interprets("async-done", "all-gather-done", "collective-permute-done")
+def second_done(one: HloInstruction, args: list[Value]) -> Value:
+    return args[0][1]
+
+
+@interprets("copy-start")
+def copy_start(one: HloInstruction, args: list[Value]) -> Value:
+    return (args[0], args[0], *[_noise(shape) for shape in one.shape.tuple_shapes[2:]])
+
+
+@interprets("copy-done")
+def copy_done(one: HloInstruction, args: list[Value]) -> Value:
+    return args[0][0]
+
+
+def _noise(shape: Shape) -> Any:
+    """Numbers from elsewhere."""
+    return np.random.default_rng(2).integers(1, 100, size=shape.dimensions).astype(dtype_of(shape))
+
+
+def _outside(shape: Shape, token: Any) -> Value:
+    """Data from elsewhere; tokens come after `token`."""
+    if shape.is_tuple:
+        return tuple(_outside(part, token) for part in shape.tuple_shapes)
+    return np.asarray(token) + 1 if shape.is_token else _noise(shape)
+
+
+@interprets("after-all")
+def after_all(one: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(1.0 + sum(args))
+
+
+@interprets("infeed", "recv")
+def from_elsewhere(one: HloInstruction, args: list[Value]) -> Value:
+    return _outside(one.shape, args[-1])
+
+
+@interprets("outfeed")
+def outfeed(one: HloInstruction, args: list[Value]) -> Value:
+    return args[-1] + 1
+
+
+@interprets("send")
+def send(one: HloInstruction, args: list[Value]) -> Value:
+    """(data, context, token)."""
+    return (args[0], *_outside(one.shape, args[1])[1:])
+
+
+@interprets("send-done")
+def send_done(one: HloInstruction, args: list[Value]) -> Value:
+    return args[0][2] + 1
+
+
+@interprets("recv-done")
+def recv_done(one: HloInstruction, args: list[Value]) -> Value:
+    """(data, context, token) becomes (data, token)."""
+    return args[0][0], args[0][2] + 1
+
+
+@interprets("custom-call")
+def custom_call(one: HloInstruction, args: list[Value]) -> Value:
+    """Everything takes part in everything."""
+    total = sum(float(np.sum(leaf * (1 + i))) for i, arg in enumerate(args) for leaf in leaves(arg))
+
+    def made(shape: Shape) -> Value:
+        if shape.is_tuple:
+            return tuple(made(part) for part in shape.tuple_shapes)
+        return np.asarray(total + np.arange(int(np.prod(shape.dimensions)))).reshape(shape.dimensions)
+
+    return made(one.shape)

@@ -1,0 +1,115 @@
+"""Operations that move elements: broadcast to pad, slices, reshape, bitcast, dynamic sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numpy_interpreter.core import Value, dtype_of, interprets
+from xlashape.hlo import HloInstruction
+from xlashape.shape import Shape, tiling
+
+
+@interprets("broadcast")
+def broadcast(one: HloInstruction, args: list[Value]) -> Value:
+    dims = one.shape.dimensions
+    shape, order = [1] * len(dims), np.argsort(one.proto.dimensions, kind="stable")
+    x = np.transpose(args[0], order)
+    for d, n in zip(sorted(one.proto.dimensions), x.shape, strict=True):
+        shape[d] = n
+    return np.broadcast_to(x.reshape(shape), dims)
+
+
+@interprets("transpose")
+def transpose(one: HloInstruction, args: list[Value]) -> Value:
+    return np.transpose(args[0], list(one.proto.dimensions))
+
+
+@interprets("reshape", "dynamic-reshape")
+def reshape(one: HloInstruction, args: list[Value]) -> Value:
+    return np.reshape(args[0], one.shape.dimensions)
+
+
+@interprets("reverse")
+def reverse(one: HloInstruction, args: list[Value]) -> Value:
+    return np.flip(args[0], list(one.proto.dimensions))
+
+
+@interprets("concatenate")
+def concatenate(one: HloInstruction, args: list[Value]) -> Value:
+    return np.concatenate(args, one.proto.dimensions[0])
+
+
+@interprets("slice")
+def slice_(one: HloInstruction, args: list[Value]) -> Value:
+    return args[0][tuple(slice(d.start, d.limit, d.stride or 1) for d in one.proto.slice_dimensions)]
+
+
+@interprets("pad")
+def pad(one: HloInstruction, args: list[Value]) -> Value:
+    x, value = np.asarray(args[0]), args[1]
+    for axis, c in enumerate(one.proto.padding_config.dimensions):
+        low, high, interior = c.edge_padding_low, c.edge_padding_high, c.interior_padding
+        n = x.shape[axis]
+        shape = list(x.shape)
+        shape[axis] = n + max(0, n - 1) * interior
+        wide = np.full(shape, value, dtype=x.dtype)
+        wide[(slice(None),) * axis + (slice(None, None, interior + 1),)] = x
+        ends = [(max(0, low), max(0, high)) if d == axis else (0, 0) for d in range(x.ndim)]
+        wide = np.pad(wide, ends, constant_values=value)
+        kept = slice(max(0, -low), wide.shape[axis] - max(0, -high))
+        x = wide[(slice(None),) * axis + (kept,)]
+    return x
+
+
+def _starts(offsets: list[Value], whole: tuple[int, ...], part: tuple[int, ...]) -> list[int]:
+    """Clamped offsets; given as a scalar a dimension or as one vector."""
+    given = [int(v) for offset in offsets for v in np.asarray(offset).ravel()]
+    return [min(max(s, 0), n - k) for s, n, k in zip(given, whole, part, strict=True)]
+
+
+@interprets("dynamic-slice")
+def dynamic_slice(one: HloInstruction, args: list[Value]) -> Value:
+    dims = one.shape.dimensions
+    starts = _starts(args[1:], args[0].shape, dims)
+    return args[0][tuple(slice(s, s + k) for s, k in zip(starts, dims, strict=True))]
+
+
+@interprets("dynamic-update-slice")
+def dynamic_update_slice(one: HloInstruction, args: list[Value]) -> Value:
+    starts = _starts(args[2:], args[0].shape, args[1].shape)
+    out = np.array(args[0])
+    out[tuple(slice(s, s + k) for s, k in zip(starts, args[1].shape, strict=True))] = args[1]
+    return out
+
+
+@interprets("bitcast")
+def bitcast(one: HloInstruction, args: list[Value]) -> Value:
+    source, target = one.operands[0].shape, one.shape
+    if _is_tiled(source) or _is_tiled(target):
+        return tiling.unpack(target, tiling.pack(source, np.asarray(args[0])))
+    placed = np.ascontiguousarray(np.transpose(args[0], _major_to_minor(source))).ravel().view(dtype_of(target))
+    order = _major_to_minor(target)
+    return np.transpose(placed.reshape([target.dimensions[d] for d in order]), np.argsort(order))
+
+
+def _is_tiled(shape: Shape) -> bool:
+    return shape.layout is not None and bool(shape.layout.tiles)
+
+
+def _major_to_minor(shape: Shape) -> list[int]:
+    return list(range(shape.rank)) if shape.layout is None else list(reversed(shape.layout.minor_to_major))
+
+
+@interprets("get-dimension-size")
+def get_dimension_size(one: HloInstruction, args: list[Value]) -> Value:
+    return np.array(np.asarray(args[0]).shape[one.proto.dimensions[0]], dtype=np.int32)
+
+
+@interprets("set-dimension-size")
+def set_dimension_size(one: HloInstruction, args: list[Value]) -> Value:
+    """What lies beyond the size is gone: 0."""
+    axis: Any = one.proto.dimensions[0]
+    along = np.arange(args[0].shape[axis]).reshape([-1 if d == axis else 1 for d in range(args[0].ndim)])
+    return np.where(along < args[1], args[0], 0)
