@@ -101,8 +101,7 @@ class Budget:
             raise DeadlineExceededError(f"the deadline passed during the analysis{of}")
 
 
-_UNBOUNDED = Budget()
-_current: ContextVar[Budget] = ContextVar("xlashape_budget", default=_UNBOUNDED)
+_current: ContextVar[Budget | None] = ContextVar("xlashape_budget", default=None)
 
 
 @contextmanager
@@ -112,8 +111,7 @@ def budget(steps: int | None = None, deadline: float | None = None, subject: str
     >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):
     ...     pass
     """
-    outer = _current.get()
-    bounded = Budget(steps, deadline, subject, None if outer is _UNBOUNDED else outer)
+    bounded = Budget(steps, deadline, subject, _current.get())
     token = _current.set(bounded)
     try:
         yield bounded
@@ -123,4 +121,6 @@ def budget(steps: int | None = None, deadline: float | None = None, subject: str
 
 def spend(steps: int = 1) -> None:
     """Counts `steps` against the budget in force; free where none is."""
-    _current.get().spend(steps)
+    current = _current.get()
+    if current is not None:
+        current.spend(steps)

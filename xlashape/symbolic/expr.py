@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from enum import IntEnum
-from threading import Lock
+from threading import RLock
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
-from weakref import KeyedRef, WeakValueDictionary
+from weakref import ref
 
 from xlashape.errors import InvalidMapError
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
@@ -129,15 +129,33 @@ class Expr:
         return Expr.printer(self)
 
 
-# Interning. A node is found by its class and parts; parts are interned themselves, so the key is hashed by identity.
-_nodes: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
-_references: dict[tuple[Any, ...], KeyedRef[tuple[Any, ...], Expr]] = _nodes.data  # type: ignore[attr-defined]  # read without the wrapper's cost
-_lock = Lock()
+# Interning. A node is found by its class and parts; parts are interned themselves, so the key is hashed by identity. The table holds its nodes weakly:
+# a plain dictionary of references costs a quarter of a WeakValueDictionary.
+class _Reference(ref["Expr"]):
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_references: dict[tuple[Any, ...], _Reference] = {}
+_lock = RLock()  # taken again where collecting garbage, which can begin anywhere, ends a node
 
 
 def _intern(key: tuple[Any, ...], node: Expr) -> Any:
+    made = _Reference(node, _ended)
+    made.key = key
     with _lock:  # two threads may have made the same node at once: the first one stays
-        return _nodes.setdefault(key, node)
+        reference = _references.get(key)
+        found = None if reference is None else reference()
+        if found is not None:
+            return found
+        _references[key] = made
+        return node
+
+
+def _ended(reference: _Reference) -> None:
+    with _lock:
+        if _references.get(reference.key) is reference:  # else an equal node has taken its place
+            del _references[reference.key]
 
 
 class Constant(Expr):
@@ -210,7 +228,8 @@ class Binary(Expr):
         if cls._divides and (right.__class__ is not Constant or right.value <= 0):  # type: ignore[attr-defined]
             _refuse_divisor(cls, right)
         size = left.size + right.size + 1
-        check("expression nodes", size, MAX_EXPRESSION_NODES)
+        if size > MAX_EXPRESSION_NODES:
+            check("expression nodes", size, MAX_EXPRESSION_NODES)
         if cls is Add:
             below = max(left.depth - (left.__class__ is Add), right.depth - (right.__class__ is Add))
         else:
@@ -410,3 +429,10 @@ def _rebuild(flat: tuple[tuple[Any, ...], ...]) -> Expr:
         else:
             nodes.append(cls(*entry[1:]))
     return nodes[-1]
+
+
+_ALWAYS_THERE = (
+    [Constant(value) for value in range(-1, 65)],
+    [Variable(kind, index) for kind in VariableKind for index in range(8)],
+)
+"""Nodes that nearly every map has: they stay when no map does."""

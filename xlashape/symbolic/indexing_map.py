@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from xlashape.errors import InvalidMapError
 from xlashape.symbolic.constraints import Constraint
 from xlashape.symbolic.evaluate import Program
-from xlashape.symbolic.expr import Expr, Operand, Variable, VariableKind, as_expr, const, dim
+from xlashape.symbolic.expr import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
 from xlashape.symbolic.expression_text import default_name
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import MapParts, Producer, Var
@@ -376,6 +376,9 @@ class IndexingMap:
             return self
         found = self._cache.get("simplified")
         if found is None:
+            if not self.constraints and self._is_plain():
+                self._cache["is_simplified"] = True
+                return self
             found = _simplified(self) if self._size() <= _LARGEST_CACHED else _simplified.__wrapped__(self)
             if found == self:
                 self._cache["is_simplified"] = True
@@ -384,16 +387,31 @@ class IndexingMap:
             self._cache["simplified"] = found
         return found
 
+    def _is_plain(self) -> bool:
+        """Whether every result is a variable of several values, or a constant: there is nothing to simplify then."""
+        groups = (self.dims, self.ranges, self.runtime)
+        for result in self.results:
+            if isinstance(result, Variable):
+                lower, upper = groups[result.kind][result.index].bounds
+                if lower == upper:
+                    return False
+            elif not isinstance(result, Constant):
+                return False
+        return True
+
     def remove_unused_symbols(self) -> WithoutUnused:
         """Without the range and runtime variables that nothing mentions. The answer also says which were kept, so that producers can follow.
 
         >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
         WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
         """
+        if not self.ranges and not self.runtime:
+            return WithoutUnused(self, (), ())
         used = self.used_variables()
-        _, ranges, runtime = self.variable_expressions()
-        keep_ranges = tuple([variable in used for variable in ranges])
-        keep_runtime = tuple([variable in used for variable in runtime])
+        keep_ranges = tuple([Variable(VariableKind.RANGE, i) in used for i in range(len(self.ranges))])
+        keep_runtime = tuple([Variable(VariableKind.RUNTIME, i) in used for i in range(len(self.runtime))])
+        if all(keep_ranges) and all(keep_runtime):
+            return WithoutUnused(self, keep_ranges, keep_runtime)
         kept = self.keep_variables((True,) * len(self.dims), keep_ranges, keep_runtime)
         return WithoutUnused(kept, keep_ranges, keep_runtime)
 
@@ -446,10 +464,12 @@ def _simplified(found: IndexingMap) -> IndexingMap:
         made = make(found.dims, found.ranges, found.runtime, (const(0),) * len(found.results), ())
         _set_known_empty(made, True)
         return made
-    groups = [
-        tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
-        for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True)
-    ]
+    groups = [found.dims, found.ranges, found.runtime]
+    if parts.bounds is not bounds:
+        groups = [
+            tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
+            for kind, group in zip(VariableKind, groups, strict=True)
+        ]
     return make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
 
 

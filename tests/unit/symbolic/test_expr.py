@@ -40,15 +40,15 @@ def test_equal_expressions_are_the_same_object():
     assert Variable(VariableKind.RUNTIME, 2) is rt(2)
 
 
-def test_nodes_go_away_with_their_last_user():
+def test_references_go_away_with_their_last_user():
     expr = dim(91) * 12345 + 67890
-    before = len(expr_module._nodes)
+    before = len(expr_module._references)
     del expr
     gc.collect()
-    assert len(expr_module._nodes) < before
+    assert len(expr_module._references) < before
 
 
-def test_nodes_are_frozen():
+def test_references_are_frozen():
     node = dim(0) + 1
     with pytest.raises(AttributeError, match="frozen"):
         node.lhs = dim(1)
