@@ -76,6 +76,7 @@ class IndexingService(Service):
     def __init__(self, handlers: IndexingHandlers, guard: Guard) -> None:
         super().__init__(guard)
         self.IndexingMaps = guard.to_stream("IndexingService/IndexingMaps", handlers.indexing_maps)
+        self.OperandReads = guard.to_stream("IndexingService/OperandReads", handlers.operand_reads)
         self.SimplifyMap = guard.long("IndexingService/SimplifyMap", handlers.simplify_map)
         self.ComposeMaps = guard.long("IndexingService/ComposeMaps", handlers.compose_maps)
         self.EvaluateMap = guard.long("IndexingService/EvaluateMap", handlers.evaluate_map)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xlashape.hlo import HloModule
-from xlashape.indexing import input_to_output, output_to_input
+from xlashape.indexing import input_to_output, module_reads, output_to_input
 from xlashape.proto import v1, xla
 from xlashape.symbolic import IndexingMap
 
@@ -251,6 +251,19 @@ def test_a_map_that_cannot_be_is_refused(ask: Any, wrong: v1.IndexingMap) -> Non
         ("EvaluateMap", v1.EvaluateMapRequest(), "map: a map is missing"),
         ("IndexingMaps", v1.IndexingMapsRequest(direction=3), "direction: expected a number from 0 to 2, found 3"),
         ("IndexingMaps", v1.IndexingMapsRequest(), "module: a module is missing"),
+        ("OperandReads", v1.OperandReadsRequest(), "module: a module is missing"),
+        ("OperandReads", v1.OperandReadsRequest(warp=-1), "warp: a warp and a segment are at least 1, not -1 and 128"),
+        ("OperandReads", v1.OperandReadsRequest(segment_bytes=-1), "segment_bytes: a warp and a segment are at least"),
+        (
+            "OperandReads",
+            v1.OperandReadsRequest(module=inline(dynamic_slice()), instruction="ds", output=1),
+            "output: ds has no output 1",
+        ),
+        (
+            "OperandReads",
+            v1.OperandReadsRequest(module=inline(dynamic_slice()), instruction="nobody"),
+            "instruction: module 'm' has no instruction",
+        ),
         (
             "IndexingMaps",
             v1.IndexingMapsRequest(module=inline(dynamic_slice()), instruction="nobody"),
@@ -273,6 +286,43 @@ def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any,
         ask(f"IndexingService/{rpc}", request_)
     assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
     assert caught.value.details().startswith(said)
+
+
+def test_reads_of_a_module_are_the_library_s(ask: Any, module: xla.HloModuleProto) -> None:
+    answers = ask(
+        "IndexingService/OperandReads", v1.OperandReadsRequest(module=inline(module), warp=4, segment_bytes=8)
+    )
+    here = list(module_reads(HloModule.from_proto(module), warp=4, segment_bytes=8))
+    assert here
+    assert [(one.instruction, one.computation, one.opcode) for one in answers] == [
+        (one.instruction.name, one.instruction.computation.name, one.instruction.proto.opcode) for one in here
+    ]
+    for answer, expected in zip(answers, here, strict=True):
+        assert [(read.operand, read.elements, read.distinct_elements, read.reads) for read in answer.reads] == [
+            (one.operand, one.utilisation.elements, one.utilisation.distinct, one.utilisation.reads)
+            for one in expected.operands
+        ]
+        for read, one in zip(answer.reads, expected.operands, strict=True):
+            assert read.operand_name == expected.instruction.operands[one.operand].name
+            assert [
+                (
+                    access.map.text,
+                    access.leaf,
+                    access.stride if access.HasField("stride") else None,
+                    access.transactions,
+                    access.ideal_transactions,
+                )
+                for access in read.accesses
+            ] == [(str(way.indexing.map), way.leaf, way.stride, way.transactions, way.ideal) for way in one.accesses]
+
+
+def test_reads_of_a_computation_and_of_an_output(ask: Any, module: xla.HloModuleProto) -> None:
+    request = v1.OperandReadsRequest(module=inline(module), computation="main", output=1)
+    assert list(ask("IndexingService/OperandReads", request)) == []
+    request.output = 0
+    assert [one.instruction for one in ask("IndexingService/OperandReads", request)] == [
+        one.name for one in HloModule.from_proto(module).computation("main").instructions if one.operands
+    ]
 
 
 def test_an_instruction_whose_attributes_do_not_fit_is_named(ask: Any, module: xla.HloModuleProto) -> None:

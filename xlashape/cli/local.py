@@ -36,11 +36,12 @@ class Local(Questions):
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         modules = Modules(_UNLIMITED, cast("Any", _NoStore()))
-        shapes, hlo, self._indexing = (
+        shapes, hlo, indexing = (
             ShapeHandlers(_UNLIMITED),
             HloHandlers(_UNLIMITED, modules),
             IndexingHandlers(_UNLIMITED, modules),
         )
+        self._streams = {"IndexingMaps": indexing.indexing_maps, "OperandReads": indexing.operand_reads}
         self._quick = {
             "ByteSize": shapes.byte_size,
             "LinearIndex": shapes.linear_index,
@@ -50,9 +51,9 @@ class Local(Questions):
             "DescribeShape": shapes.describe_shape,
             "ListInstructions": hlo.list_instructions,
             "ByteSizes": hlo.byte_sizes,
-            "SimplifyMap": self._indexing.simplify_map,
-            "ComposeMaps": self._indexing.compose_maps,
-            "EvaluateMap": self._indexing.evaluate_map,
+            "SimplifyMap": indexing.simplify_map,
+            "ComposeMaps": indexing.compose_maps,
+            "EvaluateMap": indexing.evaluate_map,
         }
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
@@ -63,8 +64,8 @@ class Local(Questions):
         return self._long[method](data, self._deadline(timeout))
 
     def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
-        """Calls the handler of the only RPC that answers with a stream."""
-        return {"IndexingMaps": self._indexing.indexing_maps}[method](request, self._deadline(timeout))
+        """Calls the handler of an RPC that answers with a stream."""
+        return self._streams[method](request, self._deadline(timeout))
 
     def _deadline(self, timeout: float | None) -> float:
         return time.monotonic() + (self._timeout if timeout is None else timeout)

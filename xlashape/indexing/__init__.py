@@ -32,6 +32,7 @@ from xlashape.indexing.queries import (
     output_to_ancestors,
     output_to_input,
 )
+from xlashape.indexing.reads import InstructionReads, OperandReads, module_reads, operand_reads
 from xlashape.indexing.sources import ReplicaIndexing, RuntimeVariable
 from xlashape.indexing.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
 from xlashape.indexing.transactions import OperandCoalescing, coalescing
@@ -40,10 +41,12 @@ from xlashape.indexing.utilisation import OperandUtilisation, operand_utilisatio
 __all__ = [
     "Analysis",
     "InstructionIndexing",
+    "InstructionReads",
     "Knowledge",
     "OperandCoalescing",
     "OperandIndexing",
     "OperandIndexingSet",
+    "OperandReads",
     "OperandUtilisation",
     "ReplicaIndexing",
     "RuntimeVariable",
@@ -53,6 +56,8 @@ __all__ = [
     "input_to_output",
     "logical_to_physical",
     "module_indexing",
+    "module_reads",
+    "operand_reads",
     "operand_utilisation",
     "output_to_ancestor",
     "output_to_ancestors",

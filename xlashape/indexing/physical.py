@@ -6,10 +6,12 @@ A position counts elements from the start of an array's buffer, tiles and paddin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction
+from xlashape.indexing.analysis import is_unbounded
 from xlashape.indexing.build import make_map
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import output_to_input
@@ -19,7 +21,7 @@ from xlashape.shape.tile_formula import geometry, logical_index, physical_positi
 from xlashape.symbolic import IndexingMap, Interval, dim
 from xlashape.symbolic.expr import as_expr
 
-__all__ = ["logical_to_physical", "output_to_input_physical", "physical_to_logical"]
+__all__ = ["logical_to_physical", "output_to_input_physical", "physical_of", "physical_to_logical"]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -54,27 +56,38 @@ def output_to_input_physical(instruction: HloInstruction, output: int = 0) -> tu
     """From a position in the buffer of an output to positions in the buffers of the operands; simplified.
 
     One set an operand, as `output_to_input` gives. Runtime variables keep their producers, whose own maps lead to indices, not to positions.
-    InvalidArgumentError for an output that is no array.
+    Where a dimension is unbounded, nothing is known of positions. InvalidArgumentError for an output that is no array, SizeOverflowError for
+    a buffer with more elements than int64 counts.
     """
-    operands = output_to_input(instruction, output)
+    return physical_of(instruction, output, output_to_input(instruction, output))
+
+
+def physical_of(
+    instruction: HloInstruction, output: int, operands: Iterable[OperandIndexingSet]
+) -> tuple[OperandIndexingSet, ...]:
+    """`output_to_input_physical`, where the maps between indices are known."""
     shape = leaves(instruction.shape)[output]
     if not (shape.is_array or shape.is_buffer):
         raise InvalidArgumentError(
             f"output {output} of {instruction.name} is no array: it has no positions", field="output"
         )
-    from_position = OperandIndexing(physical_to_logical(shape))
     found: list[OperandIndexingSet] = []
     for operand, read in zip(instruction.operands, operands, strict=True):
         arrays = leaves(operand.shape)
         found.append(
             OperandIndexingSet(
                 [
-                    from_position.compose(one).compose(
-                        OperandIndexing(logical_to_physical(arrays[one.leaf]), leaf=one.leaf)
-                    )
+                    _between_positions(shape, one, arrays[one.leaf])
                     for one in read
                     if arrays[one.leaf].is_array or arrays[one.leaf].is_buffer
                 ]
             )
         )
     return tuple(found)
+
+
+def _between_positions(output: Shape, one: OperandIndexing, operand: Shape) -> OperandIndexing:
+    if is_unbounded(output) or is_unbounded(operand):
+        return OperandIndexing(IndexingMap.undefined(), leaf=one.leaf)
+    from_position = OperandIndexing(physical_to_logical(output))
+    return from_position.compose(one).compose(OperandIndexing(logical_to_physical(operand), leaf=one.leaf))

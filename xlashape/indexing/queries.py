@@ -30,8 +30,10 @@ from xlashape.shape.index_check import integer
 
 __all__ = [
     "InstructionIndexing",
+    "checked_number",
     "input_to_output",
     "module_indexing",
+    "naming",
     "output_to_ancestor",
     "output_to_ancestors",
     "output_to_input",
@@ -47,8 +49,8 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
     `output` is the leaf of the result, 0 unless that is a tuple. InvalidArgumentError for an output that is not there, InvalidModuleError for an
     instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
     """
-    output = _checked(instruction, output, "output")
-    with _named(instruction):
+    output = checked_number(instruction, output, "output")
+    with naming(instruction):
         return Analysis().output_to_input(instruction, output)
 
 
@@ -57,9 +59,9 @@ def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0
 
     One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for `output_to_input`.
     """
-    operand = _checked(instruction, operand, "operand")
-    leaf = _checked(instruction, leaf, "leaf")
-    with _named(instruction):
+    operand = checked_number(instruction, operand, "operand")
+    leaf = checked_number(instruction, leaf, "leaf")
+    with naming(instruction):
         return Analysis().input_to_output(instruction, operand, leaf)
 
 
@@ -68,8 +70,8 @@ def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[Hl
 
     The members' `leaf` says which array of the ancestor is meant. The instruction itself is there with the identity.
     """
-    output = _checked(instruction, output, "output")
-    with _named(instruction):
+    output = checked_number(instruction, output, "output")
+    with naming(instruction):
         reached = Analysis().to_ancestors(instruction, output, None)
     return {
         one: OperandIndexingSet(member for leaf in leaves.values() for member in leaf)
@@ -82,8 +84,8 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
 
     Empty where no way leads there. InvalidArgumentError for instructions of different computations.
     """
-    output = _checked(instruction, output, "output")
-    _checked(ancestor, output, "output", "ancestor")
+    output = checked_number(instruction, output, "output")
+    checked_number(ancestor, output, "output", "ancestor")
     if ancestor.computation is not instruction.computation:
         raise InvalidArgumentError(
             f"{ancestor.name} and {instruction.name} stand in different computations", field="ancestor"
@@ -97,7 +99,7 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
                 pending.append(user)
     if instruction not in among:
         return OperandIndexingSet()
-    with _named(instruction):
+    with naming(instruction):
         reached = Analysis().to_ancestors(instruction, output, among)
     return OperandIndexingSet(member for leaf in reached.get(ancestor, {}).values() for member in leaf)
 
@@ -135,13 +137,13 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
                     for output in range(leaf_count(shape)):
                         yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
             except (LimitExceededError, DeadlineExceededError) as error:
-                raise _naming(instruction, error) from error
+                raise _with_name(instruction, error) from error
 
 
 _FIRST = (0,)
 
 
-def _checked(instruction: HloInstruction, number: int, field: str, who: str = "instruction") -> int:
+def checked_number(instruction: HloInstruction, number: int, field: str, who: str = "instruction") -> int:
     """The number of a leaf or an operand, which may be NumPy's. For callers without types, the instruction too."""
     if type(instruction) is not HloInstruction:
         raise InvalidArgumentError(f"{who} takes an HloInstruction, not {type(instruction).__name__}", field=who)
@@ -149,15 +151,15 @@ def _checked(instruction: HloInstruction, number: int, field: str, who: str = "i
 
 
 @contextmanager
-def _named(instruction: HloInstruction) -> Generator[None, None, None]:
+def naming(instruction: HloInstruction) -> Generator[None, None, None]:
     """Errors about limits name the instruction."""
     try:
         yield
     except (LimitExceededError, DeadlineExceededError) as error:
-        raise _naming(instruction, error) from error
+        raise _with_name(instruction, error) from error
 
 
-def _naming(instruction: HloInstruction, error: LimitExceededError | DeadlineExceededError) -> XlashapeError:
+def _with_name(instruction: HloInstruction, error: LimitExceededError | DeadlineExceededError) -> XlashapeError:
     message = (
         error.message if instruction.name in error.message else f"instruction {instruction.name!r}: {error.message}"
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from xlashape.hlo import HloInstruction
+from xlashape.indexing.analysis import is_unbounded
 from xlashape.indexing.build import dims_of
 from xlashape.indexing.counting import (
     MAX_POINTS,
@@ -20,14 +23,14 @@ from xlashape.indexing.registry import leaves
 from xlashape.math import product
 from xlashape.symbolic import IndexingMap, VariableKind
 
-__all__ = ["OperandUtilisation", "operand_utilisation"]
+__all__ = ["OperandUtilisation", "operand_utilisation", "utilisation_of"]
 
 
 class OperandUtilisation(NamedTuple):
     """What one output reads of one operand (of all its leaves together)."""
 
-    elements: int
-    """How many elements the operand has."""
+    elements: int | None
+    """How many elements the operand has. None where a dimension is unbounded."""
     distinct: int | None
     """How many of them are read at least once. None where that is unknown, or too much to go through."""
     reads: int | None
@@ -38,7 +41,9 @@ class OperandUtilisation(NamedTuple):
     @property
     def utilisation(self) -> float | None:
         """Distinct elements read ÷ elements; 1.0 of an operand without elements."""
-        return None if self.distinct is None else self.distinct / self.elements if self.elements else 1.0
+        if self.distinct is None or self.elements is None:
+            return None
+        return self.distinct / self.elements if self.elements else 1.0
 
     @property
     def reads_per_element(self) -> float | None:
@@ -54,8 +59,18 @@ def operand_utilisation(instruction: HloInstruction, output: int = 0) -> tuple[O
     A runtime offset of the whole operation moves what is read and changes no count. Where an offset belongs to each element (gather), distinct
     elements are an upper bound. Errors as for `output_to_input`.
     """
+    return utilisation_of(instruction, output_to_input(instruction, output))
+
+
+def utilisation_of(
+    instruction: HloInstruction, operands: Iterable[OperandIndexingSet]
+) -> tuple[OperandUtilisation, ...]:
+    """`operand_utilisation`, where the maps are known."""
     found: list[OperandUtilisation] = []
-    for operand, read in zip(instruction.operands, output_to_input(instruction, output), strict=True):
+    for operand, read in zip(instruction.operands, operands, strict=True):
+        if is_unbounded(operand.shape):
+            found.append(OperandUtilisation(None, None, None))
+            continue
         sizes = [product(dims_of(leaf)) for leaf in leaves(operand.shape)]
         found.append(_utilisation(read.simplify(), sizes))
     return tuple(found)
@@ -72,7 +87,7 @@ def _utilisation(read: OperandIndexingSet, sizes: list[int]) -> OperandUtilisati
     for leaf, size in enumerate(sizes):
         own = [one for one in members if one.leaf == leaf]
         for one in own:
-            count = point_count(fixed_runtime(one.map))
+            count = _point_count(one.map)
             reads = None if reads is None or count is None else reads + count
         found, upper = _distinct(own, size)
         distinct = None if distinct is None or found is None else distinct + found
@@ -85,11 +100,11 @@ def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bo
     if not members:
         return 0, False
     if any(_varies(one) for one in members):
-        counts = [point_count(fixed_runtime(one.map)) for one in members]
+        counts = [_point_count(one.map) for one in members]
         total = size if None in counts else sum(count for count in counts if count is not None)
         return min(size, total), True
     maps = list(dict.fromkeys(fixed_runtime(one.map) for one in members))
-    counts = [distinct_elements(one) for one in maps]
+    counts = [_distinct_elements(one) for one in maps]
     if size in counts or len(maps) == 1:
         best = size if size in counts else counts[0]
         return (None if best is None else min(best, size)), False
@@ -97,6 +112,19 @@ def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bo
         return _union(maps), False
     total = None if None in counts else sum(count for count in counts if count is not None)
     return (None, False) if total is None else (min(size, total), True)
+
+
+# Modules repeat their maps, so counts are kept.
+
+
+@lru_cache(maxsize=1 << 12)
+def _point_count(found: IndexingMap) -> int | None:
+    return point_count(fixed_runtime(found))
+
+
+@lru_cache(maxsize=1 << 12)
+def _distinct_elements(found: IndexingMap) -> int | None:
+    return distinct_elements(found)
 
 
 def _varies(one: OperandIndexing) -> bool:

@@ -40,6 +40,7 @@ from xlashape_client.results import (
     ByteTotals,
     Instruction,
     InstructionMaps,
+    InstructionReads,
     InstructionSize,
     Module,
     ShapeDescription,
@@ -280,6 +281,38 @@ class Questions(ABC):
         )
         responses = self.stream("IndexingMaps", request.SerializeToString(), timeout)
         return (InstructionMaps.of(coerce(v1.IndexingMapsResponse, data)) for data in responses)
+
+    def operand_reads(
+        self,
+        module: AnyModule,
+        instruction: str = "",
+        *,
+        computation: str = "",
+        output: int | None = None,
+        warp: int = 32,
+        segment_bytes: int = 128,
+        style: str = "xla",
+        timeout: float | None = None,
+    ) -> Iterator[InstructionReads]:
+        """How well an instruction reads its operands, or each instruction that is executed: `xlashape.indexing.operand_reads`.
+
+        `warp` neighbouring outputs read together, one memory transaction fetches `segment_bytes`. `computation`: the instructions of
+        one computation alone; `output`: one output alone.
+        """
+        if warp == 0 or segment_bytes == 0:  # which would mean the default
+            raise InvalidArgumentError(f"a warp and a segment are at least 1, not {warp} and {segment_bytes}")
+        request = message_of(
+            v1.OperandReadsRequest,
+            style=_choice(_STYLES, style, "style"),
+            module=self._module_input(module, timeout),
+            instruction=instruction,
+            computation=computation,
+            output=output,
+            warp=warp,
+            segment_bytes=segment_bytes,
+        )
+        responses = self.stream("OperandReads", request.SerializeToString(), timeout)
+        return (InstructionReads.of(coerce(v1.OperandReadsResponse, data)) for data in responses)
 
     def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
         """The map simplified: `IndexingMap.simplify`."""

@@ -13,10 +13,13 @@ from xlashape.symbolic import IndexingMap
 __all__ = [
     "Access",
     "ByteTotals",
+    "CoalescedAccess",
     "Instruction",
     "InstructionMaps",
+    "InstructionReads",
     "InstructionSize",
     "Module",
+    "OperandReads",
     "ReplicaIndexing",
     "RuntimeVariable",
     "ShapeDescription",
@@ -269,6 +272,91 @@ class InstructionMaps(NamedTuple):
         return cls(
             one.instruction, one.computation, one.opcode, direction, tuple(TensorMaps.of(each) for each in one.maps)
         )
+
+
+class CoalescedAccess(NamedTuple):
+    """One way in which neighbouring elements of an output read an operand, as `xlashape.indexing.OperandCoalescing`.
+
+    `map` leads from positions in the output's buffer to positions in the operand's; `text` is it in the style asked for. `stride` counts
+    elements, `transactions` segments a warp, on average; None where that is not one number, or not known.
+    """
+
+    map: IndexingMap
+    text: str
+    leaf: int
+    stride: int | None
+    transactions: float | None
+    ideal_transactions: int
+
+    @classmethod
+    def of(cls, one: v1.CoalescedAccess) -> CoalescedAccess:
+        """From the message."""
+        return cls(
+            _map(one.map),
+            one.map.text,
+            one.leaf,
+            one.stride if one.HasField("stride") else None,
+            one.transactions if one.HasField("transactions") else None,
+            one.ideal_transactions,
+        )
+
+
+class OperandReads(NamedTuple):
+    """How one output reads one operand, as `xlashape.indexing.OperandUtilisation`. What is not known is None.
+
+    `distinct_elements` may be less if `is_upper_bound`: which elements are read is known at run time only.
+    """
+
+    output: int
+    operand: int
+    operand_name: str
+    elements: int | None
+    distinct_elements: int | None
+    is_upper_bound: bool
+    reads: int | None
+    accesses: tuple[CoalescedAccess, ...]
+
+    @property
+    def utilisation(self) -> float | None:
+        """Distinct elements read ÷ elements; 1.0 of an operand without elements."""
+        if self.elements is None or self.distinct_elements is None:
+            return None
+        return self.distinct_elements / self.elements if self.elements else 1.0
+
+    @property
+    def reads_per_element(self) -> float | None:
+        """Reads ÷ distinct elements read; 0.0 where nothing is read."""
+        if self.reads is None or self.distinct_elements is None:
+            return None
+        return self.reads / self.distinct_elements if self.distinct_elements else 0.0
+
+    @classmethod
+    def of(cls, one: v1.OperandReads) -> OperandReads:
+        """From the message."""
+        return cls(
+            one.output,
+            one.operand,
+            one.operand_name,
+            one.elements if one.HasField("elements") else None,
+            one.distinct_elements if one.HasField("distinct_elements") else None,
+            one.is_upper_bound,
+            one.reads if one.HasField("reads") else None,
+            tuple(CoalescedAccess.of(each) for each in one.accesses),
+        )
+
+
+class InstructionReads(NamedTuple):
+    """How one instruction reads, for each of its outputs that was asked about. Operands that an output does not read are left out."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    reads: tuple[OperandReads, ...]
+
+    @classmethod
+    def of(cls, one: v1.OperandReadsResponse) -> InstructionReads:
+        """From the message."""
+        return cls(one.instruction, one.computation, one.opcode, tuple(OperandReads.of(each) for each in one.reads))
 
 
 class SimplifiedMap(NamedTuple):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing import Knowledge, OperandIndexingSet, output_to_input_physical
+from xlashape.indexing import InstructionReads, Knowledge, OperandIndexingSet, output_to_input_physical
 from xlashape.indexing.analysis import leaf_count
 from xlashape.indexing.computations import Analysis
+from xlashape.indexing.reads import executed_readers, instruction_reads
 from xlashape.indexing.registry import leaves
-from xlashape.limits import Budget, budget, spend
+from xlashape.indexing.transactions import MAX_WARP, check_warp
+from xlashape.limits import INT64_MAX, Budget, budget, spend
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
@@ -88,6 +90,38 @@ class IndexingHandlers:
                         if index is not None and isinstance(error, InvalidArgumentError) and error.field in _INDEX
                         else "instruction"
                     )
+                    raise
+            yield response.SerializeToString()
+
+    def operand_reads(self, data: bytes, deadline: float) -> Iterator[bytes]:
+        """OperandReads."""
+        request = decoded(v1.OperandReadsRequest, data)
+        style = style_of(request.style)
+        output = request.output if request.HasField("output") else None
+        warp, segment_bytes = request.warp or 32, request.segment_bytes or 128
+        try:
+            check_warp(warp, segment_bytes)
+        except XlashapeError as error:
+            error.field = "warp" if request.warp < 0 or warp > MAX_WARP else "segment_bytes"
+            raise
+        with budget(self._max_steps, deadline, "a module"):
+            module = self._modules.read(request.module, "module")
+            if request.instruction:
+                chosen = [_instruction(module, request.computation, request.instruction)]
+            elif request.computation:
+                chosen = selected(module, request.computation)
+            else:
+                chosen = executed_readers(module)
+        analysis = Analysis()
+        for one in chosen:
+            if not request.instruction and (not one.operands or _lacks(one, output)):
+                continue
+            with budget(self._max_steps, deadline, one.name):
+                try:
+                    found = instruction_reads(one, output, warp=warp, segment_bytes=segment_bytes, analysis=analysis)
+                    response = _reads_of(one, found, style)
+                except XlashapeError as error:
+                    error.field = "output" if error.field == "output" else "instruction"
                     raise
             yield response.SerializeToString()
 
@@ -227,6 +261,41 @@ def _physical_maps_of(one: HloInstruction, index: int | None, style: str) -> v1.
             if found:
                 made = response.maps.add(output=output, operand=operand, operand_name=one.operands[operand].name)
                 _fill(made, found, style)
+    return response
+
+
+def _lacks(one: HloInstruction, output: int | None) -> bool:
+    """Whether there is no such array: where every instruction is asked about, those are left out."""
+    arrays = leaves(one.shape)
+    return output is not None and not (
+        0 <= output < len(arrays) and (arrays[output].is_array or arrays[output].is_buffer)
+    )
+
+
+def _reads_of(one: HloInstruction, found: Iterable[InstructionReads], style: str) -> v1.OperandReadsResponse:
+    response = v1.OperandReadsResponse(instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode)
+    for _, output, operands in found:
+        for operand, use, accesses in operands:
+            if not accesses:
+                continue
+            made = response.reads.add(
+                output=output,
+                operand=operand,
+                operand_name=one.operands[operand].name,
+                elements=use.elements,
+                distinct_elements=use.distinct,
+                is_upper_bound=use.is_upper_bound,
+                reads=use.reads if use.reads is None or use.reads <= INT64_MAX else None,
+            )
+            for access in accesses:
+                spend(16)
+                made.accesses.add(
+                    map=map_output(access.indexing.map, style),
+                    leaf=access.leaf,
+                    stride=access.stride,
+                    transactions=access.transactions,
+                    ideal_transactions=access.ideal,
+                )
     return response
 
 

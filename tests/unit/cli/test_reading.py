@@ -52,6 +52,25 @@ def test_segments_and_warps_can_be_chosen():
     assert (row["transactions"], row["ideal"]) == (4, 4)
 
 
+def test_reads_are_the_same_over_a_server():
+    local = told("reads", MODULE)
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
+        assert told("reads", MODULE, "--server", server.address) == local
+        with Client(server.address) as client:
+            (found,) = client.operand_reads(MODULE, "transpose_copy_fusion.1")
+    (row,) = told("reads", MODULE, "transpose_copy_fusion.1")
+    (read,) = found.reads
+    assert (read.utilisation, read.reads_per_element) == (row["utilisation"], row["reads_per_element"])
+    assert [access.text for access in read.accesses] == [row["map"]]
+
+
+def test_fused_instructions_are_read_of_when_named():
+    assert told("reads", MODULE, "--computation", "main.3") == told("reads", MODULE)
+    fused = HloModule.load(MODULE).instruction("transpose_copy_fusion").called_computations[0]
+    rows = told("reads", MODULE, "--computation", fused.name)
+    assert {row["instruction"] for row in rows} == {one.name for one in fused.instructions if one.operands}
+
+
 def test_physical_maps_are_the_same_over_a_server():
     local = told("map", MODULE, "--physical")
     with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:

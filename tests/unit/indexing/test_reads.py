@@ -1,0 +1,127 @@
+"""How instructions read, against counts taken one element at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hlo_builder import one_op
+
+from xlashape import indexing
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.limits import budget
+from xlashape.shape import tiling
+
+LOOP = """HloModule loop
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+fused { p = f32[8,4]{1,0} parameter(0)  t = f32[4,8]{1,0} transpose(p), dimensions={1,0}  ROOT n = f32[4,8]{1,0} negate(t) }
+body {
+  s = (s32[], f32[8,4]) parameter(0)  i = s32[] get-tuple-element(s), index=0  x = f32[8,4] get-tuple-element(s), index=1
+  one = s32[] constant(1)  next = s32[] add(i, one)  twice = f32[8,4] add(x, x)  ROOT r = (s32[], f32[8,4]) tuple(next, twice)
+}
+condition {
+  s = (s32[], f32[8,4]) parameter(0)  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(3)  ROOT less = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  p = f32[8,4]{1,0} parameter(0)  zero = s32[] constant(0)  start = (s32[], f32[8,4]) tuple(zero, p)
+  w = (s32[], f32[8,4]) while(start), condition=condition, body=body  y = f32[8,4] get-tuple-element(w), index=1
+  f = f32[4,8]{1,0} fusion(y), kind=kLoop, calls=fused  nothing = f32[] constant(0)
+  ROOT sum = f32[8]{0} reduce(f, nothing), dimensions={0}, to_apply=add
+}
+"""
+
+
+def test_operand_reads_are_utilisation_and_coalescing_of_each_operand() -> None:
+    fusion = HloModule.parse(LOOP).instruction("f")
+    (found,) = indexing.operand_reads(fusion, warp=4, segment_bytes=16)
+    assert found.utilisation == indexing.operand_utilisation(fusion)[0]
+    assert found.accesses == indexing.coalescing(fusion, warp=4, segment_bytes=16)
+    assert (found.operand, found.utilisation.utilisation) == (0, 1.0)
+    assert [(one.stride, one.transactions, one.ideal) for one in found.accesses] == [(4, 4.0, 1)]
+
+
+def test_a_module_is_read_by_what_it_executes() -> None:
+    found = list(indexing.module_reads(HloModule.parse(LOOP)))
+    assert [(one.instruction.computation.name, one.instruction.name, one.output) for one in found] == [
+        ("body", "next", 0),
+        ("body", "twice", 0),
+        ("condition", "less", 0),
+        ("main", "f", 0),
+        ("main", "sum", 0),
+    ]
+    for one in found:
+        assert one.operands == indexing.operand_reads(one.instruction, one.output)
+
+
+def test_every_output_of_a_tuple() -> None:
+    sort = one_op("sort", "(f32[6], s32[6])", ["f32[6]", "s32[6]"], dimensions=[0])
+    assert [one.output for one in indexing.reads.instruction_reads(sort)] == [0, 1]
+    operands = indexing.operand_reads(sort, 1)
+    assert [one.operand for one in operands] == [0, 1]
+    assert [one.utilisation.utilisation for one in operands] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 2, 3, 4, 8, 12, 100])
+@pytest.mark.parametrize("warp", [1, 3, 8, 64])
+@pytest.mark.parametrize(
+    ("shape", "operand", "fields"),
+    [
+        ("f32[6,5]", "f32[5,6]", {"dimensions": [1, 0]}),
+        ("c128[3,4]", "c128[4,3]", {"dimensions": [1, 0]}),
+        ("s4[6,5]{1,0:E(4)}", "s4[5,6]{1,0:E(4)}", {"dimensions": [1, 0]}),
+        ("bf16[6,5]{1,0:T(2,4)}", "bf16[5,6]{1,0:T(4,2)(2,1)}", {"dimensions": [1, 0]}),
+    ],
+)
+def test_segments_are_those_that_the_bytes_lie_in(
+    shape: str, operand: str, fields: dict[str, Any], warp: int, segment_bytes: int
+) -> None:
+    root = one_op("transpose", shape, [operand], **fields)
+    bits = {"f32": 32, "c128": 128, "s4": 4, "bf16": 16}[shape.split("[")[0]]
+    (found,) = indexing.coalescing(root, warp=warp, segment_bytes=segment_bytes)
+    (read,) = indexing.output_to_input_physical(root)
+    counts: list[int] = []
+    total = tiling.physical_elements(root.shape)
+    for first in range(0, total, warp):
+        lanes = range(first, min(first + warp, total))
+        places = [at[0] for p in lanes if (at := read.map.evaluate((p,))) is not None]
+        if places:
+            bytes_read = {bit // 8 for place in places for bit in range(place * bits, (place + 1) * bits)}
+            counts.append(len({byte // segment_bytes for byte in bytes_read}))
+    assert found.transactions == pytest.approx(sum(counts) / len(counts))
+
+
+def test_an_unbounded_dimension_leaves_counts_and_positions_unknown() -> None:
+    (found,) = indexing.operand_reads(one_op("negate", "f32[?,4]", ["f32[?,4]"]))
+    assert (found.utilisation.elements, found.utilisation.utilisation, found.utilisation.reads) == (None, None, None)
+    assert [(one.stride, one.transactions, one.efficiency) for one in found.accesses] == [(None, None, None)]
+
+
+def test_positions_beyond_int64_in_bits() -> None:
+    (found,) = indexing.coalescing(one_op("negate", "f32[2305843009213693951]", ["f32[2305843009213693951]"]))
+    assert (found.stride, found.transactions) == (1, 1.0)
+
+
+def test_what_cannot_be_asked() -> None:
+    module = HloModule.parse(LOOP)
+    fusion = module.instruction("f")
+    for warp, segment in ((0, 128), (32, 0), (-1, 128)):
+        with pytest.raises(InvalidArgumentError, match="at least 1"):
+            indexing.operand_reads(fusion, warp=warp, segment_bytes=segment)
+    with pytest.raises(LimitExceededError, match="a warp is at most 65536 outputs, not 65537"):
+        indexing.coalescing(fusion, warp=65537)
+    with pytest.raises(InvalidArgumentError, match="has no output 1"):
+        indexing.operand_reads(fusion, 1)
+    with pytest.raises(InvalidArgumentError, match="instruction takes an HloInstruction, not str"):
+        indexing.operand_reads("f")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="module takes an HloModule, not NoneType"):
+        list(indexing.module_reads(None))  # type: ignore[arg-type]
+
+
+def test_a_budget_names_the_instruction() -> None:
+    root: HloInstruction = one_op("transpose", "f32[211,513]", ["f32[513,211]"], dimensions=[1, 0])
+    with (
+        pytest.raises((LimitExceededError, DeadlineExceededError), match=f"instruction '{root.name}'"),
+        budget(5, None, "a question"),
+    ):
+        indexing.operand_reads(root)
