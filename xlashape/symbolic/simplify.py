@@ -139,9 +139,15 @@ class Simplifier:
                     if isinstance(node, Binary)
                     else ()
                 )
-                missing = [operand for operand in operands if operand not in forms]
-                if missing:
-                    stack.extend(missing)
+                waiting = False
+                for operand in operands:
+                    if operand not in forms:
+                        if operand.__class__ is Variable or operand.__class__ is Constant:
+                            forms[operand] = self._form(operand)
+                        else:
+                            stack.append(operand)
+                            waiting = True
+                if waiting:
                     continue
                 stack.pop()
                 spend(1 + len(operands))
