@@ -363,9 +363,16 @@ def sum_terms(expr: Expr) -> list[Expr]:
     >>> sum_terms(dim(0) + (dim(1) * 2 + 3))
     [d0, d1 * 2, 3]
     """
-    if expr.__class__ is not Add:
-        return [expr]
     terms: list[Expr] = []
+    node = expr
+    while isinstance(node, Add) and node.rhs.__class__ is not Add:  # sums lean to the left, nearly always
+        terms.append(node.rhs)
+        node = node.lhs
+    if not isinstance(node, Add):
+        terms.append(node)
+        terms.reverse()
+        return terms
+    terms.clear()
     stack = [expr]
     while stack:
         node = stack.pop()
