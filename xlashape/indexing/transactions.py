@@ -18,7 +18,7 @@ from xlashape.indexing.physical import output_to_input_physical
 from xlashape.indexing.registry import leaves
 from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div, product
-from xlashape.shape import Shape
+from xlashape.shape.physical_size import stored_bits
 from xlashape.symbolic import IndexingMap, Interval
 
 __all__ = ["MAX_WARP", "OperandCoalescing", "check_warp", "coalescing", "coalescing_of"]
@@ -82,18 +82,12 @@ def coalescing_of(
     for number, (operand, read) in enumerate(zip(instruction.operands, physical, strict=True)):
         arrays = leaves(operand.shape)
         for one in read:
-            bits = _element_bits(arrays[one.leaf])
+            bits = stored_bits(arrays[one.leaf])
             stride, transactions = _sampled(fixed_runtime(one.map), bits, warp, segment_bytes)
             found.append(
                 OperandCoalescing(number, one.leaf, one, stride, transactions, ceil_div(warp * bits, segment_bytes * 8))
             )
     return tuple(found)
-
-
-def _element_bits(shape: Shape) -> int:
-    array = shape.tuple_shapes[0] if shape.is_buffer else shape
-    own = array.layout.element_size_in_bits if array.layout is not None else 0
-    return own or max(8, array.element_type.bit_width)
 
 
 @lru_cache(maxsize=1 << 12)

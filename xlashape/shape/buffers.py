@@ -26,11 +26,11 @@ from xlashape import limits
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
 from xlashape.shape.index_check import brief
 from xlashape.shape.packed_bits import pack_bits, unpack_bits
+from xlashape.shape.physical_size import physical_bytes, stored_bits
 from xlashape.shape.primitive_type import PrimitiveType
 from xlashape.shape.shape import Shape
 from xlashape.shape.strided_copy import copy_block, plan, view_strides
 from xlashape.shape.tile_formula import TileStep, array_of, geometry, physical_position
-from xlashape.shape.tiling import physical_bytes, stored_bits
 
 __all__ = ["pack", "relayout", "unpack"]
 

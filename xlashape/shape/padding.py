@@ -21,10 +21,10 @@ from math import perm
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape._calls import guarded
 from xlashape.shape.layout import Layout
+from xlashape.shape.physical_size import physical_bytes, stored_bits
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile import Tile
 from xlashape.shape.tile_formula import TileStep, array_of, geometry, tile_steps
-from xlashape.shape.tiling import physical_bytes, stored_bits
 
 __all__ = ["PaddingCause", "PaddingReport", "padding_report"]
 

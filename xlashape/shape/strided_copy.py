@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from xlashape.shape.index_programs import forward_program
 from xlashape.shape.layout import Layout
 from xlashape.shape.shape import Shape
 from xlashape.shape.tile import Tile
 from xlashape.shape.tile_formula import geometry
-from xlashape.shape.tiling import forward_program
 
 __all__ = ["Plan", "copy_block", "plan", "view_strides"]
 

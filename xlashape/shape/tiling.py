@@ -16,18 +16,15 @@ move whole arrays (`buffers`), `padding_report` says where padding comes from (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xlashape.errors import SizeOverflowError
-from xlashape.limits import INT64_MAX
-from xlashape.math import ceil_div
-from xlashape.shape.index_check import brief, checked_index, checked_position
+from xlashape.shape.index_check import checked_index, checked_position
+from xlashape.shape.index_programs import forward_program, inverse_program
+from xlashape.shape.physical_size import physical_bytes, physical_dimensions, physical_elements, stored_bits
 from xlashape.shape.shape import Shape
-from xlashape.shape.tile_formula import Condition, array_of, geometry, logical_index, not_a_shape, physical_position
-from xlashape.shape.tile_program import Program, trace
+from xlashape.shape.tile_formula import Condition, geometry, logical_index, not_a_shape, physical_position
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +55,7 @@ __all__ = [
     "unpack",
 ]
 
-# Loaded on first use: they stand above this file.
+# NumPy loads on first use.
 _HOMES = {
     "PaddingReport": "xlashape.shape.padding",
     "pack": "xlashape.shape.buffers",
@@ -96,7 +93,7 @@ def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
         raise not_a_shape(shape)
     array = geometry(shape)
     number = checked_position(shape, array.elements, position)
-    program, conditions = _inverse(shape)
+    program, conditions = inverse_program(shape)
     results = program.run((number,))
     for output, size in conditions:
         if results[output] >= size:
@@ -137,94 +134,8 @@ def multi_indices(shape: Shape, positions: ArrayLike) -> tuple[NDArray[np.int64]
     if type(shape) is not Shape:
         raise not_a_shape(shape)
     array = geometry(shape)
-    program, conditions = _inverse(shape)
+    program, conditions = inverse_program(shape)
     return tile_batches.multi_indices(shape, len(array.dimensions), array.elements, program, conditions, positions)
-
-
-def physical_dimensions(shape: Shape) -> tuple[int, ...]:
-    """The sizes after all tiles, most major first; the tail padding is behind them. Errors as in `linear_index`.
-
-    >>> physical_dimensions(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}"))
-    (3, 3, 4, 128, 2, 1)
-    """
-    if type(shape) is not Shape:
-        raise not_a_shape(shape)
-    return geometry(shape).physical
-
-
-def physical_elements(shape: Shape) -> int:
-    """The elements of the buffer, padding included. Errors as in `linear_index`.
-
-    >>> physical_elements(Shape.parse("f32[3,5]{1,0:T(8,128)}"))
-    1024
-    """
-    if type(shape) is not Shape:
-        raise not_a_shape(shape)
-    return geometry(shape).elements
-
-
-def physical_bytes(shape: Shape) -> int:
-    """The bytes of the buffer, padding included; elements packed by `E(n)` share bytes. Errors as in `linear_index`.
-
-    Of an array with split configs this is the whole, of one with dynamic dimensions that of their bounds, without the
-    metadata that some devices put before the data.
-
-    >>> physical_bytes(Shape.parse("f32[3,5]{1,0:T(8,128)}")), physical_bytes(Shape.parse("s4[5]{0:E(4)}"))
-    (4096, 3)
-    """
-    if type(shape) is not Shape:
-        raise not_a_shape(shape)
-    size = ceil_div(geometry(shape).elements * stored_bits(shape), 8)
-    if size > INT64_MAX:
-        raise SizeOverflowError(
-            f"the bytes of {brief(shape)}, padding included, do not fit int64: {size}", field="shape"
-        )
-    return size
-
-
-def stored_bits(shape: Shape) -> int:
-    """The bits from one element of the buffer to the next: the layout's `E(n)`, else the type's own, a byte at least.
-
-    >>> stored_bits(Shape.parse("s4[5]")), stored_bits(Shape.parse("s4[5]{0:E(4)}")), stored_bits(Shape.parse("pred[5]"))
-    (8, 4, 8)
-    """
-    array = array_of(shape)
-    bits = array.layout.element_size_in_bits if array.layout else 0
-    return bits or max(8, array.element_type.bit_width)
-
-
-@lru_cache(maxsize=4096)
-def forward_program(shape: Shape) -> tuple[tuple[int, ...], Program]:
-    """The sizes, and the program index → position."""
-    array = geometry(shape)
-    if not array.elements:
-        return array.dimensions, Program(len(array.dimensions), (), ((),))
-    return array.dimensions, trace(array.dimensions, lambda index: [physical_position(shape, index)])
-
-
-@lru_cache(maxsize=4096)
-def _inverse(shape: Shape) -> tuple[Program, tuple[tuple[int, int], ...]]:
-    """The program position → (index…, further values…), and conditions (output, size): there is an element where output < size."""
-    sizes: list[int] = []
-
-    def formula(position: Sequence[Any]) -> list[Any]:
-        index, conditions = logical_index(shape, position[0])
-        sizes.extend(condition.size for condition in conditions)
-        return [*index, *[condition.value for condition in conditions]]
-
-    array = geometry(shape)
-    rank = len(array.dimensions)
-    program = trace((array.elements,), formula)
-    # A condition is mostly about a number that is part of the index already.
-    outputs = list(program.outputs[:rank])
-    conditions: list[tuple[int, int]] = []
-    for terms, size in zip(program.outputs[rank:], sizes, strict=True):
-        if terms not in outputs:
-            outputs.append(terms)
-        condition = (outputs.index(terms), size)
-        if condition not in conditions:
-            conditions.append(condition)
-    return program._replace(outputs=tuple(outputs)), tuple(conditions)
 
 
 def __getattr__(name: str) -> Any:
