@@ -6,60 +6,16 @@ All cases become one module, since compiling takes most of the time: an entry th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from hlo_builder import Builder
-from optional import needed_in_ci
 
 from execution.case import Case
 from execution.judge import Drawn, Seen, changed
+from execution.xla_process import Request, Run, XlaProcess
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape
-
-
-class Program:
-    """A module that XLA has compiled, on one device or several replicas."""
-
-    def __init__(self, module: HloModule, replicas: int = 1) -> None:
-        client = needed_in_ci("jaxlib.xla_client")
-        jax = needed_in_ci("jaxlib._jax")
-        self.jax, self.replicas = jax, replicas
-        self.devices = _client(client, replicas).devices()
-        parsed = client.hlo.hlo_module_from_text(module.to_text())
-        # The client takes no HLO but StableHLO, which XLA makes of it and turns back into HLO.
-        portable = jax.mlir.hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto())
-        options = client.CompileOptions()
-        options.executable_build_options.debug_options.xla_backend_optimization_level = 0
-        if replicas > 1:
-            options.num_replicas = options.executable_build_options.num_replicas = replicas
-            options.device_assignment = client.DeviceAssignment.create(np.arange(replicas).reshape(replicas, 1))
-        devices = jax.DeviceList(tuple(self.devices[:replicas]))
-        self.executable = _client(client, replicas).compile_and_load(portable, devices, options)
-
-    def buffer(self, array: np.ndarray) -> Any:
-        """The array on the device."""
-        # A copy: what is read-only or still used by the caller cannot be handed over.
-        capsule = np.array(array, order="C").__dlpack__()
-        return self.jax.dlpack_managed_tensor_to_buffer(capsule, self.devices[0], None)
-
-    def run(self, buffers: Sequence[Any]) -> list[np.ndarray]:
-        """The leaves of the result."""
-        return [np.asarray(one) for one in self.executable.execute(list(buffers))]
-
-    def run_everywhere(self) -> list[list[np.ndarray]]:
-        """Without parameters, on all replicas: for every leaf of the result, each replica's array."""
-        found = self.executable.execute_sharded([]).disassemble_into_single_device_arrays()
-        return [[np.asarray(one) for one in leaf] for leaf in found]
-
-
-_clients: dict[int, Any] = {}
-
-
-def _client(xla_client: Any, devices: int) -> Any:
-    if devices not in _clients:
-        _clients[devices] = xla_client.make_cpu_client(num_devices=devices)
-    return _clients[devices]
 
 
 class Merged:
@@ -77,7 +33,25 @@ class Merged:
             _take_apart(entry, called, case.root.shape, results)
             self.outputs.append(len(results) - before)
         entry.op("tuple", f"({', '.join(entry.text(one) for one in results)})", results)
-        self.program = Program(entry.module())
+        self.text = whole_text(entry)
+
+
+def whole_text(entry: Builder) -> str:
+    """The module as text, with the shapes of the entry, which XLA takes from there.
+
+    Fusions are calls: which operations XLA fuses is its own affair, and not every one that it is handed.
+    """
+    module = entry.module()
+    program = module.proto.host_program_shape
+    for parameter in module.entry.parameters:
+        program.parameters.add().CopyFrom(parameter.proto.shape)
+    program.result.CopyFrom(module.entry.root.proto.shape)
+    for computation in module.proto.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode == "fusion":
+                instruction.opcode = "call"
+                instruction.ClearField("fusion_kind")
+    return HloModule.from_proto(module.proto).to_text()
 
 
 def _rename(builder: Builder, number: int) -> None:
@@ -106,47 +80,70 @@ def _take_apart(entry: Builder, value: int, shape: Shape, leaves: list[int]) -> 
 
 
 class XlaJudge:
-    """An `Observe` that compiles when it is first asked, and whenever it is asked about other cases."""
+    """An `Observe`. Of the same cases the module is made, and compiled, once."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: XlaProcess) -> None:
+        self.process = process
         self.merged: dict[tuple[Case, ...], Merged] = {}
 
     def __call__(self, cases: Sequence[Case], values: Sequence[Drawn], others: Sequence[Drawn]) -> list[Seen]:
-        key = tuple(cases)
-        if key not in self.merged:
-            self.merged[key] = Merged(key)
-        merged = self.merged[key]
-        program = merged.program
+        merged = self.merged.get(tuple(cases))
+        if merged is None:
+            merged = self.merged[tuple(cases)] = Merged(cases)
         flat = [array for drawn in values for arrays in drawn for array in arrays]
-        buffers = [program.buffer(array) for array in flat]
-        before = _by_case(program.run(buffers), merged.outputs)
+        changes = _changes(values)
+        runs: list[Run] = []
+        for step in range(max(map(len, changes))):
+            run: Run = []
+            for of_case, other in zip(changes, others, strict=True):
+                if step < len(of_case):
+                    one = of_case[step]
+                    array = np.array(flat[one.place])
+                    array[one.index] = other[one.parameter][one.leaf][one.index]
+                    run.append((one.place, array))
+            runs.append(run)
+        first, *rest = [
+            _by_case(found, merged.outputs) for found in self.process.ask(Request(merged.text, 1, flat, runs))
+        ]
         seen: list[Seen] = []
-        # Per case: (which parameter of all, key, element) one after the other.
-        steps: list[list[tuple[int, tuple[int, int], tuple[int, ...]]]] = []
-        at = 0
         for number, drawn in enumerate(values):
-            seen.append({})
-            steps.append([])
-            for parameter, arrays in enumerate(drawn):
-                for leaf, array in enumerate(arrays):
-                    seen[-1][parameter, leaf] = [np.zeros((old.size, array.size), dtype=bool) for old in before[number]]
-                    steps[-1] += [(at, (parameter, leaf), index) for index in np.ndindex(*array.shape)]
-                    at += 1
-        for step in range(max(map(len, steps))):
-            moved = list(buffers)
-            running = [number for number in range(len(cases)) if step < len(steps[number])]
-            for number in running:
-                place, (parameter, leaf), index = steps[number][step]
-                array = np.array(flat[place])
-                array[index] = others[number][parameter][leaf][index]
-                moved[place] = program.buffer(array)
-            after = _by_case(program.run(moved), merged.outputs)
-            for number in running:
-                _, name, index = steps[number][step]
-                column = int(np.ravel_multi_index(index, values[number][name[0]][name[1]].shape)) if index else 0
-                for rows, old, new in zip(seen[number][name], before[number], after[number], strict=True):
-                    rows[:, column] = changed(old, new)
+            before = first[number]
+            found: Seen = {
+                (parameter, leaf): [np.zeros((old.size, array.size), dtype=bool) for old in before]
+                for parameter, arrays in enumerate(drawn)
+                for leaf, array in enumerate(arrays)
+            }
+            for one, after in zip(changes[number], rest, strict=False):
+                rows_of = found[one.parameter, one.leaf]
+                for rows, old, new in zip(rows_of, before, after[number], strict=True):
+                    rows[:, one.column] = changed(old, new)
+            seen.append(found)
         return seen
+
+
+class _Change(NamedTuple):
+    """One element of one case's parameters."""
+
+    place: int
+    """Among the arrays of all cases."""
+    parameter: int
+    leaf: int
+    index: tuple[int, ...]
+    column: int
+
+
+def _changes(values: Sequence[Drawn]) -> list[list[_Change]]:
+    """By case: every element of every array."""
+    found: list[list[_Change]] = []
+    place = 0
+    for drawn in values:
+        found.append([])
+        for parameter, arrays in enumerate(drawn):
+            for leaf, array in enumerate(arrays):
+                indices = np.ndindex(*array.shape)
+                found[-1] += [_Change(place, parameter, leaf, index, column) for column, index in enumerate(indices)]
+                place += 1
+    return found
 
 
 def _by_case(found: list[np.ndarray], counts: list[int]) -> list[list[np.ndarray]]:

@@ -34,6 +34,8 @@ class Case:
     """How parameters are drawn, by number or (number, leaf); by element type where they are not listed."""
     union: frozenset[int] = frozenset()
     loose: Mapping[int, str] = field(default_factory=dict)
+    optional: Mapping[int, str] = field(default_factory=dict)
+    """`loose` where others than NumPy judge: what an implementation may leave out."""
     draws: int = 1
     unjudged: Mapping[int, np.ndarray] = field(default_factory=dict)
     """By leaf of the result: elements about which the operation says nothing."""

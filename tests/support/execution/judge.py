@@ -37,8 +37,9 @@ class Checked:
 class _Question:
     """One operand's leaf and one leaf of the result: the answers to be judged, and what was seen so far."""
 
-    def __init__(self, case: Case, operand: int, parameter: int, leaf: int, output: int) -> None:
+    def __init__(self, case: Case, operand: int, parameter: int, leaf: int, output: int, *, optional: bool) -> None:
         self.case, self.operand, self.parameter, self.leaf, self.output = case, operand, parameter, leaf, output
+        loose = {**case.loose, **case.optional} if optional else case.loose
         root = case.root
         self.source: Dims = dims_of(leaf_shapes(root.operands[operand].shape)[leaf])
         self.dims: Dims = dims_of(leaf_shapes(root.shape)[output])
@@ -50,7 +51,7 @@ class _Question:
             ("input to output", True, list(written)),
             ("input to output, simplified", True, list(written.simplify())),
         ]
-        self.every_element = any(one.knowledge is Knowledge.EVERY_ELEMENT for one in (*read, *written))
+        self.is_loose = parameter in loose or any(one.knowledge is Knowledge.EVERY_ELEMENT for one in (*read, *written))
         shape = (int(np.prod(self.dims)), int(np.prod(self.source)))
         self.seen = np.zeros(shape, dtype=bool)
         self.named = [np.zeros(shape, dtype=bool) for _ in self.forms]
@@ -75,16 +76,12 @@ class _Question:
             if unjudged is not None:
                 named = named & ~unjudged.reshape(-1, 1)
             self.named[number] |= named
-            self._agree(number, named, seen, exactly=not self._is_loose and self.parameter not in self.case.union)
+            self._agree(number, named, seen, exactly=not self.is_loose and self.parameter not in self.case.union)
 
     def finish(self) -> None:
         """All runs together: everything that is named must have been seen."""
         for number in range(len(self.forms)):
-            self._agree(number, self.named[number], self.seen, exactly=not self._is_loose)
-
-    @property
-    def _is_loose(self) -> bool:
-        return self.every_element or self.parameter in self.case.loose
+            self._agree(number, self.named[number], self.seen, exactly=not self.is_loose)
 
     def _agree(self, number: int, named: np.ndarray, seen: np.ndarray, *, exactly: bool) -> None:
         form, _, members = self.forms[number]
@@ -103,10 +100,10 @@ class _Question:
         )
 
 
-def judge(cases: Sequence[Case], observe: Observe, seed: int = 0) -> Checked:
-    """Asserts that the maps of all cases agree with what running them shows."""
+def judge(cases: Sequence[Case], observe: Observe, seed: int = 0, *, optional: bool = False) -> Checked:
+    """Asserts that the maps of all cases agree with what running them shows. `optional`: the cases' own field counts."""
     rng = np.random.default_rng(seed)
-    questions = [_questions(case) for case in cases]
+    questions = [_questions(case, optional=optional) for case in cases]
     for _ in range(max(case.draws for case in cases)):
         values, others = ([case.drawn(rng) for case in cases] for _ in range(2))
         for case, asked, drawn, seen in zip(cases, questions, values, observe(cases, values, others), strict=True):
@@ -124,10 +121,10 @@ def parameters(case: Case, drawn: Drawn) -> list[Any]:
     return [nested(one.shape, list(leaves_)) for one, leaves_ in zip(case.parameters, drawn, strict=True)]
 
 
-def _questions(case: Case) -> list[_Question]:
+def _questions(case: Case, *, optional: bool) -> list[_Question]:
     outputs = len(leaf_shapes(case.root.shape))
     return [
-        _Question(case, operand, parameter, leaf, output)
+        _Question(case, operand, parameter, leaf, output, optional=optional)
         for operand, parameter in case.judged()
         for leaf in range(len(leaf_shapes(case.root.operands[operand].shape)))
         for output in range(outputs)

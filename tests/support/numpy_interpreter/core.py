@@ -44,10 +44,10 @@ def run(
             for one in computation.instructions:
                 if replaced and one in replaced:
                     values[one] = replaced[one]
-                elif one.opcode == "parameter":
+                elif (opcode := one.proto.opcode) == "parameter":
                     values[one] = parameters[one.parameter_number]
                 else:
-                    values[one] = INTERPRETERS[str(one.opcode)](one, [values[operand] for operand in one.operands])
+                    values[one] = INTERPRETERS[opcode](one, [values[operand] for operand in one.operands])
     finally:
         calls.pop()
     return values

@@ -114,12 +114,12 @@ COMPARISONS: dict[str, Any] = {
 
 @interprets(*UNARY)
 def unary(one: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(UNARY[str(one.opcode)](args[0]))
+    return np.asarray(UNARY[one.proto.opcode](args[0]))
 
 
 @interprets(*BINARY)
 def binary(one: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(BINARY[str(one.opcode)](args[0], args[1]))
+    return np.asarray(BINARY[one.proto.opcode](args[0], args[1]))
 
 
 @interprets("compare")

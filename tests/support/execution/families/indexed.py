@@ -97,7 +97,7 @@ def _indices(r: random.Random, builder: Builder, n: Numbers) -> int:
     return builder.parameter(shape)
 
 
-@family(seeds=40)
+@family(seeds=30)
 def gather(r: random.Random, seed: int) -> Case:
     n = numbers(r)
     builder = Builder()
@@ -106,7 +106,7 @@ def gather(r: random.Random, seed: int) -> Case:
     fields = {"gather_dimension_numbers": n.gather(), "gather_slice_sizes": n.window}
     builder.op("gather", text("s64", n.windowed), [source, indices], **fields)
     loose = {1: "an index that can only be one counts as taking part"} if 0 in n.rooms else {}
-    return Case(builder, {1: INDICES}, frozenset({1}), loose, draws=10)
+    return Case(builder, {1: INDICES}, frozenset({1}), loose, draws=6)
 
 
 def _scatter(n: Numbers, builder: Builder, count: int, indices: int, calls: list[Builder]) -> dict[int, object]:
@@ -129,14 +129,15 @@ def _scatter(n: Numbers, builder: Builder, count: int, indices: int, calls: list
 ANY_PLACE = "an index may name any place as far as the map says, also one that no window reaches"
 
 
-@family(seeds=30)
+@family(seeds=24)
 def scatter(r: random.Random, seed: int) -> Case:
     n = numbers(r)
     builder = Builder()
     builder.parameter(text("s64", n.operand))
     indices = builder.parameter(text("s32", n.indices))
     domains = _scatter(n, builder, 1, indices, [binary("add", "s64")])
-    return Case(builder, domains, loose={1: ANY_PLACE}, draws=4)
+    optional = {2: "XLA writes one update alone where index vectors are empty"} if not n.mapped else {}
+    return Case(builder, domains, loose={1: ANY_PLACE}, optional=optional, draws=3)
 
 
 @family(seeds=10)
@@ -157,9 +158,11 @@ def scatter_that_overwrites(r: random.Random, seed: int) -> Case:
     return Case(builder, domains, loose=loose, draws=4)
 
 
-@family(seeds=6)
+@family(seeds=10)
 def scatter_of_several(r: random.Random, seed: int) -> Case:
     n = numbers(r)
+    while np.prod(n.windowed) > 8 or np.prod(n.operand) > 12:
+        n = numbers(r)
     builder = Builder()
     for _ in range(2):
         builder.parameter(text("s64", n.operand))

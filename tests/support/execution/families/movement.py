@@ -124,7 +124,7 @@ def concatenate(r: random.Random, seed: int) -> Case:
 
 @family(seeds=24)
 def pad(r: random.Random, seed: int) -> Case:
-    dims = sizes(r, 0, 2)
+    dims = sizes(r, 1, 2)
     config, out = [], []
     for n in dims:
         interior = r.randint(0, 2)
@@ -135,6 +135,11 @@ def pad(r: random.Random, seed: int) -> Case:
         out.append(inner + low + high)
     operands = [text("s64", dims), "s64[]"]
     return make("pad", text("s64", out), operands, case={"loose": {1: PADDING}}, padding_config={"dimensions": config})
+
+
+@family(seeds=1, not_by_xla="XLA does not read its own text of it")
+def pad_of_a_scalar(r: random.Random, seed: int) -> Case:
+    return make("pad", "s64[]", ["s64[]", "s64[]"], case={"loose": {1: PADDING}})
 
 
 @family(seeds=6)

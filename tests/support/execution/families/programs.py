@@ -34,6 +34,16 @@ class Chain:
         for _ in range(count):
             getattr(self, "step_" + self.r.choice(KINDS))()
 
+    def finish(self) -> int:
+        """The result, into which goes what nothing else has used: XLA wants it all used."""
+        used = {number for proto in self.builder.instructions for number in proto.operand_ids}
+        for number in (self.zero, *self.offsets):
+            if number + 1 not in used:
+                wide = number if number == self.zero else self.op("convert", [], [number])
+                wide = self.op("broadcast", self.dims, [wide], dimensions=[])
+                self.to("add", self.dims, [self.at, wide])
+        return self.op("copy", self.dims, [self.at])
+
     def step_square(self) -> None:
         self.to("multiply", self.dims, [self.at, self.at])
 
@@ -66,6 +76,8 @@ class Chain:
 
     def step_pad(self) -> None:
         config, dims = [], []
+        if not self.dims:
+            return
         for n in self.dims:
             low, high, interior = self.r.randint(-1, 1) if n > 2 else 1, self.r.randint(0, 1), self.r.randint(0, 1)
             config.append({"edge_padding_low": low, "edge_padding_high": high, "interior_padding": interior})
@@ -130,7 +142,7 @@ def _chain(r: random.Random, name: str, dims: list[int], count: int, offsets: in
 def _called(r: random.Random, opcode: str, offsets: int, count: int) -> Case:
     dims = sizes(r, 1, 2, 4)
     chain = _chain(r, "inner", dims, count, offsets)
-    chain.op("copy", chain.dims, [chain.at])
+    chain.finish()
     builder = Builder()
     operands = [builder.parameter(text("s64", dims)), builder.parameter("s64[]")]
     operands += [builder.parameter("s32[]") for _ in range(offsets)]
@@ -162,7 +174,7 @@ def fusion_of_several_results(r: random.Random, seed: int) -> Case:
     dims = sizes(r, 1, 2, 4)
     first = _chain(r, "outer", dims, r.randint(1, 3))
     nested = _chain(r, "nested", first.dims, r.randint(1, 3))
-    nested.op("copy", nested.dims, [nested.at])
+    nested.finish()
     begun, shape = first.at, list(first.dims)
     second = first.op("fusion", nested.dims, [begun, first.zero], calls=[nested.builder], fusion_kind="kLoop")
     first.steps(r.randint(1, 3))

@@ -9,6 +9,7 @@ import numpy as np
 from hlo_builder import window
 
 from execution.case import Case, binary, comparison, family, make, mixing, sizes, text
+from execution.families.reduction import INITIAL
 
 
 def one_window(r: random.Random, n: int, dilate: bool = True) -> tuple[dict[str, int], int]:
@@ -34,7 +35,8 @@ def reduce_window(r: random.Random, seed: int) -> Case:
     dims = sizes(r, 0, 2, most=5)
     windows, out = _windows(r, dims)
     operands = [text("s64", dims), "s64[]"]
-    return make("reduce-window", text("s64", out), operands, window=window(*windows), calls=[binary("add", "s64")])
+    fields = {"window": window(*windows), "calls": [binary("add", "s64")]}
+    return make("reduce-window", text("s64", out), operands, case={"optional": {1: INITIAL}}, **fields)
 
 
 @family(seeds=10)
@@ -54,8 +56,9 @@ def cumulative(r: random.Random, seed: int) -> Case:
     n, rows = r.randint(1, 6), r.randint(1, 2)
     low, high = r.choice([(n - 1, 0), (0, n - 1)])
     shape = f"s64[{n},{rows}]"
+    case = {"optional": {1: INITIAL}}
     along = window({"size": n, "low": low, "high": high}, {"size": 1})
-    return make("reduce-window", shape, [shape, "s64[]"], window=along, calls=[binary("add", "s64")])
+    return make("reduce-window", shape, [shape, "s64[]"], window=along, calls=[binary("add", "s64")], case=case)
 
 
 def _fewest_below(w: dict[str, int], n: int, out: int) -> int:
@@ -66,12 +69,12 @@ def _fewest_below(w: dict[str, int], n: int, out: int) -> int:
 
 @family(seeds=16)
 def select_and_scatter(r: random.Random, seed: int) -> Case:
-    dims = sizes(r, 1, 2, most=5)
+    dims = sizes(r, 1, 2, most=4)
     windows, out = _windows(r, dims, dilate=False)
     alone = int(np.prod([_fewest_below(w, n, o) for w, n, o in zip(windows, dims, out, strict=True)])) < 2
     loose: dict[int, str] = {0: "an element that is alone below a window is compared with itself"} if alone else {}
     fields: dict[str, Any] = {"window": window(*windows), "calls": [comparison("GE", "s64"), binary("add", "s64")]}
-    case = {"union": frozenset({0, 1}), "loose": loose, "draws": 30}
+    case = {"union": frozenset({0, 1}), "loose": loose, "draws": 24}
     return make(
         "select-and-scatter", text("s64", dims), [text("s64", dims), text("s64", out), "s64[]"], case=case, **fields
     )

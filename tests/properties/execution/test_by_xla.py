@@ -1,0 +1,28 @@
+"""Truth by execution, judged by XLA where jaxlib is installed: it compiles the families for the CPU and runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import execution.families  # noqa: F401  # importing them registers them
+import pytest
+from execution.by_xla import XlaJudge
+from execution.case import FAMILIES
+from execution.judge import judge
+from execution.xla_process import XlaProcess
+from optional import needed_in_ci
+
+RUN_BY_XLA = [name for name, family in FAMILIES.items() if not family.not_by_xla]
+
+
+@pytest.fixture(scope="module")
+def xla() -> Iterator[XlaProcess]:
+    needed_in_ci("jaxlib")
+    process = XlaProcess()
+    yield process
+    process.close()
+
+
+@pytest.mark.parametrize("family", RUN_BY_XLA)
+def test_maps_say_what_xla_shows(family: str, xla: XlaProcess) -> None:
+    judge(FAMILIES[family].cases(), XlaJudge(xla), optional=True)
