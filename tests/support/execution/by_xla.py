@@ -51,7 +51,7 @@ def whole_text(entry: Builder) -> str:
             if instruction.opcode == "fusion":
                 instruction.opcode = "call"
                 instruction.ClearField("fusion_kind")
-    return HloModule.from_proto(module.proto).to_text()
+    return HloModule.from_proto(module.proto).to_text(print_large_constants=True)
 
 
 def _rename(builder: Builder, number: int) -> None:

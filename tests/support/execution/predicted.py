@@ -40,21 +40,26 @@ def matrix(
     return found, outside
 
 
-def pairs(one: OperandIndexing, dims: Dims, values: Mapping[HloInstruction, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers of the elements, indices that belong to them), for every value of the range variables."""
+def pairs(
+    one: OperandIndexing, dims: Dims, values: Mapping[HloInstruction, Any], position: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers of the elements, indices that belong to them), for every value of the range variables.
+
+    `position` is that of the executing replica in its group.
+    """
     assert not one.map.is_undefined
     index = grid(dims)
     ranges = grid([var.bounds.size for var in one.map.ranges])
     ranges += np.array([var.bounds.lower for var in one.map.ranges], dtype=np.int64)
     rows = np.repeat(np.arange(len(index)), len(ranges))
     points = np.hstack([index[rows], np.tile(ranges, (len(index), 1))])
-    points = np.hstack([points, _runtime(one, points[:, : len(dims)], points[:, len(dims) :], values)])
+    points = np.hstack([points, _runtime(one, points[:, : len(dims)], points[:, len(dims) :], values, position)])
     results, inside = one.map.evaluate_batch(points)
     return rows[inside], results[inside]
 
 
 def _runtime(
-    one: OperandIndexing, index: np.ndarray, ranges: np.ndarray, values: Mapping[HloInstruction, Any]
+    one: OperandIndexing, index: np.ndarray, ranges: np.ndarray, values: Mapping[HloInstruction, Any], position: int
 ) -> np.ndarray:
     """The real values of the runtime variables: of producers first that depend on no other."""
     count = len(one.runtime)
@@ -63,6 +68,9 @@ def _runtime(
     while len(known) < count:
         before = len(known)
         for k, producer in enumerate(one.runtime):
+            if producer.is_position:
+                known[k] = np.full(len(index), position, np.int64)
+                continue
             inner = producer.map
             used = {v.index for v in inner.used_variables() if v.kind is VariableKind.RUNTIME}
             if k in known or used - known.keys():
