@@ -1,0 +1,88 @@
+"""What is judged by execution: every opcode that has rules, in both directions, or it stands in a list with the reason."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import execution.families  # noqa: F401  # importing them registers them
+import pytest
+from execution import replicas
+from execution.case import FAMILIES
+
+from xlashape.indexing import registry
+
+REGISTERED = sorted({*registry.OUTPUT_TO_INPUT, *registry.INPUT_TO_OUTPUT, *registry.CALLS})
+
+NOT_JUDGED = dict.fromkeys(
+    ("constant", "iota", "parameter", "partition-id", "replica-id", "rng-get-and-update-state"),
+    "it has no operands: nothing that a result could depend on",
+)
+JUDGED_ELSEWHERE = {
+    "ragged-all-to-all": "tests/unit/indexing/test_ragged.py",
+    "ragged-dot": "tests/unit/indexing/test_ragged.py",
+    "scan": "tests/unit/indexing/test_scan.py",
+}
+"""By tests of their own, that run them with NumPy."""
+
+TESTS = Path(__file__).resolve().parents[2]
+
+
+@lru_cache(maxsize=1)
+def judged() -> tuple[dict[str, int], dict[str, str]]:
+    """(how many modules NumPy judges, why XLA does not) by opcode. A judge asks for both directions of each."""
+    by_numpy: dict[str, int] = {}
+    not_by_xla: dict[str, str] = {}
+    by_xla: set[str] = set()
+    for family in FAMILIES.values():
+        for case in family.cases():
+            opcode = case.root.proto.opcode
+            by_numpy[opcode] = by_numpy.get(opcode, 0) + 1
+            assert case.judged(), f"{family.name}: {opcode} has no parameter to change"
+            if family.not_by_xla:
+                not_by_xla[opcode] = family.not_by_xla
+            else:
+                by_xla.add(opcode)
+    for opcode in replicas.OPCODES:
+        by_numpy[opcode] = by_numpy.get(opcode, 0) + 1
+        if opcode in replicas.NOT_BY_XLA:
+            not_by_xla[opcode] = replicas.NOT_BY_XLA[opcode]
+        else:
+            by_xla.add(opcode)
+    return by_numpy, {opcode: reason for opcode, reason in not_by_xla.items() if opcode not in by_xla}
+
+
+@pytest.mark.parametrize("opcode", REGISTERED)
+def test_every_opcode_is_judged_in_both_directions_or_listed(opcode: str) -> None:
+    by_numpy, _ = judged()
+    places = [opcode in by_numpy, opcode in NOT_JUDGED, opcode in JUDGED_ELSEWHERE]
+    assert places.count(True) == 1, f"{opcode} is judged {places}: by a family, listed, elsewhere"
+    if opcode in by_numpy:
+        rules = (opcode in registry.OUTPUT_TO_INPUT, opcode in registry.INPUT_TO_OUTPUT)
+        assert opcode in registry.CALLS or rules == (True, True), "a direction has no rule"
+    if opcode in NOT_JUDGED:
+        assert opcode not in registry.INPUT_TO_OUTPUT
+    if opcode in JUDGED_ELSEWHERE:
+        assert f'"{opcode}"' in (TESTS.parent / JUDGED_ELSEWHERE[opcode]).read_text(encoding="utf-8")
+
+
+def test_nothing_else_is_listed() -> None:
+    by_numpy, not_by_xla = judged()
+    assert set(NOT_JUDGED) <= set(REGISTERED)
+    assert set(JUDGED_ELSEWHERE) <= {*REGISTERED, *registry.UNKNOWN}
+    assert set(by_numpy) <= set(REGISTERED)
+    assert all(len(reason) > 20 for reason in [*NOT_JUDGED.values(), *not_by_xla.values()])
+
+
+def test_what_xla_does_not_judge() -> None:
+    """Of the opcodes that NumPy judges. One that XLA comes to judge leaves this list."""
+    assert sorted(judged()[1]) == NOT_BY_XLA
+
+
+NOT_BY_XLA = sorted(
+    """
+    acos acosh add-dependency after-all all-gather-done all-gather-start all-reduce-done all-reduce-start asin asinh async-done async-start
+    async-update atanh bitcast collective-broadcast collective-permute-done collective-permute-start copy-done copy-start cosh custom-call
+    dynamic-reshape infeed mulhi outfeed recv recv-done rng scaled-dot send send-done set-dimension-size sinh stochastic-convert
+    """.split()
+)
