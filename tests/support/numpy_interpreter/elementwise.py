@@ -27,9 +27,9 @@ def _by_bits(function: Any) -> Any:
 
 
 def _reduced(x: Any) -> Any:
-    """Eight bits of mantissa."""
+    """Eight bits of mantissa, beside the first one."""
     mantissa, exponent = np.frexp(x)
-    return np.ldexp(np.round(mantissa * 256) / 256, exponent)
+    return np.ldexp(np.round(mantissa * 512) / 512, exponent)
 
 
 UNARY: dict[str, Any] = {

@@ -48,7 +48,7 @@ def dot(r: random.Random, seed: int) -> Case:
     return make("dot", text("s64", out), [text("s64", side) for side in sides], dot_dimension_numbers=numbers)
 
 
-@family(seeds=12, not_by_xla="XLA compiles it for GPUs alone")
+@family(seeds=12, not_by_xla="StableHLO, in which XLA takes modules, does not have it")
 def scaled_dot(r: random.Random, seed: int) -> Case:
     sides, out, numbers = _dot(r, 2)
     scales: list[list[int]] = []
