@@ -47,7 +47,7 @@ def require(condition: bool, message: str) -> None:
 
 def require_dims(what: str, dims: Sequence[int], rank: int) -> None:
     """The numbers are different dimensions of an array of that rank."""
-    if len(set(dims)) != len(dims) or any(not 0 <= d < rank for d in dims):
+    if len(set(dims)) != len(dims) or (dims and not 0 <= min(dims) <= max(dims) < rank):
         raise Malformed(f"{what} {list(dims)} are not different dimensions of rank {rank}")
 
 
@@ -55,8 +55,9 @@ def require_operands(op: Op, count: int) -> None:
     """The operation has that many operands, each one array (or token)."""
     if len(op.operands) != count:
         raise Malformed(f"has {len(op.operands)} operands instead of {count}")
-    if any(shape.is_tuple for shape in op.operand_shapes):
-        raise Malformed("has a tuple among its operands")
+    for shape in op.operand_shapes:
+        if shape.is_tuple:
+            raise Malformed("has a tuple among its operands")
 
 
 def dims_of(leaf: Shape) -> tuple[int, ...]:

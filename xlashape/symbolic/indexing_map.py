@@ -376,10 +376,10 @@ class IndexingMap:
             return self
         found = self._cache.get("simplified")
         if found is None:
-            if not self.constraints and self._is_plain():
-                self._cache["is_simplified"] = True
-                return self
-            found = _simplified(self) if self._size() <= _LARGEST_CACHED else _simplified.__wrapped__(self)
+            if not self.constraints:
+                found = self._plainly_simplified()
+            if found is None:
+                found = _simplified(self) if self._size() <= _LARGEST_CACHED else _simplified.__wrapped__(self)
             if found == self:
                 self._cache["is_simplified"] = True
                 return self
@@ -387,17 +387,26 @@ class IndexingMap:
             self._cache["simplified"] = found
         return found
 
-    def _is_plain(self) -> bool:
-        """Whether every result is a variable of several values, or a constant: there is nothing to simplify then."""
+    def _plainly_simplified(self) -> IndexingMap | None:
+        """The simplified form of a map whose results are variables and constants alone, without constraints; None for any other map."""
         groups = (self.dims, self.ranges, self.runtime)
+        fixed = False
         for result in self.results:
             if isinstance(result, Variable):
                 lower, upper = groups[result.kind][result.index].bounds
-                if lower == upper:
-                    return False
+                fixed = fixed or lower == upper
             elif not isinstance(result, Constant):
-                return False
-        return True
+                return None
+        if not fixed:
+            return self
+        results: list[Expr] = []
+        for result in self.results:
+            if isinstance(result, Variable):
+                lower, upper = groups[result.kind][result.index].bounds
+                results.append(Constant(lower) if lower == upper else result)
+            else:
+                results.append(result)
+        return IndexingMap._make(self.dims, self.ranges, self.runtime, tuple(results), ())
 
     def remove_unused_symbols(self) -> WithoutUnused:
         """Without the range and runtime variables that nothing mentions. The answer also says which were kept, so that producers can follow.

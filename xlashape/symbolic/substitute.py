@@ -19,6 +19,8 @@ def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tu
     """
     if not replaced:
         return exprs
+    if set(map(type, exprs)) == {Variable}:
+        return tuple([replaced.get(expr, expr) for expr in exprs])  # type: ignore[call-overload]
     done: dict[Expr, Expr] = {}
     order = postorder(exprs)
     spend(len(order))
@@ -40,4 +42,15 @@ def variables_of(exprs: Iterable[Expr]) -> set[Variable]:
     >>> variables_of([dim(0) + 1, dim(2) % 4]) == {dim(0), dim(2)}
     True
     """
-    return {node for node in postorder(tuple(exprs)) if isinstance(node, Variable)}
+    found: set[Variable] = set()
+    seen: set[Expr] = set()
+    stack = [*exprs]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Variable):
+            found.add(node)
+        elif isinstance(node, Binary) and node not in seen:
+            seen.add(node)
+            stack.append(node.lhs)
+            stack.append(node.rhs)
+    return found

@@ -7,9 +7,11 @@ over the window and the input features; with a reversed window its kernel's elem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xlashape.indexing.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
 from xlashape.indexing.build import (
+    Malformed,
     everything,
     make_map,
     operand_dims,
@@ -19,9 +21,10 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.windows import check_window, window_input, window_output
+from xlashape.indexing.ops.windows import check_window, simplified_window_input, window_input, window_output
 from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
-from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
+from xlashape.symbolic.substitute import substitute
 
 
 class _Dot:
@@ -161,10 +164,8 @@ class _Convolution:
             ("kernel", self.rhs, n.kernel_input, n.kernel_output, n.kernel_spatial),
             ("output", self.out, n.output_batch, n.output_feature, n.output_spatial),
         ):
-            require(
-                len(dims) == spatial + 2 and len(places) == spatial,
-                f"has a window of rank {spatial} and an {what} of {list(dims)}",
-            )
+            if len(dims) != spatial + 2 or len(places) != spatial:
+                raise Malformed(f"has a window of rank {spatial} and an {what} of {list(dims)}")
             require_dims(f"{what} dimensions", (batch, feature, *places), len(dims))
         self.input_features, self.output_features = self.rhs[n.kernel_input], self.rhs[n.kernel_output]
         require(n.feature_groups > 0 and n.batch_groups > 0, "has no groups")
@@ -182,7 +183,8 @@ class _Convolution:
             "has a batch that does not fit its groups",
         )
         for w, i, k, o in zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True):
-            require(w.size == self.rhs[k], f"has a window of {w.size} and a kernel of {self.rhs[k]}")
+            if w.size != self.rhs[k]:
+                raise Malformed(f"has a window of {w.size} and a kernel of {self.rhs[k]}")
             check_window(w, self.lhs[i], self.out[o])
         self.group_features = max(1, self.output_features // n.feature_groups)
         self.group_batch_features = max(1, self.output_features // n.batch_groups)
@@ -193,6 +195,10 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     """The window around the element, all input features of its group; of the kernel, all that makes its output feature."""
     c = _Convolution(op)
     n = c.n
+    if n.batch_groups == 1:
+        found = _put_together(c)
+        if found is not None:
+            return found
     feature, batch = dim(n.output_feature), dim(n.output_batch)
     lhs: dict[int, Expr] = {}
     rhs: dict[int, Expr] = {}
@@ -214,6 +220,53 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
         (_simplified(make_map(c.out, _ordered(lhs), ranges=ranges, constraints=constraints)),),
         (_simplified(make_map(c.out, _ordered(rhs), ranges=ranges)),),
     )
+
+
+def _put_together(c: _Convolution) -> Rows | None:
+    """The same maps, from dimensions that are simple already; a window has many brothers in a model. None where nothing is read."""
+    n = c.n
+    if 0 in c.out or 0 in c.rhs:
+        return None
+    dims: list[int | Interval] = [*c.out]
+    ranges: list[int | Interval] = []
+    kernel_ranges: list[int | Interval] = []
+    lhs: dict[int, Expr] = {}
+    rhs: dict[int, Expr] = {}
+    constraints: list[tuple[Expr, Interval]] = []
+    for w, i, k, o in zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True):
+        placed = simplified_window_input(w, c.lhs[i], c.out[o], dim(o), rng(len(ranges)))
+        if placed is None:
+            return None
+        lhs[i], dims[o] = placed.at, placed.out
+        if not placed.place.is_point:
+            ranges.append(placed.place)
+        constraints += placed.constraints
+        rhs[k] = _variable(rng(len(kernel_ranges)), w.size)
+        if w.size > 1:
+            kernel_ranges.append(w.size)
+    features = c.input_features
+    feature = _input_feature(c.output_features, c.group_features, features, n.feature_groups)
+    lhs[n.input_feature] = substitute((feature,), {dim(0): dim(n.output_feature), rng(0): rng(len(ranges))})[0]
+    lhs[n.input_batch] = _variable(dim(n.output_batch), c.out[n.output_batch])
+    rhs[n.kernel_input] = _variable(rng(len(kernel_ranges)), features)
+    rhs[n.kernel_output] = _variable(dim(n.output_feature), c.output_features)
+    if features > 1:
+        ranges.append(features)
+        kernel_ranges.append(features)
+    read = make_map(dims, _ordered(lhs), ranges=ranges, constraints=constraints)
+    kernel = make_map(c.out, _ordered(rhs), ranges=kernel_ranges)
+    return (Access(read.remove_unused_symbols().map),), (Access(kernel),)
+
+
+def _variable(variable: Variable, size: int) -> Expr:
+    return variable if size > 1 else const(0)
+
+
+@lru_cache(maxsize=1 << 12)
+def _input_feature(output_features: int, group: int, input_features: int, groups: int) -> Expr:
+    """The input feature of output feature d0 and channel s0 of its group, simplified."""
+    feature = (dim(0) // group) * input_features + rng(0) if groups > 1 else rng(0)
+    return make_map([output_features], [feature], ranges=[input_features]).simplify().results[0]
 
 
 @input_to_output("convolution", attributes=convolution)

@@ -16,7 +16,12 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.windows import check_window, window_input, window_output
+from xlashape.indexing.ops.windows import (
+    check_window,
+    simplified_window_input,
+    window_input,
+    window_output,
+)
 from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
@@ -76,14 +81,28 @@ def reduce_window_output_to_input(op: Op, output: int) -> Rows:
     """The elements below the window; cumulative operations are windows as long as the array."""
     count, source, windows = _reduce_window(op)
     out = output_dims(op, output)
+    read = (_read_by_window(out, source, windows),)
+    return (read,) * count + (to_scalar(out),) * count
+
+
+def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tuple[WindowDim, ...]) -> Access:
+    placed = [simplified_window_input(w, source[d], out[d], dim(d), rng(d)) for d, w in enumerate(windows)]
+    simple = [one for one in placed if one is not None]
+    if len(simple) == len(windows):
+        read = make_map(
+            [one.out for one in simple],
+            [one.at for one in simple],
+            ranges=[one.place for one in simple],
+            constraints=[constraint for one in simple for constraint in one.constraints],
+        )
+        return Access(read.remove_unused_symbols().map)
     results: list[Expr] = []
     constraints: list[tuple[Expr, Interval]] = []
     for d, w in enumerate(windows):
         index, inside = window_input(w, source[d], dim(d), rng(d))
         results.append(index)
         constraints += inside
-    read = (_simplified(make_map(out, results, ranges=[w.size for w in windows], constraints=constraints)),)
-    return (read,) * count + (to_scalar(out),) * count
+    return _simplified(make_map(out, results, ranges=[w.size for w in windows], constraints=constraints))
 
 
 @input_to_output("reduce-window", attributes=window)

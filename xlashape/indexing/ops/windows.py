@@ -6,11 +6,15 @@ Output o and place w in the window meet the padded, dilated input at o · stride
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import WindowDim
-from xlashape.indexing.build import require
-from xlashape.symbolic import Expr, Interval
+from functools import lru_cache
+from typing import NamedTuple
 
-__all__ = ["check_window", "window_input", "window_output"]
+from xlashape.indexing.attributes import WindowDim
+from xlashape.indexing.build import Malformed, make_map, require
+from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
+from xlashape.symbolic.substitute import substitute
+
+__all__ = ["Placed", "check_window", "simplified_window_input", "window_input", "window_output"]
 
 Conditions = list[tuple[Expr, Interval]]
 
@@ -24,7 +28,8 @@ def check_window(w: WindowDim, size: int, out: int) -> None:
     padded = base + w.low + w.high
     reach = (w.size - 1) * w.window_dilation + 1 if w.size > 0 else 0
     expected = 0 if padded < reach or padded <= 0 else (padded - reach) // w.stride + 1
-    require(expected == out, f"has a window that gives {expected} elements, not {out}")
+    if expected != out:
+        raise Malformed(f"has a window that gives {expected} elements, not {out}")
 
 
 def window_input(w: WindowDim, size: int, out: Expr, place: Expr) -> tuple[Expr, Conditions]:
@@ -35,6 +40,35 @@ def window_input(w: WindowDim, size: int, out: Expr, place: Expr) -> tuple[Expr,
         return position, inside
     inside.append((position % w.base_dilation, Interval(0, 0)))
     return position // w.base_dilation, inside
+
+
+class Placed(NamedTuple):
+    """One dimension of an input as a window meets it, simplified: the index, the bounds that are left to output and place, and what else holds."""
+
+    at: Expr
+    out: Interval
+    place: Interval
+    constraints: tuple[tuple[Expr, Interval], ...]
+
+
+def simplified_window_input(w: WindowDim, size: int, out_size: int, out: Variable, place: Variable) -> Placed | None:
+    """`window_input` in simplified form; None where no place of the window meets an input element.
+
+    No dimension of a window shares a variable with another, so a map is as simple as its dimensions are, each by itself: those of one model
+    are few, and simplified once.
+    """
+    found = _simplified_input(w, size, out_size)
+    if found.is_known_empty:
+        return None
+    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), {dim(0): out, rng(0): place})
+    pairs = zip(exprs[1:], [interval for _, interval in found.constraints], strict=True)
+    return Placed(exprs[0], found.dims[0].bounds, found.ranges[0].bounds, tuple(pairs))
+
+
+@lru_cache(maxsize=1 << 12)
+def _simplified_input(w: WindowDim, size: int, out_size: int) -> IndexingMap:
+    position, inside = window_input(w, size, dim(0), rng(0))
+    return make_map([out_size], [position], ranges=[w.size], constraints=inside).simplify()
 
 
 def window_output(w: WindowDim, out: int, index: Expr, place: Expr) -> tuple[Expr, Conditions]:
