@@ -1,19 +1,33 @@
 """Tiles: a tile of the output pushed through a map gives the tile of the operand.
 
-A tile is a box with steps: along each dimension `size` indices from `offset`, `stride` apart. `push_tile` does it for given numbers, exactly: the
-answer is a tile only if the elements reached are one. `symbolic_tile` does it for all sizes at once, where sizes and strides are sums and products of
-those of the output's tile; it matches `xla::SymbolicTile` there, and gives none where XLA's tile holds for some sizes only.
+A tile is a box with steps: along each dimension `size` indices from `offset`, `stride` apart.
+
+- `push_tile` does it for given numbers, exactly: the answer is a tile if and only if the elements reached are one. It goes through the elements.
+- `symbolic_tile` does it for all sizes at once (`xlashape.symbolic.tile`, which matches `xla::SymbolicTile`): expressions in the tile's sizes, and the
+  constraints under which they hold. Its `evaluate` gives the box of a tile anywhere without going through elements; where it gives one, it is the
+  one that `push_tile` gives, but for the orientation of negative strides, which `push_tile` turns round, and the stride of a size of 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.indexing.counting import MAX_POINTS, box_size, reached_elements
-from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, VariableKind, const, dim
-from xlashape.symbolic.expr import sum_terms
+from xlashape.symbolic import (
+    Expr,
+    IndexingMap,
+    Interval,
+    SymbolicTile,
+    TileBox,
+    Var,
+    Variable,
+    VariableKind,
+    const,
+    dim,
+    symbolic_tile,
+)
 from xlashape.symbolic.substitute import substitute
 
 if TYPE_CHECKING:
@@ -23,20 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["SymbolicTile", "TileBox", "push_tile", "symbolic_tile"]
 
 
-class TileBox(NamedTuple):
-    """Along each dimension the indices offset, offset + stride, …, `size` of them. A stride of 0 goes with a size of 1."""
-
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
 def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
     """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
 
     `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values. Runtime variables count with their
-    lower bound; offsets move with them. InvalidArgumentError for a tile of another rank, outside of the map's bounds or of an undefined map;
-    LimitExceededError for one of too many elements.
+    lower bound; offsets move with them. A tile that sticks out of the map's bounds is cut off there. InvalidArgumentError for a tile of another
+    rank or of an undefined map; LimitExceededError for one of too many elements to go through, unless the symbolic tile tells.
 
     >>> rows = IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
     >>> push_tile(rows, [16]), push_tile(rows, [12])
@@ -65,6 +71,9 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(found.dims)]
     pushed = IndexingMap(counted, found.ranges, (), exprs[:count], constraints)
     if box_size(pushed) > MAX_POINTS:
+        told = _told(found, box, pushed)
+        if told is not None:
+            return told if 0 not in told.sizes else None
         raise LimitExceededError(
             f"tile elements: {box_size(pushed)} is more than {MAX_POINTS}",
             limit="tile_elements",
@@ -74,79 +83,23 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     return _box(reached_elements(pushed))
 
 
-class SymbolicTile(NamedTuple):
-    """The tile that an output's tile at the origin, with strides 1, is pushed to.
-
-    Each is a map from the sizes of the output's tile to one number for each dimension of the target. Offsets may depend on runtime variables.
-    """
-
-    offsets: IndexingMap
-    sizes: IndexingMap
-    strides: IndexingMap
-
-
-def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
-    """The tile of the target for every size of the output's tile; None where there is no such form (or it holds for some sizes only).
-
-    >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
-    >>> tile.sizes.results, tile.strides.results, tile.offsets.results
-    ((d1, 5), (2, 1), (3, 0))
-    """
-    found = found.simplify()
-    if found.is_undefined or found.is_known_empty or found.constraints:
+def _told(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
+    """What the symbolic tile tells of a tile that `found` is given, with strides that are not negative; None if it does not tell."""
+    if all(stride == 1 for stride in tile.strides):
+        symbolic = symbolic_tile(found)
+        runtime = [var.bounds.lower for var in found.runtime]
+        sizes = [min(size, max(1, var.bounds.upper + 1)) for size, var in zip(tile.sizes, found.dims, strict=True)]
+        box = None if symbolic is None else symbolic.evaluate(sizes, runtime, tile.offsets)
+    else:
+        symbolic = symbolic_tile(pushed)
+        box = None if symbolic is None else symbolic.evaluate([var.bounds.upper + 1 for var in pushed.dims])
+    if box is None:
         return None
-    offsets: list[Expr] = []
-    sizes: list[Expr] = []
-    strides: list[Expr] = []
-    seen: set[Variable] = set()
-    for result in found.results:
-        along = _along(found, result, seen)
-        if along is None:
-            return None
-        for kept, value in zip((offsets, sizes, strides), along, strict=True):
-            kept.append(value)
-    dims = [Var(Interval(1, var.bounds.size)) for var in found.dims]
-    return SymbolicTile(
-        IndexingMap(dims, (), found.runtime, offsets),
-        IndexingMap(dims, (), (), sizes),
-        IndexingMap(dims, (), (), strides),
-    )
-
-
-def _along(found: IndexingMap, result: Expr, seen: set[Variable]) -> tuple[Expr, Expr, Expr] | None:
-    """(offset, size, stride) of one result: Σ factor · variable, each variable in no other result."""
-    offset: Expr = const(0)
-    steps: list[tuple[int, Expr]] = []
-    for term in sum_terms(result):
-        variable, factor = (term.lhs, term.rhs) if isinstance(term, Mul) else (term, const(1))
-        if isinstance(term, Constant):
-            offset = offset + term
-        elif not isinstance(variable, Variable) or not isinstance(factor, Constant):
-            return None
-        elif variable.kind is VariableKind.RUNTIME:
-            offset = offset + term
-        elif variable in seen:
-            return None
-        else:
-            seen.add(variable)
-            if variable.kind is VariableKind.DIM:
-                steps.append((factor.value, variable))
-            else:
-                bounds = found.ranges[variable.index].bounds
-                offset = offset + factor.value * bounds.lower
-                steps.append((factor.value, const(bounds.size)))
-    if not steps:
-        return offset, const(1), const(0)
-    if len(steps) == 1:
-        return offset, steps[0][1], const(steps[0][0])
-    # The fastest first: each has to begin where the one before ends, so all but the slowest have a known size.
-    steps.sort(key=lambda step: step[0])
-    stride, size = steps[0]
-    for factor, count in steps[1:]:
-        if stride <= 0 or not isinstance(size, Constant) or factor != stride * size.value:
-            return None
-        size = count * size
-    return offset, size, const(stride)
+    turned = [
+        (offset if stride >= 0 else offset + (size - 1) * stride, size, abs(stride) if size > 1 else 0)
+        for offset, size, stride in zip(*box, strict=True)
+    ]
+    return TileBox(*[tuple([one[k] for one in turned]) for k in range(3)])
 
 
 def _box(rows: NDArray[np.int64]) -> TileBox | None:

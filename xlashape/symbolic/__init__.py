@@ -25,6 +25,8 @@ from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.inverse import inverse
 from xlashape.symbolic.map_parts import MapParts, Producer, Var
 from xlashape.symbolic.tile import SymbolicTile, symbolic_tile
+from xlashape.symbolic.tile_box import TileBox
+from xlashape.symbolic.tile_constraints import Divides, InRange, TileConstraints
 from xlashape.symbolic.transforms import ranges_to_dims, rescale_symbols, select_results
 
 __all__ = [
@@ -32,8 +34,10 @@ __all__ = [
     "Binary",
     "CeilDiv",
     "Constant",
+    "Divides",
     "Expr",
     "FloorDiv",
+    "InRange",
     "IndexingMap",
     "Interval",
     "MapParts",
@@ -43,6 +47,8 @@ __all__ = [
     "Mul",
     "Producer",
     "SymbolicTile",
+    "TileBox",
+    "TileConstraints",
     "Var",
     "Variable",
     "VariableKind",

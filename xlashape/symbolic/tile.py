@@ -1,37 +1,58 @@
 """Tiles pushed through maps symbolically: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
 
-An output tile has size d0 × d1 × … and stands at the origin with strides 1. A result of the map reads, for all of the tile, the numbers
-offset + stride × [0, size), where that is so: offset, size and stride are expressions in the tile's sizes, and `alternatives` says for which sizes.
+An output tile has sizes d0, d1, … and strides 1. A result of the map reads, for all of the tile, the numbers offset + stride × [0, size): offset,
+size and stride are expressions in the tile's sizes, and `constraints` says for which sizes that is so.
 
-A result is a sum of digits: dimensions, d / c, d mod c and range variables, each times a stride. Digits add up to one arithmetic sequence if, from the
-smallest stride on, digits of size 1 come first, then digits that are whole and meet the next one's stride, then one of any size, then digits of size 1.
+The three expressions are those of a tile at index 0 of every dimension, as XLA gives them, before anything is cut off. `SymbolicTile.evaluate` gives
+the box in numbers, for a tile anywhere: cut off where the map's domain ends, and exactly what is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product as choices
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError
-from xlashape.limits import spend
-from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Variable, VariableKind, const
+from xlashape.symbolic.constraints import Domain
+from xlashape.symbolic.expr import Expr, Variable, VariableKind, const
+from xlashape.symbolic.expression_text import expression_text
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.simplify import Simplifier
+from xlashape.symbolic.substitute import substitute, variables_of
+from xlashape.symbolic.tile_box import Steps, TileBox, clipped, steps_of
+from xlashape.symbolic.tile_constraints import Condition, TileConstraints
+from xlashape.symbolic.tile_digits import Digit, TileReader, runs_of
+from xlashape.symbolic.tile_reading import Reading, Step, TileDomain, read_results
 
 __all__ = ["SymbolicTile", "symbolic_tile"]
 
-_MOST_ALTERNATIVES = 256
 
-Condition = tuple[tuple[Expr, Interval], ...]
+class _Numbers(NamedTuple):
+    """What numbers are told by, if the domain has points: the bounds of its dimensions, their steps, and the results."""
+
+    bounds: tuple[Interval, ...]
+    steps: tuple[Step, ...]
+    reading: Reading
 
 
-class SymbolicTile(NamedTuple):
+@dataclass(frozen=True)
+class SymbolicTile:
     """What an output tile reads. Variables d are the tile's sizes, from 1 to the size of the dimension; rt are the map's runtime variables.
 
-    The answer holds where all constraints of one of `alternatives` do; `((),)` is everywhere.
+    `offsets`, `sizes` and `strides` have one expression a result; the answer holds where `constraints` does. `str` is XLA's text.
+
+    >>> tile = symbolic_tile(IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]"))
+    >>> print(tile)
+    Symbolic tile with
+      offset_map: (d0)[s0] -> (0, 0, s0)
+      size_map: (d0) -> ((d0 + 7) / 8, d0 - ((d0 - 1) / 8) * 8, 1)
+      stride_map: (d0) -> (1, 1, 0)
+      rt_vars: s0 in [0, 7],
+      constraints: 8 mod d0 in [0, 0] || d0 mod 8 in [0, 0]
     """
 
     sizes_of_tile: tuple[Var, ...]
@@ -39,25 +60,99 @@ class SymbolicTile(NamedTuple):
     offsets: tuple[Expr, ...]
     sizes: tuple[Expr, ...]
     strides: tuple[Expr, ...]
-    alternatives: tuple[Condition, ...]
+    constraints: TileConstraints
+    _numbers: _Numbers | None = field(repr=False, compare=False)
+
+    @property
+    def alternatives(self) -> tuple[tuple[Condition, ...], ...]:
+        """The alternatives of `constraints`; `((),)` is always."""
+        return self.constraints.alternatives
+
+    @property
+    def offset_map(self) -> IndexingMap:
+        """From the tile's sizes and the runtime variables to the first index along each dimension of the operand, for a tile at index 0."""
+        return IndexingMap(self._dims(), (), self.runtime, self.offsets)
+
+    @property
+    def size_map(self) -> IndexingMap:
+        """From the tile's sizes to those of the operand's tile, for a tile at index 0, before anything is cut off."""
+        return IndexingMap(self._dims(), (), (), self.sizes)
+
+    @property
+    def stride_map(self) -> IndexingMap:
+        """From the tile's sizes to the strides of the operand's tile."""
+        return IndexingMap(self._dims(), (), (), self.strides)
+
+    def _dims(self) -> tuple[Var, ...]:
+        """Beyond the dimensions' sizes in the domain nothing is read, and the expressions mean nothing."""
+        if self._numbers is None:
+            return self.sizes_of_tile
+        return tuple([Var(Interval(1, max(1, bounds.upper + 1))) for bounds in self._numbers.bounds])
 
     def evaluate(
-        self, tile: Sequence[int], runtime: Sequence[int] = ()
-    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-        """Offsets, sizes and strides for a tile of given sizes; None where the elements read are no such box.
+        self, tile: Sequence[int], runtime: Sequence[int] = (), start: Sequence[int] | None = None
+    ) -> TileBox | None:
+        """The elements that a tile of these sizes reads, if it begins at index `start` of the map's dimensions: 0 unless given.
 
-        InvalidArgumentError for a tile of another rank or beyond the dimensions.
+        Offsets, sizes and strides of exactly the elements read: nothing outside of the domain is. None where the constraints fail, or where
+        what a tile at `start` reads is seen to be no such box: d0 / 8 and d0 mod 8 are one for 4, …, 7, but none for 6, …, 9. A tile that
+        reads nothing has a size of 0; of a map without results, which has no sizes, None. InvalidArgumentError for a tile of another rank or larger than the dimensions.
 
         >>> tile = symbolic_tile(IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"))
-        >>> tile.evaluate([16]), tile.evaluate([4]), tile.evaluate([12])
+        >>> tuple(tile.evaluate([16])), tuple(tile.evaluate([4])), tile.evaluate([12])
         (((0, 0), (2, 8), (1, 1)), ((0, 0), (1, 4), (1, 1)), None)
+        >>> tuple(tile.evaluate([4], start=[12])), tile.evaluate([4], start=[6])
+        (((1, 4), (1, 4), (1, 1)), None)
         """
-        point = (*tile, *runtime)
+        self._check(tile, runtime, start)
+        if self._numbers is None:
+            none = (0,) * len(self.offsets)
+            return TileBox(none, none, none)
+        bounds, steps, reading = self._numbers
+        cut = [min(size, max(1, upper + 1)) for size, (_, upper) in zip(tile, bounds, strict=True)]
+        if not self._constraints_hold(cut, runtime):
+            return None
+        offsets = tuple([part.constant for part in reading.parts])
+        if self.runtime:
+            moved = self._values([part.fixed for part in reading.parts], cut, runtime)
+            offsets = tuple([offset + more for offset, more in zip(offsets, moved, strict=True)])
+        digits: dict[int, list[Digit]] = {}
+        for part in reading.parts:
+            for digit, _ in part.terms:
+                if digit not in reading.runs:
+                    digits.setdefault(digit.variable.index, []).append(digit)
+        runs = dict(reading.runs)
+        for d, (size, (lower, upper), step) in enumerate(zip(tile, bounds, steps, strict=True)):
+            first = start[d] if start is not None else 0
+            begin, end = step.within(max(first, lower), min(first + size, upper + 1))
+            if begin >= end:
+                if not offsets:
+                    return None
+                return TileBox(offsets, (0,) * len(offsets), self._values(self.strides, cut, runtime))
+            found = runs_of(digits.get(d, ()), begin, end)
+            if found is None:
+                return None
+            runs |= found
+        boxes: list[Steps] = []
+        for part, offset, limit in zip(reading.parts, offsets, reading.limits, strict=True):
+            one = steps_of(offset, [(runs[digit], factor) for digit, factor in part.terms])
+            if one is None:
+                return None
+            boxes.append(one if limit is None else clipped(one, limit))
+        return TileBox(
+            tuple([one.offset for one in boxes]),
+            tuple([one.size for one in boxes]),
+            tuple([one.stride for one in boxes]),
+        )
+
+    def _check(self, tile: Sequence[int], runtime: Sequence[int], start: Sequence[int] | None) -> None:
         if len(tile) != len(self.sizes_of_tile) or len(runtime) != len(self.runtime):
             raise InvalidArgumentError(
                 f"the map has {len(self.sizes_of_tile)} dimensions and {len(self.runtime)} runtime variables, "
                 f"the tile {len(tile)} and {len(runtime)}"
             )
+        if start is not None and len(start) != len(tile):
+            raise InvalidArgumentError(f"the tile has {len(tile)} dimensions, its start {len(start)}", field="start")
         for i, (size, var) in enumerate(zip(tile, self.sizes_of_tile, strict=True)):
             if size not in var.bounds:
                 raise InvalidArgumentError(
@@ -65,138 +160,121 @@ class SymbolicTile(NamedTuple):
                 )
         if any(value not in var.bounds for value, var in zip(runtime, self.runtime, strict=True)):
             raise InvalidArgumentError("a runtime variable is outside of its bounds")
-        if not any(self._evaluated(point, (), condition) is not None for condition in self.alternatives):
-            return None
-        values = self._evaluated(point, (*self.offsets, *self.sizes, *self.strides), ())
+
+    def _values(self, exprs: Sequence[Expr], tile: Sequence[int], runtime: Sequence[int]) -> tuple[int, ...]:
+        values = _map_of(self.sizes_of_tile, self.runtime, tuple(exprs)).evaluate((*tile, *runtime))
         assert values is not None
-        n = len(self.offsets)
-        return values[:n], values[n : 2 * n], values[2 * n :]
+        return values
 
-    def _evaluated(self, point: Sequence[int], exprs: tuple[Expr, ...], condition: Condition) -> tuple[int, ...] | None:
-        return IndexingMap(self.sizes_of_tile, (), self.runtime, exprs, condition).evaluate(point)
+    def _constraints_hold(self, tile: Sequence[int], runtime: Sequence[int]) -> bool:
+        if self.constraints.is_always:
+            return True
+        exprs = self.constraints.expressions()
+        values = dict(zip(exprs, self._values(exprs, tile, runtime), strict=True))
+        return self.constraints.hold(values.__getitem__)
+
+    def to_text(self) -> str:
+        """XLA's text of a symbolic tile, a line each: maps without domains, runtime variables that offsets speak of as s0, s1, …, constraints if any."""
+        used = sorted([v.index for v in variables_of(self.offsets) if v.kind is VariableKind.RUNTIME])
+        names = {Variable(VariableKind.RUNTIME, k): f"s{i}" for i, k in enumerate(used)}
+        dims = ", ".join([f"d{i}" for i in range(len(self.sizes_of_tile))])
+        symbols = f"[{', '.join(names.values())}]" if names else ""
+
+        def line(head: str, results: Sequence[Expr]) -> str:
+            return f"{head} -> ({', '.join([expression_text(result, names) for result in results])})"
+
+        lines = [
+            "Symbolic tile with",
+            f"offset_map: {line(f'({dims}){symbols}', self.offsets)}",
+            f"size_map: {line(f'({dims})', self.sizes)}",
+            f"stride_map: {line(f'({dims})', self.strides)}",
+        ]
+        if used:
+            lines.append("rt_vars: " + " ".join([f"s{i} in {self.runtime[k].bounds}," for i, k in enumerate(used)]))
+        if not self.constraints.is_always:
+            lines.append(f"constraints: {self.constraints}")
+        return "\n  ".join(lines)
+
+    __str__ = to_text
 
 
-class _Digit(NamedTuple):
-    size: Expr
-    whole: int  # its greatest size
-    stride: int
-    conditions: tuple[Condition, ...]  # alternatives under which the digit runs through [0, size)
+@lru_cache(256)
+def _map_of(dims: tuple[Var, ...], runtime: tuple[Var, ...], exprs: tuple[Expr, ...]) -> IndexingMap:
+    """The map to these expressions, whose program is kept with it."""
+    return IndexingMap(dims, (), runtime, exprs)
 
 
 def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
-    """The operand's tile for an output tile; None where no such form is seen: a constrained domain, or results that are no digits.
+    """The operand's tile for an output tile; None where no such form is seen: results that are no sums of digits of dimensions and range
+    variables, or a domain with constraints on anything but results.
 
-    Dimensions that do not begin at 0 have none either.
+    It holds where XLA's does, but for tiles of which XLA's is wrong: XLA takes two results with one dimension, such as (d0, d0), for a box.
+    It also holds where windows overlap, for sums of any digits, and where a dimension has one element. LimitExceededError for constraints of
+    more than 4,096 alternatives.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
-    >>> tile.offsets, tile.sizes, tile.strides, tile.alternatives
-    ((3, 0), (d1, 5), (2, 1), ((),))
+    >>> tile.offsets, tile.sizes, tile.strides, str(tile.constraints)
+    ((3, 0), (d1, 5), (2, 1), 'always')
     """
-    if found.is_undefined or found.is_known_empty:
+    if found.is_undefined:
         return None
-    simple = found.simplify()
-    if simple.is_known_empty or simple.constraints or any(var.bounds.lower != 0 for var in found.dims):
+    if found.is_known_empty:
+        return _nothing(found)
+    variables = [variable for group in found.variable_expressions() for variable in group]
+    bounds: dict[Variable, tuple[int, int]] = {
+        variable: var.bounds for variable, var in zip(variables, found.variables, strict=True)
+    }
+    simplified = Domain(bounds, list(found.constraints))
+    simplified.simplify()
+    if simplified.is_empty:
+        return _nothing(found)
+    domain = TileDomain.of(simplified.bounds, simplified.constraints)
+    results = domain.replaced(found.results)
+    reading = read_results(TileReader(domain.bounds), domain, results)
+    if reading is None or reading.constraints.is_unsatisfiable:
+        # XLA looks no further. Bounds, and what the constraints promise, may tell more.
+        simplifier = simplified.simplifier.knowing(simplified.facts) if simplified.facts else simplified.simplifier
+        results = domain.replaced(tuple([simplifier.simplify(result) for result in found.results]))
+        reading = read_results(Simplifier(domain.bounds), domain, results)
+    if reading is None or reading.constraints.is_unsatisfiable:
         return None
-    sizes_of_tile = tuple([Var(Interval(1, var.bounds.upper + 1)) for var in found.dims])
-    bounds: dict[Variable, tuple[int, int]] = {}
-    for variables, group in zip(
-        simple.variable_expressions(), (simple.dims, simple.ranges, simple.runtime), strict=True
-    ):
-        bounds.update({variable: var.bounds for variable, var in zip(variables, group, strict=True)})
-    reader = Simplifier(bounds)
-    offsets: list[Expr] = []
-    sizes: list[Expr] = []
-    strides: list[Expr] = []
-    alternatives: list[Condition] = [()]
-    for result in simple.results:
-        read = _digits(reader, result, bounds)
-        if read is None:
-            return None
-        offset, digits = read
-        joined = _joined(digits)
-        if len(joined) * len(alternatives) > _MOST_ALTERNATIVES:
-            return None
-        spend(len(joined) * len(alternatives))
-        alternatives = list(dict.fromkeys([(*a, *b) for a, b in choices(alternatives, joined)]))
-        offsets.append(offset)
-        size: Expr = const(1)
-        for digit in digits:
-            size = size * digit.size
-        sizes.append(size)
-        strides.append(_stride(digits))
-    return SymbolicTile(sizes_of_tile, found.runtime, tuple(offsets), tuple(sizes), tuple(strides), tuple(alternatives))
+    return _tile(found, simplified, domain, reading)
 
 
-def _digits(
-    reader: Simplifier, result: Expr, bounds: dict[Variable, tuple[int, int]]
-) -> tuple[Expr, list[_Digit]] | None:
-    """The offset of a result and its digits by increasing stride."""
-    terms, constant = reader.form_of(result)
-    offset: Expr = const(constant)
-    digits: list[_Digit] = []
-    used: set[Variable] = set()
-    for atom, stride in terms.items():
-        inner = atom.lhs if isinstance(atom, FloorDiv | Mod) else atom
-        if not isinstance(inner, Variable) or inner in used:
-            return None
-        used.add(inner)
-        low, high = bounds[inner]
-        if inner.kind is VariableKind.RUNTIME and inner is atom:
-            offset = offset + atom * stride
-        elif inner.kind is VariableKind.RANGE and inner is atom:
-            offset = offset + low * stride
-            digits.append(_Digit(const(high - low + 1), high - low + 1, stride, ((),)))
-        elif inner.kind is VariableKind.DIM:
-            digits.append(_digit_of_dim(atom, inner, high + 1, stride))
-        else:
-            return None
-    if len(digits) > 1 and any(digit.stride < 0 for digit in digits):
+def _nothing(found: IndexingMap) -> SymbolicTile | None:
+    """The tile of a domain without points: sizes 0, if there are results to have sizes."""
+    if not found.results:
         return None
-    digits.sort(key=lambda digit: digit.stride)
-    return offset, digits
+    none = (const(0),) * len(found.results)
+    return SymbolicTile(_sizes_of_tile(found), found.runtime, none, none, none, TileConstraints.always(), None)
 
 
-def _digit_of_dim(atom: Expr, size: Variable, whole: int, stride: int) -> _Digit:
-    """d, d / c or d mod c, for d from 0 to below `size`; the tile's size has the name of its dimension."""
-    if isinstance(atom, FloorDiv) and isinstance(atom.rhs, Constant):
-        divisor = atom.rhs.value
-        return _Digit((size + (divisor - 1)) // divisor, -(-whole // divisor), stride, ((),))
-    if isinstance(atom, Mod) and isinstance(atom.rhs, Constant):
-        modulus = atom.rhs.value
-        # Below the modulus all of [0, size); a multiple of it all of [0, modulus). Other sizes wrap around.
-        below: Condition = ((size, Interval(1, modulus)),)
-        multiple: Condition = ((size % modulus, Interval(0, 0)),)
-        return _Digit(size - (size - 1) // modulus * modulus, min(whole, modulus), stride, (below, multiple))
-    return _Digit(size, whole, stride, ((),))
+def _sizes_of_tile(found: IndexingMap) -> tuple[Var, ...]:
+    return tuple([Var(Interval(1, max(1, var.bounds.upper + 1))) for var in found.dims])
 
 
-def _joined(digits: list[_Digit]) -> list[Condition]:
-    """When the digits add up to one sequence."""
-    ways: list[Condition] = [()] if not digits else []
-    for first in range(len(digits)):
-        for last in range(first, len(digits)):
-            if last > first and digits[last].stride != digits[last - 1].stride * digits[last - 1].whole:
-                break
-            wanted = [(digit.size, 1) for digit in (*digits[:first], *digits[last + 1 :])]
-            wanted += [(digit.size, digit.whole) for digit in digits[first:last]]
-            if any(isinstance(size, Constant) and size.value != value for size, value in wanted):
-                continue
-            ways.append(
-                tuple([(size, Interval(value, value)) for size, value in wanted if not isinstance(size, Constant)])
-            )
-    whole: list[Condition] = []
-    for way, *own in choices(ways, *(digit.conditions for digit in digits)):
-        whole.append(tuple(dict.fromkeys([*way, *(constraint for condition in own for constraint in condition)])))
-    return list(dict.fromkeys(whole))
+def _tile(found: IndexingMap, simplified: Domain, domain: TileDomain, reading: Reading) -> SymbolicTile:
+    dims, _, runtime = found.variable_expressions()
+    sizes = {variable: step.size(variable) for variable, step in domain.steps.items()}
 
+    def of_tile(exprs: list[Expr]) -> tuple[Expr, ...]:
+        return substitute(tuple(exprs), sizes) if sizes else tuple(exprs)
 
-def _stride(digits: list[_Digit]) -> Expr:
-    """The stride of the first digit that is not of size 1; of the last one if all are; 0 without digits."""
-    if not digits:
-        return const(0)
-    stride: Expr = const(digits[-1].stride)
-    for digit in reversed(digits[:-1]):
-        # (whole + 1 - size) / whole is 1 for a size of 1 and 0 for others up to the whole.
-        is_one: Expr = const(1) if digit.whole == 1 else (digit.whole + 1 - digit.size) // digit.whole
-        stride = is_one * stride + (1 - is_one) * digit.stride
-    return stride
+    return SymbolicTile(
+        _sizes_of_tile(found),
+        tuple(
+            [
+                var._replace(bounds=Interval(*domain.bounds[variable]))
+                for variable, var in zip(runtime, found.runtime, strict=True)
+            ]
+        ),
+        of_tile([total.start + total.constant for total in reading.sums]),
+        of_tile([total.size for total in reading.sums]),
+        of_tile([total.stride for total in reading.sums]),
+        reading.constraints.replaced(sizes) if sizes else reading.constraints,
+        _Numbers(
+            tuple([Interval(*simplified.bounds[variable]) for variable in dims]),
+            tuple([domain.steps.get(variable, Step()) for variable in dims]),
+            reading,
+        ),
+    )

@@ -13,7 +13,7 @@ from xlashape import indexing
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
 from xlashape.indexing.counting import distinct_elements, point_count
 from xlashape.shape import Shape, tiling
-from xlashape.symbolic import IndexingMap
+from xlashape.symbolic import IndexingMap, dim
 
 SHAPES = [
     "f32[]",
@@ -257,38 +257,71 @@ def test_tiles(text: str, tile: list[int], expected: tuple[tuple[int, ...], ...]
         ),
         ("(d0)[s0] -> (d0 * 8 + s0), domain: d0 in [0, 9], s0 in [0, 7]", ("(0)", "(d0 * 8)", "(1)")),
         ("(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 9], rt0 in [0, 3]", ("(rt0)", "(d0)", "(1)")),
-        ("(d0, d1)[s0] -> (d0, d1 + s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]", None),
-        ("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]", None),
-        ("(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]", None),
-        ("(d0) -> (d0, d0), domain: d0 in [0, 3]", None),
-        ("(d0) -> ((d0 - 1) / 2), domain: d0 in [1, 9], (d0 - 1) mod 2 in [0, 0]", None),
+        (
+            "(d0, d1)[s0] -> (d0, d1 + s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]",
+            ("(0, 0)", "(d0, d1 + 4)", "(1, 1)"),
+        ),
+        (
+            "(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]",
+            ("(0, 0)", "((d0 + 7) / 8, d0 - ((d0 - 1) / 8) * 8)", "(1, 1)"),
+        ),
+        (
+            "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]",
+            ("(0)", "(d0 * d1)", "(((-d1 + 9) / 8) * (-((-d0 + 5) / 4) + 1) * 8 - ((-d1 + 9) / 8 - 1))"),
+        ),
+        ("(d0) -> (d0, d0), domain: d0 in [0, 3]", ("(0, 0)", "(d0, d0)", "(1, 1)")),
+        ("(d0) -> ((d0 - 1) / 2), domain: d0 in [1, 9], (d0 - 1) mod 2 in [0, 0]", ("(0)", "(d0 / 2)", "(1)")),
+        ("(d0, d1) -> (d0 * d1), domain: d0 in [0, 3], d1 in [0, 3]", None),
         ("KNOWN EMPTY", None),
         ("UNDEFINED", None),
     ],
 )
 def test_symbolic_tiles(text: str, expected: tuple[str, str, str] | None) -> None:
-    """What XLA's SymbolicTile says, where that holds for tiles of any size."""
+    """What XLA's SymbolicTile says, and what `push_tile` gives for tiles anywhere."""
     found = IndexingMap.parse(text)
     tile = indexing.symbolic_tile(found)
     if expected is None:
         assert tile is None
         return
     assert tile is not None
-    assert tuple(f"({', '.join(map(str, part.results))})" for part in tile) == expected
-    for sizes in itertools.product(*[range(1, min(4, var.bounds.size) + 1) for var in found.dims]):
-        pushed = indexing.push_tile(found, sizes)
-        assert pushed is not None
-        runtime = [var.bounds.lower for var in found.runtime]
-        offsets, lengths, strides = (
-            tile.offsets.evaluate((*sizes, *runtime)),
-            tile.sizes.evaluate(sizes),
-            tile.strides.evaluate(sizes),
-        )
-        assert offsets and lengths and strides
-        for i, (o, n, s) in enumerate(zip(offsets, lengths, strides, strict=True)):
-            assert {o + k * s for k in range(n)} == {
-                pushed.offsets[i] + k * pushed.strides[i] for k in range(pushed.sizes[i])
-            }
+    maps = (tile.offset_map, tile.size_map, tile.stride_map)
+    assert tuple(f"({', '.join(map(str, part.results))})" for part in maps) == expected
+    runtime = [var.bounds.lower for var in found.runtime]
+    told = 0
+    for sizes in itertools.product(*[range(1, min(8, var.bounds.upper + 1) + 1) for var in found.dims]):
+        for starts in ((0,) * len(sizes), sizes, (3,) * len(sizes)):
+            box = tile.evaluate(sizes, runtime, starts)
+            if box is None:
+                continue
+            told += 1
+            pushed = indexing.push_tile(found, indexing.TileBox(starts, sizes, (1,) * len(sizes)))
+            assert (pushed is None) == (0 in box.sizes)
+            if pushed is not None:
+                assert [axis(*one) for one in zip(*box, strict=True)] == [
+                    axis(*one) for one in zip(*pushed, strict=True)
+                ]
+    assert told > 0
+
+
+def axis(offset: int, size: int, stride: int) -> set[int]:
+    return {offset + k * stride for k in range(size)}
+
+
+def test_tiles_of_more_elements_than_are_gone_through() -> None:
+    """The symbolic tile tells."""
+    large = indexing.TileBox((1 << 20, 0), (1 << 20, 1 << 20), (1, 1))
+    found = IndexingMap.parse(
+        "(d0, d1) -> (-d1 + 2097151, d0 / 1024, d0 mod 1024), domain: d0 in [0, 2097151], d1 in [0, 2097151]"
+    )
+    assert indexing.push_tile(found, large) == ((1 << 20, 1024, 0), (1 << 20, 1024, 1024), (1, 1, 1))
+    assert indexing.push_tile(found, large._replace(sizes=(1 << 25, 1 << 25))) == (
+        (0, 1024, 0),
+        (1 << 21, 1024, 1024),
+        (1, 1, 1),
+    )
+    assert indexing.push_tile(found, large._replace(offsets=(1 << 21, 0))) is None
+    stepped = IndexingMap.identity([1 << 21, 1 << 21])
+    assert indexing.push_tile(stepped, large._replace(strides=(1, 2))) == ((1 << 20, 0), (1 << 20, 1 << 20), (1, 2))
 
 
 def test_tiles_by_enumeration() -> None:
@@ -322,4 +355,4 @@ def test_tiles_that_cannot_be() -> None:
     with pytest.raises(InvalidArgumentError, match="undefined"):
         indexing.push_tile(IndexingMap.undefined(), [1])
     with pytest.raises(LimitExceededError, match="tile elements"):
-        indexing.push_tile(IndexingMap.identity([1 << 20, 1 << 20]), [1 << 20, 1 << 20])
+        indexing.push_tile(IndexingMap.from_sizes([1 << 20, 1 << 20], results=[dim(0) * dim(1)]), [1 << 20, 1 << 20])
