@@ -43,7 +43,8 @@ class _Numbers(NamedTuple):
 class SymbolicTile:
     """What an output tile reads. Variables d are the tile's sizes, from 1 to the size of the dimension; rt are the map's runtime variables.
 
-    `offsets`, `sizes` and `strides` have one expression a result; the answer holds where `constraints` does. `str` is XLA's text.
+    `offsets`, `sizes` and `strides` have one expression a result; the answer holds where `constraints` does. Where the domain has every other
+    index alone, or the like, they are of tiles with one in them. `str` is XLA's text.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]"))
     >>> print(tile)
@@ -255,7 +256,7 @@ def _sizes_of_tile(found: IndexingMap) -> tuple[Var, ...]:
 
 def _tile(found: IndexingMap, simplified: Domain, domain: TileDomain, reading: Reading) -> SymbolicTile:
     dims, _, runtime = found.variable_expressions()
-    sizes = {variable: step.size(variable) for variable, step in domain.steps.items()}
+    sizes = {variable: step.size(variable) for variable, step in domain.steps.items() if variable in dims}
 
     def of_tile(exprs: list[Expr]) -> tuple[Expr, ...]:
         return substitute(tuple(exprs), sizes) if sizes else tuple(exprs)

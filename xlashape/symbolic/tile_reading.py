@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from xlashape.limits import spend
 from xlashape.math import ceil_div, product
 from xlashape.symbolic.canonicalize import Terms
 from xlashape.symbolic.constraints import Constraint
-from xlashape.symbolic.expr import Add, Constant, Expr, Mod, Variable, VariableKind, const
+from xlashape.symbolic.expr import Add, Constant, Expr, Mod, Mul, Variable, VariableKind, const
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.simplify import Simplifier
 from xlashape.symbolic.substitute import substitute, variables_of
@@ -42,7 +43,7 @@ class Step(NamedTuple):
 
 
 class TileDomain(NamedTuple):
-    """A domain in terms of t, where constraints let only every so manieth value of a dimension be. `steps` has those dimensions alone."""
+    """A domain in terms of t, where constraints let only every so manieth value of a variable be. `steps` has those variables alone."""
 
     bounds: dict[Variable, Bounds]
     constraints: list[Constraint]
@@ -50,7 +51,7 @@ class TileDomain(NamedTuple):
 
     @classmethod
     def of(cls, bounds: dict[Variable, Bounds], constraints: Sequence[Constraint]) -> TileDomain:
-        """Of simplified bounds and constraints: (d + c) mod m = v, for a dimension d, makes it a step of m.
+        """Of simplified bounds and constraints: (d + c) mod m = v, for a dimension or range variable d, makes it a step of m.
 
         >>> from xlashape.symbolic.expr import dim
         >>> domain = TileDomain.of({dim(0): (1, 9)}, [((dim(0) + 1) % 2, Interval(0, 0))])
@@ -86,14 +87,21 @@ class TileDomain(NamedTuple):
 
 
 def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Step] | None:
+    """(factor × variable + c) mod m = v as a step of a dimension or range variable."""
     if not (isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.is_point):
         return None
-    modulus, added, variable = expr.rhs.value, 0, expr.lhs
-    if isinstance(variable, Add) and isinstance(variable.rhs, Constant):
-        added, variable = variable.rhs.value, variable.lhs
-    if not (isinstance(variable, Variable) and variable.kind is VariableKind.DIM):
+    modulus, value, factor, inner = expr.rhs.value, interval.lower, 1, expr.lhs
+    if isinstance(inner, Add) and isinstance(inner.rhs, Constant):
+        value, inner = value - inner.rhs.value, inner.lhs
+    if isinstance(inner, Mul) and isinstance(inner.rhs, Constant):
+        factor, inner = inner.rhs.value, inner.lhs
+    if not isinstance(inner, Variable) or inner.kind is VariableKind.RUNTIME:
         return None
-    return variable, Step(modulus, (interval.lower - added) % modulus)
+    common = gcd(factor, modulus)
+    if value % common:
+        return None
+    by = modulus // common
+    return inner, Step(by, value // common * pow(factor // common, -1, by) % by if by > 1 else 0)
 
 
 class Reading(NamedTuple):
@@ -142,15 +150,18 @@ def _limits(
 ) -> tuple[tuple[Interval | None, ...], TileConstraints] | None:
     """What each result is cut off at, and conditions on runtime variables alone: the domain's constraints. None if there are others."""
     forms = [linear_form(reader, result) for result in results]
+    normal = [_without_factor(terms) for terms, _ in forms]
     limits: list[Interval | None] = [None] * len(results)
     conditions: list[Condition] = []
     for expr, interval in domain.constraints:
         terms, constant = linear_form(reader, expr)
-        for i, (others, added) in enumerate(forms):
-            factor = _multiple(terms, others)
-            if factor:
-                # result = factor × (expr - constant) + added
-                ends = sorted([(bound - constant) * factor + added for bound in interval])
+        common, shape = _without_factor(terms)
+        # expr = common × x + constant, and result = ± factor × x + added for the same x.
+        low, high = ceil_div(interval.lower - constant, common), (interval.upper - constant) // common
+        for i, (factor, other) in enumerate(normal):
+            sign = 1 if shape == other else -1 if shape == {atom: -c for atom, c in other.items()} else 0
+            if shape and sign:
+                ends = sorted([sign * factor * bound + forms[i][1] for bound in (low, high)])
                 limit, known = Interval(ends[0], ends[1]), limits[i]
                 limits[i] = limit if known is None else known.intersect(limit)
                 break
@@ -161,13 +172,10 @@ def _limits(
     return tuple(limits), TileConstraints.any_of([conditions])
 
 
-def _multiple(terms: Terms, others: Terms) -> int:
-    """The factor other than 0 by which all of `others` are multiples of `terms`; 0 if there is none."""
-    if not terms or terms.keys() != others.keys():
-        return 0
-    atom = next(iter(terms))
-    factor = others[atom] // terms[atom]
-    return factor if all(others[one] == factor * coefficient for one, coefficient in terms.items()) else 0
+def _without_factor(terms: Terms) -> tuple[int, dict[Expr, int]]:
+    """The greatest common factor of coefficients, and the terms divided by it."""
+    common = gcd(*terms.values()) if terms else 1
+    return common, {atom: coefficient // common for atom, coefficient in terms.items()}
 
 
 def _together(domain: TileDomain, parts: Sequence[Part]) -> tuple[dict[Digit, Run], TileConstraints] | None:

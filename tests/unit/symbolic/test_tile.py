@@ -59,6 +59,10 @@ def tile_of(text: str) -> SymbolicTile:
         "(d0) -> (d0), domain: d0 in [0, 31], d0 mod 2 in [0, 0]",
         "(d0) -> (d0 / 4), domain: d0 in [-9, 9]",
         "(d0, d1) -> (d0 / 2 - 1, (d1 - 1) / 3), domain: d0 in [2, 12], d1 in [1, 13], d0 mod 2 in [0, 0], (d1 + 2) mod 3 in [0, 0]",
+        "(d0)[s0] -> (d0 + s0 / 2 - 1), domain: d0 in [0, 12], s0 in [0, 4], d0 * 2 + s0 in [2, 24], s0 mod 2 in [0, 0]",
+        "(d0)[s0] -> ((d0 * 3) / 2, s0), domain: d0 in [0, 9], s0 in [0, 2], (d0 * 3) mod 2 in [0, 0]",
+        "(d0) -> ((d0 * 6 - 4) / 4), domain: d0 in [0, 9], (d0 * 6) mod 4 in [0, 0]",
+        "(d0) -> (-d0), domain: d0 in [0, 9], d0 * 2 in [3, 13]",
         # What is cut off at the operand's end.
         "(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 5], rt0 in [0, 7], d0 + rt0 in [0, 7]",
         "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7], d0 * 8 + d1 in [3, 20]",
