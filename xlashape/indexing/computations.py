@@ -9,8 +9,8 @@ Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction
@@ -27,9 +27,12 @@ from xlashape.indexing.analysis import (
     unknown_from_output,
 )
 from xlashape.indexing.build import dims_of, everything, identity, to_scalar
-from xlashape.indexing.loops import while_from_operand, while_from_output
+from xlashape.indexing.leaf_dependencies import dependencies, ordered
+from xlashape.indexing.loops import Loop
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.registry import is_calling, leaves
+from xlashape.indexing.requests import WAYS_OF_ACCESS, Request, Sets, Steps
+from xlashape.indexing.scans import Scan
 from xlashape.limits import spend
 from xlashape.shape import Shape
 
@@ -47,19 +50,6 @@ Reached: TypeAlias = dict[HloInstruction, dict[int, Members]]
 """The maps that reach each leaf of an instruction."""
 
 
-class _Request(NamedTuple):
-    """The maps of a computation: from a leaf of its result to its parameters, or from a leaf of a parameter to its result."""
-
-    computation: HloComputation
-    parameter: int
-    """-1: from the result."""
-    leaf: int
-
-
-_Sets: TypeAlias = tuple[OperandIndexingSet, ...]
-_Steps: TypeAlias = Generator[_Request, _Sets, _Sets]
-
-
 class Analysis:
     """Answers questions about many instructions: what it found out about computations and compositions is kept for the next question.
 
@@ -67,9 +57,10 @@ class Analysis:
     """
 
     def __init__(self) -> None:
-        self._computations: dict[_Request, _Sets] = {}
+        self._computations: dict[Request, Sets] = {}
         self._orders: dict[HloComputation, list[HloInstruction]] = {}
         self._composed: dict[tuple[OperandIndexing, OperandIndexing], OperandIndexing] = {}
+        self._loops: dict[HloInstruction, Loop | Scan] = {}
         self._checked: set[tuple[HloInstruction, HloComputation]] = set()
 
     # -- questions --------------------------------------------------------------------------------------------------------------
@@ -90,7 +81,7 @@ class Analysis:
         """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if given)."""
         reached: Reached = {}
 
-        def steps() -> _Steps:
+        def steps() -> Steps:
             yield from self._walk_back(instruction, output, reached, among)
             return ()
 
@@ -99,14 +90,28 @@ class Analysis:
 
     # -- working off ------------------------------------------------------------------------------------------------------------
 
-    def _work_off(self, first: _Steps) -> _Sets:
-        """Runs a generator; whenever it asks for a computation, that one's generator goes first."""
-        stack: list[tuple[_Request | None, _Steps]] = [(None, first)]
-        value: _Sets | None = None
+    def _work_off(self, first: Steps) -> Sets:
+        """Runs a generator; whenever it asks for a computation, that one's generator goes first.
+
+        It hears of too many ways of access within, and may have another answer.
+        """
+        stack: list[tuple[Request | None, Steps]] = [(None, first)]
+        value: Sets | None = None
+        failure: LimitExceededError | None = None
         while True:
             request, steps = stack[-1]
             try:
-                asked = next(steps) if value is None else steps.send(value)
+                if failure is not None:
+                    thrown, failure = failure, None
+                    asked = steps.throw(thrown)
+                else:
+                    asked = next(steps) if value is None else steps.send(value)
+            except LimitExceededError as error:
+                stack.pop()
+                if error.limit != WAYS_OF_ACCESS or not stack:
+                    raise
+                failure = error
+                continue
             except StopIteration as stop:
                 stack.pop()
                 value = stop.value
@@ -135,7 +140,7 @@ class Analysis:
 
     # -- one instruction --------------------------------------------------------------------------------------------------------
 
-    def _from_output(self, instruction: HloInstruction, output: int) -> _Steps:
+    def _from_output(self, instruction: HloInstruction, output: int) -> Steps:
         opcode = instruction.proto.opcode
         if not is_calling(opcode):
             return from_output(instruction, output, rule_from_output(instruction))
@@ -150,10 +155,10 @@ class Analysis:
             found = [_set(to_scalar(dims_of(outputs[output]))[0].map)]
             for branch, argument in zip(_called(instruction, len(operands) - 1), operands[1:], strict=True):
                 self._check_call(instruction, branch, (argument,), instruction.shape)
-                found += yield _Request(branch, -1, output)
+                found += yield Request(branch, -1, output)
             return tuple(found)
-        if opcode == "while":
-            return (while_from_output(instruction, output),)
+        if opcode in ("while", "scan"):
+            return (yield from self._repeated(instruction).from_output(output))
         if opcode == "async-start":
             results = leaf_count(_result_of_call(instruction))
             before = sum(leaf_count(operand.shape) for operand in operands)
@@ -164,7 +169,7 @@ class Analysis:
             output -= before
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, _result_of_call(instruction))
-        return (yield _Request(computation, -1, output))
+        return (yield Request(computation, -1, output))
 
     def _check_call(
         self,
@@ -187,7 +192,7 @@ class Analysis:
             )
         self._checked.add((instruction, computation))
 
-    def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> _Steps:
+    def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> Steps:
         opcode = instruction.proto.opcode
         if not is_calling(opcode):
             return from_operand(instruction, operand, leaf, rule_from_operand(instruction))
@@ -209,9 +214,10 @@ class Analysis:
                 return tuple([_set(everything(dims, dims_of(shape)).map) for shape in outputs])
             branch = _called(instruction, len(operands) - 1)[operand - 1]
             self._check_call(instruction, branch, (operands[operand],), instruction.shape)
-            return (yield _Request(branch, 0, leaf))
-        if opcode == "while":
-            return while_from_operand(instruction, leaf)
+            return (yield Request(branch, 0, leaf))
+        if opcode in ("while", "scan"):
+            repeated = self._repeated(instruction)
+            return (yield from (repeated.from_operand(leaf if opcode == "while" else operand)))
         passed: list[OperandIndexingSet] = []
         if opcode == "async-start":
             for number, one in enumerate(operands):
@@ -221,12 +227,23 @@ class Analysis:
                 ]
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, _result_of_call(instruction))
-        found = yield _Request(computation, operand, leaf)
+        found = yield Request(computation, operand, leaf)
         return (*passed, *found, *((EMPTY,) * (len(outputs) - len(passed) - len(found))))
+
+    def _repeated(self, instruction: HloInstruction) -> Loop | Scan:
+        found = self._loops.get(instruction)
+        if found is None:
+            if instruction.proto.opcode == "while":
+                found = Loop(instruction, self._compose)
+            else:
+                (body,) = _called(instruction, 1)
+                found = Scan(instruction, dependencies(body), self._compose)
+            self._loops[instruction] = found
+        return found
 
     # -- whole computations -----------------------------------------------------------------------------------------------------
 
-    def _computation_from_result(self, computation: HloComputation, leaf: int) -> _Steps:
+    def _computation_from_result(self, computation: HloComputation, leaf: int) -> Steps:
         """One set a parameter."""
         reached: Reached = {}
         yield from self._walk_back(computation.root, leaf, reached, None)
@@ -239,7 +256,7 @@ class Analysis:
 
     def _walk_back(
         self, start: HloInstruction, output: int, reached: Reached, among: set[HloInstruction] | None
-    ) -> _Steps:
+    ) -> Steps:
         if not 0 <= output < leaf_count(start.shape):
             raise InvalidArgumentError(
                 f"{start.name} has no output {output}: it has {leaf_count(start.shape)}", field="output"
@@ -263,7 +280,7 @@ class Analysis:
                         _check_ways(operand, there)
         return ()
 
-    def _computation_from_parameter(self, computation: HloComputation, parameter: int, leaf: int) -> _Steps:
+    def _computation_from_parameter(self, computation: HloComputation, parameter: int, leaf: int) -> Steps:
         """One set for each leaf of the result."""
         reached: Reached = {}
         start, root = computation.parameters[parameter], computation.root
@@ -287,22 +304,8 @@ class Analysis:
         """The instructions, operands before their users."""
         order = self._orders.get(computation)
         if order is None:
-            order = self._orders[computation] = _ordered(computation)
+            order = self._orders[computation] = ordered(computation)
         return order
-
-
-def _ordered(computation: HloComputation) -> list[HloInstruction]:
-    instructions = computation.instructions
-    if all(operand.place < one.place for one in instructions for operand in one.operands):
-        return list(instructions)
-    missing = [len(set(one.operands)) for one in instructions]
-    ready = [one for one in instructions if not missing[one.place]]
-    for one in ready:  # grows while it is gone through
-        for user in one.users:
-            missing[user.place] -= 1
-            if not missing[user.place]:
-                ready.append(user)
-    return ready
 
 
 def _unbounded(instruction: HloInstruction) -> bool:
@@ -330,7 +333,7 @@ def _check_ways(instruction: HloInstruction, members: Members) -> None:
     if len(members) > MAX_WAYS:
         raise LimitExceededError(
             f"instruction {instruction.name!r} is accessed in more than {MAX_WAYS} different ways",
-            limit="ways_of_access",
+            limit=WAYS_OF_ACCESS,
             maximum=MAX_WAYS,
             value=len(members),
         )

@@ -1,100 +1,205 @@
-"""Maps of a while loop: what its body passes through unchanged, and everything else.
+"""Maps of a while loop: the maps of its body, followed from the last iteration back to the first.
 
-How often the body runs is not known, so an element that it changes may come from any element that goes in: that is the answer, marked. The body
-is looked at for what it hands on, not analysed.
+The number of iterations may be known (`trip_counts`): then an element comes from where that many iterations lead. If not, it may come from
+where any number of them leads, none included, and an array that the body changes depends on what the condition reads as well: that decides how
+often the body runs. An array that the body hands on untouched is what came in.
+
+Maps that repeat after some iterations are exact, whatever the number; `rounds` says when "every element" takes the place of too many. What is
+read at an offset is read at any offset: iterations do not know of one another. Of a body of very many instructions, as of a transformer's layers,
+it is only told which arrays depend on which.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 
-from xlashape.errors import InvalidModuleError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction
-from xlashape.indexing.analysis import EMPTY, Answer
-from xlashape.indexing.build import dims_of, everything, identity
+from xlashape.indexing.analysis import EMPTY
+from xlashape.indexing.build import dims_of, everything, identity, to_scalar
+from xlashape.indexing.leaf_dependencies import Dependencies, dependencies, origin
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.registry import element_starts, leaves
+from xlashape.indexing.registry import leaves
+from xlashape.indexing.requests import WAYS_OF_ACCESS, Asking, Request, Steps
+from xlashape.indexing.rounds import MAX_INSTRUCTIONS, Compose, Dims, Frontier, Step, Walk, moved_to, start, whole
+from xlashape.indexing.trip_counts import trip_count
 from xlashape.shape import Shape
 
-__all__ = ["while_from_operand", "while_from_output"]
-
-Dims = tuple[int, ...]
+__all__ = ["Loop"]
 
 
-def while_from_output(instruction: HloInstruction, output: int) -> OperandIndexingSet:
-    """What is passed through is what came in; any other element may come from every element."""
-    arrays, body = _loop(instruction)
-    if _unchanged(body, output):
-        return OperandIndexingSet([OperandIndexing(identity(arrays[output])[0].map, leaf=output)])
-    return _from_all(arrays[output], arrays)
+class Loop:
+    """A while loop, checked: its body takes and returns what goes round."""
 
+    def __init__(self, instruction: HloInstruction, compose: Compose) -> None:
+        self.name = instruction.name
+        self.compose = compose
+        called = instruction.called_computations
+        self.arrays = _sizes(instruction.shape)
+        fits = len(called) == 2 and len(instruction.operands) == 1 and all(len(one.parameters) == 1 for one in called)
+        if fits:
+            self.body, self.condition = called
+            state = (instruction.operands[0], self.body.parameters[0], self.body.root, self.condition.parameters[0])
+            fits = all(_sizes(one.shape) == self.arrays for one in state) and _sizes(self.condition.root.shape) == ((),)
+        if not fits:
+            raise InvalidModuleError(f"instruction {self.name!r} (while) has a body or operands that do not fit it")
+        parameter = self.body.parameters[0]
+        self.changed = [origin(self.body.root, leaf) != (parameter, leaf) for leaf in range(len(self.arrays))]
+        self.count = trip_count(instruction, self.body, self.condition) if any(self.changed) else 0
+        self._dependencies: tuple[Dependencies, Dependencies] | None = None
+        self._masks: dict[int, int] | None = None
+        self._given_up = False
 
-def while_from_operand(instruction: HloInstruction, leaf: int) -> Answer:
-    """An element takes part in itself where it is passed through, and in everything that is not."""
-    arrays, body = _loop(instruction)
-    found: list[OperandIndexingSet] = []
-    for output, dims in enumerate(arrays):
-        if not _unchanged(body, output):
-            found.append(OperandIndexingSet([OperandIndexing(everything(arrays[leaf], dims).map, every=True)]))
-        elif output == leaf:
-            found.append(OperandIndexingSet([OperandIndexing(identity(dims)[0].map)]))
+    # -- from a result ------------------------------------------------------------------------------------------------------------
+
+    def from_output(self, output: int) -> Steps:
+        """One set, for the operand."""
+        if not 0 <= output < len(self.arrays):
+            raise InvalidArgumentError(f"{self.name} has no output {output}: it has {len(self.arrays)}", field="output")
+        dims = self.arrays[output]
+        if not self.changed[output] or self.count == 0:
+            return (_handed_on(dims, output),)
+        if self._is_followed():
+            try:
+                return (yield from self._followed_back(output))
+            except LimitExceededError as error:
+                self._give_up(error)
+        mask, exchanged = self._reached()[output], self._known()[0].exchanges
+        return (_every_element(dims, self.arrays, mask, exchanged),)
+
+    def _followed_back(self, output: int) -> Steps:
+        dims = self.arrays[output]
+        walk = self._walk(self.body, dims, self._back)
+        first = start(dims, output)
+        if self.count is not None:
+            found = (yield from walk.rounds(first, self.count)).after(self.count)
+            if found is not None:
+                return (_set(found),)
         else:
-            found.append(EMPTY)
-    return tuple(found)
+            (deciding,) = yield Request(self.condition, -1, 0)
+            decided = OperandIndexing(to_scalar(dims)[0].map)
+            for one in deciding:
+                found = walk.through(decided, one)
+                if not found.map.is_known_empty:
+                    first.setdefault(found.leaf, {})[found] = None
+        return (_set((yield from walk.closure(first))),)
+
+    def _back(self, leaf: int) -> Asking[Sequence[OperandIndexing]]:
+        (read,) = yield Request(self.body, -1, leaf)
+        return read
+
+    # -- from what goes in --------------------------------------------------------------------------------------------------------
+
+    def from_operand(self, leaf: int) -> Steps:
+        """One set for each leaf of the result."""
+        dims = self.arrays[leaf]
+        first = start(dims, leaf)
+        if self.count == 0:
+            return self._by_leaf(first)
+        if self._is_followed():
+            try:
+                return (yield from self._followed_forth(leaf))
+            except LimitExceededError as error:
+                self._give_up(error)
+        exchanged = self._known()[0].exchanges
+        for output, mask in self._reached().items():
+            if mask >> leaf & 1:
+                first[output] = {whole(dims, self.arrays[output], output, exchanged=exchanged): None}
+            else:
+                first.pop(output, None)
+        return self._by_leaf(first)
+
+    def _followed_forth(self, leaf: int) -> Steps:
+        dims = self.arrays[leaf]
+        first = start(dims, leaf)
+        walk = self._walk(self.body, dims, self._forth)
+        if self.count is not None:
+            found = (yield from walk.rounds(first, self.count)).after(self.count)
+            if found is not None:
+                return self._by_leaf(found)
+        found = yield from walk.closure(first)
+        if self.count is None:
+            yield from self._deciding(dims, found)
+        return self._by_leaf(found)
+
+    def _forth(self, leaf: int) -> Asking[Sequence[OperandIndexing]]:
+        answer = yield Request(self.body, 0, leaf)
+        return [moved_to(one, output) for output, written in enumerate(answer) for one in written]
+
+    def _deciding(self, dims: Dims, found: Frontier) -> Asking[None]:
+        """Elements that the condition reads, in whichever iteration, take part in everything that the body changes."""
+        walk = Walk(self.condition, dims, {0: ()}, self._forth, self.compose)
+        for leaf, members in [(leaf, list(members)) for leaf, members in found.items()]:
+            (decided,) = yield Request(self.condition, 0, leaf)
+            for member in members:
+                for one in decided:
+                    decides = walk.through(member, one)
+                    if decides.map.is_known_empty:
+                        continue
+                    for output, target in enumerate(self.arrays):
+                        if self.changed[output]:
+                            every = OperandIndexing(everything((), target).map, leaf=output)
+                            found.setdefault(output, {})[self.compose(decides, every)] = None
+
+    def _by_leaf(self, found: Frontier) -> tuple[OperandIndexingSet, ...]:
+        sets = [EMPTY] * len(self.arrays)
+        for output, members in found.items():
+            sets[output] = OperandIndexingSet([moved_to(one, 0) for one in members])
+        return tuple(sets)
+
+    # -- both ---------------------------------------------------------------------------------------------------------------------
+
+    def _walk(self, body: HloComputation, dims: Dims, step: Step) -> Walk:
+        return Walk(body, dims, dict(enumerate(self.arrays)), step, self.compose)
+
+    def _is_followed(self) -> bool:
+        return not self._given_up and sum(known.instructions for known in self._known()) <= MAX_INSTRUCTIONS
+
+    def _give_up(self, error: LimitExceededError) -> None:
+        """Maps of the body that are too many leave what depends on what."""
+        if error.limit != WAYS_OF_ACCESS:
+            raise error
+        self._given_up = True
+
+    def _known(self) -> tuple[Dependencies, Dependencies]:
+        if self._dependencies is None:
+            self._dependencies = dependencies(self.body), dependencies(self.condition)
+        return self._dependencies
+
+    def _reached(self) -> dict[int, int]:
+        """The leaves that each changed leaf may depend on after some iterations, as bits."""
+        if self._masks is None:
+            body, condition = self._known()
+            control = condition.leaves[0] if self.count is None else 0
+            self._masks = {}
+            for output, changed in enumerate(self.changed):
+                if changed:
+                    mask, pending = 0, (1 << output) | control
+                    while pending:
+                        leaf = pending.bit_length() - 1
+                        mask |= 1 << leaf
+                        pending = (pending | body.leaves[leaf]) & ~mask
+                    self._masks[output] = mask
+        return self._masks
+
+
+def _set(found: Frontier) -> OperandIndexingSet:
+    return OperandIndexingSet([member for _, members in sorted(found.items()) for member in members])
 
 
 @lru_cache(maxsize=1 << 10)
-def _from_all(dims: Dims, arrays: tuple[Dims, ...]) -> OperandIndexingSet:
+def _handed_on(dims: Dims, leaf: int) -> OperandIndexingSet:
+    return OperandIndexingSet([OperandIndexing(identity(dims)[0].map, leaf=leaf)])
+
+
+@lru_cache(maxsize=1 << 10)
+def _every_element(dims: Dims, arrays: tuple[Dims, ...], mask: int, exchanged: bool) -> OperandIndexingSet:
     return OperandIndexingSet(
-        [OperandIndexing(everything(dims, own).map, leaf=leaf, every=True) for leaf, own in enumerate(arrays)]
+        [whole(dims, own, leaf, exchanged=exchanged) for leaf, own in enumerate(arrays) if mask >> leaf & 1]
     )
 
 
-def _loop(instruction: HloInstruction) -> tuple[tuple[Dims, ...], HloComputation]:
-    """The sizes of the arrays that go round, and the body."""
-    called = instruction.called_computations
-    arrays = _sizes(instruction)
-    if len(called) == 2 and len(instruction.operands) == 1 and len(called[0].parameters) == 1:
-        body = called[0]
-        if all(_sizes(one) == arrays for one in (instruction.operands[0], body.parameters[0], body.root)):
-            return arrays, body
-    raise InvalidModuleError(f"instruction {instruction.name!r} (while) has a body or operands that do not fit it")
-
-
-def _sizes(instruction: HloInstruction) -> tuple[Dims, ...]:
-    return _sizes_of(instruction.shape)
-
-
 @lru_cache(maxsize=1 << 10)
-def _sizes_of(shape: Shape) -> tuple[Dims, ...]:
+def _sizes(shape: Shape) -> tuple[Dims, ...]:
     return tuple([dims_of(leaf) for leaf in leaves(shape)])
-
-
-_PASSING = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
-
-
-def _unchanged(body: HloComputation, leaf: int) -> bool:
-    """Whether the body's result holds at this leaf what its parameter holds there, untouched."""
-    one = body.root
-    at = leaf
-    while True:
-        opcode = one.proto.opcode
-        if opcode == "parameter":
-            return at == leaf
-        if opcode == "tuple":
-            starts = element_starts(one.shape)
-            if at >= starts[-1] or len(starts) != len(one.operands) + 1:
-                return False
-            number = bisect_right(starts, at) - 1
-            one, at = one.operands[number], at - starts[number]
-        elif opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
-            starts = element_starts(one.operands[0].shape)
-            if not 0 <= one.proto.tuple_index < len(starts) - 1:
-                return False
-            at += starts[one.proto.tuple_index]
-            one = one.operands[0]
-        elif opcode in _PASSING and one.operands:
-            one = one.operands[0]
-        else:
-            return False

@@ -31,16 +31,14 @@ from xlashape.indexing.registry import (
     first_leaves,
     input_to_output,
     output_to_input,
-    unknown,
 )
 
 calls("fusion", "the maps of the fused computation's root, through every path")
 calls("call", "the maps of the computation's root")
 calls("async-start", "operands are passed on; results as the wrapped computation computes them")
 calls("conditional", "every branch's maps, and the selector")
-calls("while", "what the body passes through unchanged; else every element")
-
-unknown("scan", "which elements a step reads depends on the computation and on the step")
+calls("while", "the body's maps, from iteration to iteration")
+calls("scan", "the computation's maps, from step to step")
 
 
 def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:

@@ -1,0 +1,408 @@
+"""While loops, run iteration by iteration in NumPy: their maps name what some number of iterations leads to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from dependence import compare, flat, observed
+from hlo_builder import Builder
+from numpy_interpreter import result
+
+from xlashape import indexing
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo import HloInstruction
+from xlashape.indexing import computations, loops, rounds
+from xlashape.indexing.trip_counts import trip_count
+
+Values = Sequence[Any]
+
+
+def shape_of(parts: Sequence[str]) -> str:
+    return f"({', '.join(parts)})"
+
+
+class Parts:
+    """The elements of a body's or condition's parameter."""
+
+    def __init__(self, name: str, parts: Sequence[str]) -> None:
+        self.builder = Builder(name)
+        state = self.builder.parameter(shape_of(parts))
+        self.at = [self.builder.op("get-tuple-element", one, [state], tuple_index=i) for i, one in enumerate(parts)]
+
+
+def below(
+    parts: Sequence[str], counter: int = 0, limit: int | None = 1, value: int = 0, direction: str = "LT"
+) -> Builder:
+    """A condition: an element of the state compared with another one (None: with a number)."""
+    c = Parts("condition", parts)
+    other = c.builder.constant("s32[]", [value]) if limit is None else c.at[limit]
+    c.builder.op("compare", "pred[]", [c.at[counter], other], comparison_direction=direction)
+    return c.builder
+
+
+def counted(b: Parts, at: int = 0, by: int = 1, opcode: str = "add") -> int:
+    return b.builder.op(opcode, "s32[]", [b.at[at], b.builder.constant("s32[]", [by])])
+
+
+def loop(body: Builder, condition: Builder, parts: Sequence[str], **fields: Any) -> HloInstruction:
+    builder = Builder()
+    builder.op("while", shape_of(parts), [builder.parameter(shape_of(parts))], calls=[body, condition], **fields)
+    return builder.root()
+
+
+def run_loop(root: HloInstruction, again: Callable[[int, Values], bool], *state: Any) -> Values:
+    values: list[Any] = list(state)
+    for done in range(100):
+        if not again(done, values):
+            return values
+        values = flat(result(root.called_computations[0], [tuple(values)]))
+    raise AssertionError("the loop does not end")
+
+
+def counter_below(done: int, values: Values) -> bool:
+    return bool(values[0] < values[1])
+
+
+def check(root: HloInstruction, again: Callable[[int, Values], bool], draws: list[list[Any]], **more: Any) -> None:
+    def moves(number: int, old: Any) -> list[Any]:
+        is_number = root.shape.tuple_shapes[number].element_type.is_integral
+        return [v for v in range(6) if v != old] if is_number else [old + 0.37]
+
+    seen = observed(lambda *values: run_loop(root, again, *values), [[np.asarray(v) for v in d] for d in draws], moves)
+    compare(root, seen, tuple_operand=True, **more)
+
+
+def drawn(parts: Sequence[str], counts: Sequence[tuple[int, ...]], seed: int = 0) -> list[list[Any]]:
+    """The numbers given, then arrays of random ones."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for numbers in counts:
+        dims = [part[part.index("[") + 1 : -1] for part in parts[len(numbers) :]]
+        found.append([*numbers, *(rng.random([int(n) for n in d.split(",") if n]) + 1 for d in dims)])
+    return found
+
+
+COUNTS = [(0, n) for n in range(5)] + [(2, 5), (3, 1)]
+
+
+def maps(root: HloInstruction, output: int) -> list[tuple[int, str]]:
+    return [(one.leaf, str(one.map)) for one in indexing.output_to_input(root, output)[0]]
+
+
+def test_an_elementwise_body() -> None:
+    """Elementwise from end to end; how often it is done depends on what the condition reads."""
+    parts = ["s32[]", "s32[]", "f32[4]", "f32[4]"]
+    b = Parts("body", parts)
+    total = b.builder.op("add", "f32[4]", [b.at[2], b.at[3]])
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], total, b.at[3]])
+    root = loop(b.builder, below(parts), parts)
+    check(root, counter_below, drawn(parts, COUNTS))
+    same, scalar = "(d0) -> (d0), domain: d0 in [0, 3]", "(d0) -> (), domain: d0 in [0, 3]"
+    assert maps(root, 2) == [(0, scalar), (1, scalar), (2, same), (3, same)]
+    assert maps(root, 3) == [(3, same)]
+    assert maps(root, 1) == [(1, "() -> ()")]
+    assert indexing.output_to_input(root, 2)[0].knowledge is indexing.Knowledge.EXACT
+
+
+def test_a_known_number_of_iterations() -> None:
+    """Turned round three times and moved by three; the number is known, so nothing depends on the counter."""
+    parts = ["s32[]", "f32[6]", "f32[6]"]
+    b = Parts("body", parts)
+    zero = b.builder.constant("f32[]", [0])
+    turned = b.builder.op("reverse", "f32[6]", [b.at[1]], dimensions=[0])
+    config = {"dimensions": [{"edge_padding_low": 1, "edge_padding_high": -1, "interior_padding": 0}]}
+    moved = b.builder.op("pad", "f32[6]", [b.at[2], zero], padding_config=config)
+    b.builder.op("tuple", shape_of(parts), [counted(b), turned, moved])
+    for count in (0, 1, 3, 4, 100):
+        stated = b'{"known_trip_count":{"n":"%d"}}' % count
+        root = loop(b.builder, below(parts, limit=None, value=count), parts, backend_config=stated)
+        check(root, lambda done, _, count=count: done < min(count, 90), drawn(parts, [(0,)]))
+    root = loop(b.builder, below(parts, limit=None, value=3), parts, backend_config=b'{"known_trip_count":{"n":"3"}}')
+    assert maps(root, 1) == [(1, "(d0) -> (-d0 + 5), domain: d0 in [0, 5]")]
+    assert maps(root, 2) == [(2, "(d0) -> (d0 - 3), domain: d0 in [3, 5]")]
+    assert maps(root, 0) == [(0, "() -> ()")]
+
+
+def test_a_number_of_iterations_that_a_counter_shows() -> None:
+    parts = ["s32[]", "f32[6]"]
+
+    def made(first: int, limit: int, step: int, direction: str, opcode: str = "add", swap: bool = False) -> int | None:
+        b = Parts("body", parts)
+        turned = b.builder.op("reverse", "f32[6]", [b.at[1]], dimensions=[0])
+        b.builder.op("tuple", shape_of(parts), [counted(b, by=step, opcode=opcode), turned])
+        c = Parts("condition", parts)
+        sides = [c.at[0], c.builder.constant("s32[]", [limit])]
+        c.builder.op("compare", "pred[]", sides[::-1] if swap else sides, comparison_direction=direction)
+        builder = Builder()
+        state = builder.op("tuple", shape_of(parts), [builder.constant("s32[]", [first]), builder.parameter("f32[6]")])
+        builder.op("while", shape_of(parts), [state], calls=[b.builder, c.builder])
+        root = builder.root()
+        found = trip_count(root, *root.called_computations)
+        turns = [str(one.map) for one in indexing.output_to_ancestor(root, root.computation.parameters[0], 1)]
+        forward, back = "(d0) -> (d0), domain: d0 in [0, 5]", "(d0) -> (-d0 + 5), domain: d0 in [0, 5]"
+        assert sorted(turns) == sorted({forward, back} if found is None else {back if found % 2 else forward})
+        return found
+
+    tests: dict[str, Callable[[int, int], bool]] = {
+        "LT": lambda a, b: a < b, "LE": lambda a, b: a <= b, "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b,
+        "NE": lambda a, b: a != b,
+    }  # fmt: skip
+    mirrored = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE"}
+    r = random.Random(0)
+    for direction, holds in tests.items():
+        for _ in range(12):
+            first, limit, step = r.randint(-4, 4), r.randint(-4, 4), r.choice([-3, -1, 0, 1, 2, 3])
+            value, count = first, 0
+            while holds(value, limit) and count < 50:
+                value, count = value + step, count + 1
+            expected = None if count == 50 else count
+            assert made(first, limit, step, direction) == expected, (first, limit, step, direction)
+            assert made(first, limit, -step, direction, "subtract") == expected
+            assert made(first, limit, step, mirrored[direction], swap=True) == expected
+    assert made(0, 4, 1, "EQ") is None
+    assert made(0, (1 << 31) - 1, 2, "LT") is None  # the counter would not fit its type
+    assert made(0, (1 << 31) - 2, 2, "LT") == (1 << 30) - 1
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"", b"known_trip_count", b'{"known_trip_count":', b'{"known_trip_count":3}', b'{"known_trip_count":{"n":"-1"}}',
+        b'{"known_trip_count":{"n":true}}', b'{"known_trip_count":{"n":"x"}}', b'["known_trip_count"]', b'{"known_trip_count":{}}',
+        b'{"known_trip_count":' + b"[" * 20_000, b'{"known_trip_count":{"n":"' + b"9" * 10_000 + b'"}}', b'\xff{"known_trip_count"',
+    ],
+)  # fmt: skip
+def test_a_stated_number_that_says_nothing(config: bytes) -> None:
+    parts = ["s32[]", "s32[]", "f32[4]"]
+    b = Parts("body", parts)
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], b.builder.op("negate", "f32[4]", [b.at[2]])])
+    root = loop(b.builder, below(parts), parts, backend_config=config)
+    assert trip_count(root, *root.called_computations) is None
+    assert [leaf for leaf, _ in maps(root, 2)] == [0, 1, 2]
+
+
+def test_what_changes_places() -> None:
+    """Three arrays go round, one of them turned; any number of iterations."""
+    parts = ["s32[]", "s32[]", "f32[3]", "f32[3]", "f32[3]"]
+    b = Parts("body", parts)
+    turned = b.builder.op("reverse", "f32[3]", [b.at[2]], dimensions=[0])
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[3], b.at[4], turned])
+    root = loop(b.builder, below(parts), parts)
+    check(root, counter_below, drawn(parts, [(0, n) for n in range(6)] + [(3, 1)]))
+    for count in range(8):
+        stated = b'{"known_trip_count":{"n":"%d"}}' % count
+        root = loop(b.builder, below(parts), parts, backend_config=stated)
+        check(root, lambda done, _, count=count: done < count, drawn(parts, [(0, 0)]))
+
+
+def test_the_condition_reads_an_array() -> None:
+    """The loop goes on while the sum of an array, which the body changes, is small."""
+    parts = ["f32[3]", "f32[3]", "f32[2]"]
+    b = Parts("body", parts)
+    more = b.builder.op("add", "f32[3]", [b.at[0], b.at[1]])
+    b.builder.op(
+        "tuple", shape_of(parts), [more, b.at[1], b.builder.op("reverse", "f32[2]", [b.at[2]], dimensions=[0])]
+    )
+    c = Parts("condition", parts)
+    zero, limit = c.builder.constant("f32[]", [0]), c.builder.constant("f32[]", [20])
+    total = c.builder.op("reduce", "f32[]", [c.at[0], zero], dimensions=[0])
+    c.builder.op("compare", "pred[]", [total, limit], comparison_direction="LT")
+    root = loop(b.builder, c.builder, parts)
+    rng = np.random.default_rng(0)
+    draws = [[rng.random(3) * 9, rng.random(3) * 5 + 0.5, rng.random(2)] for _ in range(200)]
+    check(root, lambda _, values: bool(values[0].sum() < 20), draws)
+
+
+def test_a_loop_over_rows() -> None:
+    """What a scan over the rows of an array becomes: a row read and a row written at the counter, and a sum."""
+    parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]", "f32[2]", "f32[4,2]"]
+    b = Parts("body", parts)
+    o = b.builder
+
+    def index() -> int:
+        """The counter, as written by who lets it count from the end: computed anew by each that uses it."""
+        zero, four = o.constant("s32[]", [0]), o.constant("s32[]", [4])
+        negative = o.op("compare", "pred[]", [b.at[0], zero], comparison_direction="LT")
+        return o.op("select", "s32[]", [negative, o.op("add", "s32[]", [b.at[0], four]), b.at[0]])
+
+    zero = o.constant("s32[]", [0])
+    row = o.op("dynamic-slice", "f32[1,2]", [b.at[2], index(), zero], dynamic_slice_sizes=[1, 2])
+    state = o.op("add", "f32[2]", [b.at[4], o.op("reshape", "f32[2]", [row])])
+    sums = o.op("dynamic-update-slice", "f32[4,2]", [b.at[3], o.op("reshape", "f32[1,2]", [state]), index(), zero])
+    same = o.op("dynamic-update-slice", "f32[4,2]", [b.at[5], row, index(), zero])
+    o.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[2], sums, state, same])
+    root = loop(o, below(parts), parts)
+    # An update is taken to leave its place as it is, as dynamic-update-slice's own map has it, and no iteration knows which row the last one had.
+    check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(2, 3), (3, 3), (5, 5), (4, 3)])
+    copied = indexing.output_to_input(root, 5)[0]
+    assert [str(one.map) for one in copied if one.leaf == 2] == [
+        "(d0, d1) -> (d0, d1), domain: d0 in [0, 3], d1 in [0, 1]"
+    ]
+    assert {leaf for leaf, _ in maps(root, 5)} == {0, 1, 2, 5}
+    summed = indexing.output_to_input(root, 3)[0]
+    assert {str(one.map) for one in summed if one.leaf == 4} == {"(d0, d1) -> (d1), domain: d0 in [0, 3], d1 in [0, 1]"}
+    assert not any(one.runtime for output in range(6) for one in indexing.output_to_input(root, output)[0])
+
+
+def test_offsets_of_a_computation_called_twice_are_two() -> None:
+    """The same instruction cuts at one offset, then at another one."""
+    cut = Builder("cut")
+    whole, at = cut.parameter("f32[8]"), cut.parameter("s32[]")
+    cut.op(
+        "concatenate",
+        "f32[8]",
+        [
+            cut.op("dynamic-slice", "f32[4]", [whole, at], dynamic_slice_sizes=[4]),
+            cut.op("slice", "f32[4]", [whole], slice_dimensions=[{"start": 4, "limit": 8, "stride": 1}]),
+        ],
+        dimensions=[0],
+    )
+    parts = ["s32[]", "s32[]", "f32[8]"]
+    b = Parts("body", parts)
+    once = b.builder.op("call", "f32[8]", [b.at[2], b.at[0]], calls=[cut])
+    twice = b.builder.op("call", "f32[8]", [once, b.at[1]], calls=[cut])
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], twice])
+    root = loop(b.builder, below(parts), parts)
+    check(
+        root, counter_below, drawn(parts, [(i, n) for i in range(6) for n in range(6)]), loose=[(0, 2), (1, 2), (2, 2)]
+    )
+
+
+def random_loop(r: random.Random) -> tuple[list[str], Builder]:
+    parts = ["s32[]", "s32[]", *["f32[3]"] * r.randint(1, 3)]
+    b = Parts("body", parts)
+    zero = b.builder.constant("f32[]", [0])
+    results = [counted(b), b.at[1]]
+    for _ in parts[2:]:
+        changed = []
+        for at in r.sample(b.at[2:], r.randint(1, min(2, len(parts) - 2))):
+            kind = r.choice(["same", "turned", "moved"])
+            if kind == "turned":
+                at = b.builder.op("reverse", "f32[3]", [at], dimensions=[0])
+            elif kind == "moved":
+                config = {"edge_padding_low": 1, "edge_padding_high": -1, "interior_padding": 0}
+                at = b.builder.op("pad", "f32[3]", [at, zero], padding_config={"dimensions": [config]})
+            changed.append(at)
+        results.append(changed[0] if len(changed) == 1 else b.builder.op("add", "f32[3]", changed))
+    b.builder.op("tuple", shape_of(parts), results)
+    return parts, b.builder
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_loops(seed: int) -> None:
+    r = random.Random(seed)
+    parts, body = random_loop(r)
+    root = loop(body, below(parts), parts)
+    counts = [(0, n) for n in range(12)] + [(3, 0)]
+    # A body may come to rest, all zeros: whether one iteration more makes a difference is not said element by element.
+    by_control = [(number, output) for number in (0, 1) for output in range(2, len(parts))]
+    check(root, counter_below, drawn(parts, counts, seed), loose=by_control)
+    count = r.randint(0, 7)
+    root = loop(body, below(parts), parts, backend_config=b'{"known_trip_count":{"n":%d}}' % count)
+    check(root, lambda done, _: done < count, drawn(parts, [(0, 0)], seed))
+
+
+def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window that moves on in every iteration: too many maps are one of every element. Other arrays stay as they are."""
+    monkeypatch.setattr(rounds, "MAX_WAYS", 3)
+    parts = ["s32[]", "s32[]", "f32[9]", "f32[9]"]
+    b = Parts("body", parts)
+    config = {"dimensions": [{"edge_padding_low": 1, "edge_padding_high": -1, "interior_padding": 0}]}
+    moved = b.builder.op("pad", "f32[9]", [b.at[2], b.builder.constant("f32[]", [0])], padding_config=config)
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], moved, b.builder.op("negate", "f32[9]", [b.at[3]])])
+    root = loop(b.builder, below(parts), parts)
+    check(root, counter_below, drawn(parts, COUNTS), loose=[(2, 2)])
+    read = indexing.output_to_input(root, 2)[0]
+    assert [(one.leaf, one.knowledge.value) for one in read] == [(0, "exact"), (1, "exact"), (2, "every element")]
+    assert indexing.output_to_input(root, 3)[0].knowledge is indexing.Knowledge.EXACT
+    stated = loop(b.builder, below(parts), parts, backend_config=b'{"known_trip_count":{"n":40}}')
+    monkeypatch.setattr(rounds, "MAX_ROUNDS", 5)
+    assert [leaf for leaf, _ in maps(stated, 2)] == [2]
+    assert indexing.output_to_input(stated, 2)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert maps(stated, 3) == [(3, "(d0) -> (d0), domain: d0 in [0, 8]")]
+
+
+def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is still told which arrays depend on which."""
+    parts = ["s32[]", "s32[]", "f32[3]", "f32[3]", "f32[3]", "f32[3]"]
+    b = Parts("body", parts)
+    total = b.builder.op("add", "f32[3]", [b.at[2], b.at[3]])
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], total, b.at[4], b.at[4], b.at[5]])
+    expected = {0: {0, 1}, 1: {1}, 2: {0, 1, 2, 3, 4}, 3: {0, 1, 3, 4}, 4: {4}, 5: {5}}
+    mixed = [(i, o) for i in range(2, 5) for o in range(2, 4)]
+    for where, name, value in ((loops, "MAX_INSTRUCTIONS", 3), (computations, "MAX_WAYS", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, value)
+            root = loop(b.builder, below(parts), parts)
+            check(root, counter_below, drawn(parts, COUNTS), loose=mixed)
+            assert {i: {leaf for leaf, _ in maps(root, i)} for i in range(6)} == expected
+            assert indexing.output_to_input(root, 2)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
+            assert indexing.output_to_input(root, 4)[0].knowledge is indexing.Knowledge.EXACT
+            stated = loop(b.builder, below(parts), parts, backend_config=b'{"known_trip_count":{"n":3}}')
+            assert {leaf for leaf, _ in maps(stated, 2)} == {2, 3, 4}
+
+
+@pytest.mark.parametrize("limit", [1 << 8, 2])
+def test_replicas_in_a_loop(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read of other replicas in one iteration is known, over several it is not said which replica holds it."""
+    monkeypatch.setattr(loops, "MAX_INSTRUCTIONS", limit)
+    parts = ["f32[4]", "f32[4]"]
+    b = Parts("body", parts)
+    pairs = [{"source": 0, "target": 1}, {"source": 1, "target": 0}]
+    b.builder.op(
+        "tuple",
+        shape_of(parts),
+        [b.builder.op("collective-permute", "f32[4]", [b.at[0]], source_target_pairs=pairs), b.at[1]],
+    )
+    condition = Parts("condition", parts)
+    condition.builder.op("constant", "pred[]")
+    root = loop(b.builder, condition.builder, parts)
+    members = list(indexing.output_to_input(root)[0])
+    assert all(one.leaf == 0 for one in members)
+    assert any(one.replica is not None and one.replica.map.is_undefined for one in members)
+    if limit > 2:
+        assert [one.replica is None for one in members] == [True, False, False]
+        assert members[1].replica is not None
+        assert members[1].replica.partners(1) == (0,)
+
+
+def test_nested_loops() -> None:
+    """The inner one turns round three times, the outer one any number of times."""
+    inner_parts = ["s32[]", "f32[3]"]
+    i = Parts("inner", inner_parts)
+    i.builder.op(
+        "tuple", shape_of(inner_parts), [counted(i), i.builder.op("reverse", "f32[3]", [i.at[1]], dimensions=[0])]
+    )
+    inner_condition = below(inner_parts, limit=None, value=3)
+    inner_condition.name = "inner_condition"
+    parts = ["s32[]", "s32[]", "f32[3]"]
+    b = Parts("body", parts)
+    zero = b.builder.constant("s32[]", [0])
+    state = b.builder.op("tuple", shape_of(inner_parts), [zero, b.at[2]])
+    turned = b.builder.op("while", shape_of(inner_parts), [state], calls=[i.builder, inner_condition])
+    out = b.builder.op("get-tuple-element", "f32[3]", [turned], tuple_index=1)
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], out])
+    root = loop(b.builder, below(parts), parts)
+    assert maps(root, 2)[2:] == [
+        (2, "(d0) -> (d0), domain: d0 in [0, 2]"),
+        (2, "(d0) -> (-d0 + 2), domain: d0 in [0, 2]"),
+    ]
+
+
+def test_loops_that_do_not_fit() -> None:
+    parts = ["s32[]", "s32[]", "f32[3]"]
+    b = Parts("body", parts)
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[2]])
+    other = Parts("other", ["s32[]", "s32[]", "f32[2]"])
+    other.builder.op("compare", "pred[]", other.at[:2], comparison_direction="LT")
+    no_flag = Parts("no_flag", parts)
+    no_flag.builder.op("tuple", shape_of(parts), no_flag.at)
+    for body, condition in ((b.builder, other.builder), (b.builder, no_flag.builder), (other.builder, below(parts))):
+        root = loop(body, condition, parts)
+        for ask in (indexing.output_to_input, indexing.input_to_output):
+            with pytest.raises(InvalidModuleError, match=root.name):
+                ask(root)

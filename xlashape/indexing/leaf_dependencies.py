@@ -1,0 +1,142 @@
+"""Which leaves of a computation's parameters each leaf of its result depends on, without maps: quick, for computations of any size.
+
+Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from xlashape.hlo import HloComputation, HloInstruction
+from xlashape.indexing.registry import element_starts, first_leaves, leaves
+from xlashape.limits import spend
+
+__all__ = ["Dependencies", "dependencies", "ordered", "origin"]
+
+PASSING = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
+"""Operations whose result is their first operand."""
+EXCHANGES = frozenset(
+    "all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast collective-permute"
+    " collective-permute-start ragged-all-to-all reduce-scatter".split()
+)
+"""Operations that read what other replicas hold."""
+
+
+class Dependencies(NamedTuple):
+    """What can be said of a computation by looking at each of its instructions once."""
+
+    leaves: tuple[int, ...]
+    """For each leaf of the result a set of the parameters' leaves, all counted one after the other: bit i stands for leaf i."""
+    instructions: int
+    """How many instructions there are, with those of all computations called within."""
+    exchanges: bool
+    """Whether any instruction reads what other replicas hold."""
+
+
+def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
+    """The instruction, and its leaf, that a leaf is handed on from untouched, through tuples and copies."""
+    one, at = instruction, leaf
+    while True:
+        opcode = one.proto.opcode
+        if opcode == "tuple":
+            starts = element_starts(one.shape)
+            if not 0 <= at < starts[-1] or len(starts) != len(one.operands) + 1:
+                return one, at
+            number = bisect_right(starts, at) - 1
+            one, at = one.operands[number], at - starts[number]
+        elif opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
+            starts = element_starts(one.operands[0].shape)
+            if not 0 <= one.proto.tuple_index < len(starts) - 1:
+                return one, at
+            at += starts[one.proto.tuple_index]
+            one = one.operands[0]
+        elif opcode in PASSING and one.operands:
+            one = one.operands[0]
+        else:
+            return one, at
+
+
+def dependencies(computation: HloComputation) -> Dependencies:
+    """One look at each instruction, and a count of those within."""
+    spend(len(computation.instructions))
+    count, exchanges = _within(computation)
+    return Dependencies(_leaves_of_result(computation), count, exchanges)
+
+
+def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
+    starts = first_leaves(tuple([parameter.shape for parameter in computation.parameters]))
+    instructions = computation.instructions
+    known: list[tuple[int, ...]] = [()] * len(instructions)
+    """By place. Of an array the leaves it depends on, of a tuple those of each of its leaves."""
+    for one in ordered(computation):
+        opcode = one.proto.opcode
+        if opcode in _PRECISE:
+            found = _precisely(one, known, starts)
+            if found is not None:
+                known[one.place] = found
+                continue
+        every = 0
+        for operand in one.operands:
+            for mask in known[operand.place]:
+                every |= mask
+        shape = one.shape
+        known[one.place] = (every,) * len(leaves(shape)) if shape.is_tuple else (every,)
+    return known[computation.root.place]
+
+
+def ordered(computation: HloComputation) -> list[HloInstruction]:
+    """The instructions, operands before their users."""
+    instructions = computation.instructions
+    if all(operand.place < one.place for one in instructions for operand in one.operands):
+        return list(instructions)
+    missing = [len(set(one.operands)) for one in instructions]
+    ready = [one for one in instructions if not missing[one.place]]
+    for one in ready:  # grows while it is gone through
+        for user in one.users:
+            missing[user.place] -= 1
+            if not missing[user.place]:
+                ready.append(user)
+    return ready
+
+
+_PRECISE = frozenset({"parameter", "tuple", "get-tuple-element"}) | PASSING
+
+
+def _precisely(one: HloInstruction, known: list[tuple[int, ...]], starts: tuple[int, ...]) -> tuple[int, ...] | None:
+    opcode, count = one.proto.opcode, len(leaves(one.shape))
+    if opcode == "parameter":
+        first = starts[one.parameter_number]
+        return tuple([1 << (first + leaf) for leaf in range(count)])
+    operands = [known[operand.place] for operand in one.operands]
+    if opcode == "tuple":
+        found = tuple([mask for operand in operands for mask in operand])
+    elif not operands:
+        return None
+    else:
+        found = operands[0]
+        if opcode == "get-tuple-element":
+            source = one.operands[0].shape
+            if not source.is_tuple or not 0 <= one.proto.tuple_index < len(source.tuple_shapes):
+                return None
+            first = element_starts(source)[one.proto.tuple_index]
+            found = found[first : first + count]
+    return found if len(found) == count else None
+
+
+def _within(computation: HloComputation) -> tuple[int, bool]:
+    seen = {computation}
+    pending = [computation]
+    count, exchanges = 0, False
+    while pending:
+        one = pending.pop()
+        count += len(one.instructions)
+        for instruction in one.instructions:
+            proto = instruction.proto
+            exchanges = exchanges or proto.opcode in EXCHANGES
+            if proto.called_computation_ids:
+                for called in instruction.called_computations:
+                    if called not in seen:
+                        seen.add(called)
+                        pending.append(called)
+    return count, exchanges
