@@ -32,6 +32,8 @@ class Checked:
     modules: int = 0
     dependences: int = 0
     """Pairs of an output element and an input element, in both directions."""
+    seen: int = 0
+    """Those of which the one was seen to depend on the other."""
 
 
 class _Question:
@@ -113,7 +115,10 @@ def judge(cases: Sequence[Case], observe: Observe, seed: int = 0, *, optional: b
     for asked in questions:
         for question in asked:
             question.finish()
-    return Checked(len(cases), sum(2 * q.seen.size for asked in questions for q in asked))
+    every_question = [question for asked in questions for question in asked]
+    return Checked(
+        len(cases), sum(2 * q.seen.size for q in every_question), sum(2 * int(q.seen.sum()) for q in every_question)
+    )
 
 
 def parameters(case: Case, drawn: Drawn) -> list[Any]:

@@ -5,6 +5,7 @@ XLA ends its process where it finds something wrong: here that is an answer like
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -44,8 +45,10 @@ class XlaProcess:
             # Open as long as the process is.
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115
             command = [sys.executable, str(Path(__file__))]
+            # One thread is faster for so little, and only what ends the process is worth reading.
+            environment = {**os.environ, "PJRT_NPROC": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
             )
         process = self._process
         assert process.stdin is not None and process.stdout is not None

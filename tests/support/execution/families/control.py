@@ -142,14 +142,15 @@ def conditional(r: random.Random, seed: int) -> Case:
         selector, branches = "pred[]", branches[:2]
     arguments = [shape for _, shape in branches]
     domain = {} if seed % 2 else {0: integers(-1, 3)}
-    case = {"domains": domain, "union": frozenset(range(len(arguments) + 1)), "draws": 24}
+    case = {"domains": domain, "union": frozenset(range(len(arguments) + 1)), "draws": 16}
     return make("conditional", out, [selector, *arguments], calls=[called for called, _ in branches], case=case)
 
 
 @family(seeds=8)
 def while_(r: random.Random, seed: int) -> Case:
     """A counter, an array that each step changes, and two that are passed through, one of them in another tuple."""
-    n, limit = r.randint(2, 3), r.randint(2, 3)
+    # An even number: turned round no element stays where it is.
+    n, limit = r.choice([2, 4]), r.randint(2, 3)
     array = f"s64[{n}]"
     state = f"(s32[], {array}, {array}, (s64[]))"
     parts = ["s32[]", array, array, "(s64[])"]
@@ -165,6 +166,6 @@ def while_(r: random.Random, seed: int) -> Case:
     at = condition.parameter(state)
     count = condition.op("get-tuple-element", "s32[]", [at], tuple_index=0)
     condition.op("compare", "pred[]", [count, condition.constant("s32[]", [limit])], comparison_direction="LT")
-    # A counter that is large already ends the loop before its first step.
-    case = {"domains": {(0, 0): integers(0, limit)}, "draws": 6}
+    # A counter that is large already ends the loop before its first step, and stays what it is.
+    case = {"domains": {(0, 0): integers(0, limit + 2)}, "union": frozenset({0}), "draws": 16}
     return make("while", state, [state], calls=[body, condition], case=case)

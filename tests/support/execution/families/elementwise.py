@@ -30,7 +30,7 @@ BINARY_BY_BOTH = tuple(one for one in BINARY if one not in NOT_ON_A_CPU and one 
 
 @family(seeds=2 * len(UNARY_BY_BOTH))
 def unary(r: random.Random, seed: int) -> Case:
-    return _unary(UNARY_BY_BOTH[seed // 2], sizes(r, 0, 2, 3))
+    return _unary(UNARY_BY_BOTH[seed // 2], sizes(r, 0, 2, 2))
 
 
 def _unary(opcode: str, dims: list[int]) -> Case:
@@ -60,7 +60,7 @@ def _unary(opcode: str, dims: list[int]) -> Case:
 
 @family(seeds=2 * len(BINARY_BY_BOTH))
 def binary(r: random.Random, seed: int) -> Case:
-    return _binary(BINARY_BY_BOTH[seed // 2], sizes(r, 0, 2, 3))
+    return _binary(BINARY_BY_BOTH[seed // 2], sizes(r, 0, 2, 2))
 
 
 def _binary(opcode: str, dims: list[int]) -> Case:
@@ -90,7 +90,7 @@ def _apart(opcode: str) -> None:
 
     @family(seeds=4, not_by_xla=NOT_ON_A_CPU.get(opcode, ""), name=opcode)
     def one(r: random.Random, seed: int) -> Case:
-        dims = sizes(r, 0, 2, 3)
+        dims = sizes(r, 0, 2, 2)
         return _unary(opcode, dims) if opcode in UNARY else _binary(opcode, dims)
 
 
@@ -101,8 +101,8 @@ for _opcode in (*NOT_ON_A_CPU, "stochastic-convert"):
 @family(seeds=12)
 def ternary(r: random.Random, seed: int) -> Case:
     opcode = ("clamp", "select")[seed % 2]
-    dims = sizes(r, 0, 2, 3)
-    several = {"union": frozenset({0, 1, 2}), "draws": 20}
+    dims = sizes(r, 0, 2, 2)
+    several = {"union": frozenset({0, 1, 2}), "draws": 16}
     full, scalar = text("f64", dims), "f64[]"
     if opcode == "select":
         mask = text("pred", r.choice([dims, []]))
