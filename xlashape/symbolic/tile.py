@@ -174,15 +174,18 @@ class SymbolicTile:
         values = dict(zip(exprs, self._values(exprs, tile, runtime), strict=True))
         return self.constraints.hold(values.__getitem__)
 
-    def to_text(self) -> str:
-        """XLA's text of a symbolic tile, a line each: maps without domains, runtime variables that offsets speak of as s0, s1, …, constraints if any."""
+    def to_text(self, style: str = "xla") -> str:
+        """XLA's text of a symbolic tile, a line each: maps without domains, runtime variables that offsets speak of as s0, s1, …, constraints if any.
+
+        `style` is that of expressions, as in `IndexingMap.to_text`.
+        """
         used = sorted([v.index for v in variables_of(self.offsets) if v.kind is VariableKind.RUNTIME])
         names = {Variable(VariableKind.RUNTIME, k): f"s{i}" for i, k in enumerate(used)}
         dims = ", ".join([f"d{i}" for i in range(len(self.sizes_of_tile))])
         symbols = f"[{', '.join(names.values())}]" if names else ""
 
         def line(head: str, results: Sequence[Expr]) -> str:
-            return f"{head} -> ({', '.join([expression_text(result, names) for result in results])})"
+            return f"{head} -> ({', '.join([expression_text(result, names, style) for result in results])})"
 
         lines = [
             "Symbolic tile with",
@@ -193,7 +196,7 @@ class SymbolicTile:
         if used:
             lines.append("rt_vars: " + " ".join([f"s{i} in {self.runtime[k].bounds}," for i, k in enumerate(used)]))
         if not self.constraints.is_always:
-            lines.append(f"constraints: {self.constraints}")
+            lines.append(f"constraints: {self.constraints.to_text(style)}")
         return "\n  ".join(lines)
 
     __str__ = to_text

@@ -34,8 +34,11 @@ class InRange(NamedTuple):
         """Whether it does where the expression has this value."""
         return value in self.interval
 
-    def __str__(self) -> str:
-        return f"{expression_text(self.expr)} in {self.interval}"
+    def to_text(self, style: str = "xla") -> str:
+        """As `d0 in [1, 1]`."""
+        return f"{expression_text(self.expr, style=style)} in {self.interval}"
+
+    __str__ = to_text
 
 
 class Divides(NamedTuple):
@@ -48,9 +51,12 @@ class Divides(NamedTuple):
         """Whether it does where the expression has this value."""
         return value != 0 and self.dividend % value == 0
 
-    def __str__(self) -> str:
-        text = expression_text(self.expr)
+    def to_text(self, style: str = "xla") -> str:
+        """As `8 mod d0 in [0, 0]`."""
+        text = expression_text(self.expr, style=style)
         return f"{self.dividend} mod {f'({text})' if ' ' in text else text} in [0, 0]"
+
+    __str__ = to_text
 
 
 Condition: TypeAlias = InRange | Divides
@@ -133,10 +139,14 @@ class TileConstraints(NamedTuple):
         """Whether they hold where `value` says what each expression is worth."""
         return any(all(condition.holds(value(condition.expr)) for condition in way) for way in self.alternatives)
 
-    def __str__(self) -> str:
+    def to_text(self, style: str = "xla") -> str:
+        """`always`, `unsatisfiable`, or the alternatives with `||` between, their conditions with `&&`."""
         if self.is_always:
             return "always"
-        return " || ".join([" && ".join(map(str, way)) for way in self.alternatives]) or "unsatisfiable"
+        ways = [" && ".join([condition.to_text(style) for condition in way]) for way in self.alternatives]
+        return " || ".join(ways) or "unsatisfiable"
+
+    __str__ = to_text
 
 
 def _merged(alternative: Iterable[Condition]) -> list[tuple[str, Condition]] | None:

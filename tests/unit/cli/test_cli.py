@@ -140,6 +140,33 @@ def test_maps_of_one_operand_in_the_affine_style_and_the_other_way():
     assert [tensor["operand"] for tensor in forward[0]["maps"]] == [0]
 
 
+def test_tiles_of_maps(where):
+    text = answer("map", MODULE, "bitcast.8", "--tiles", *where)
+    assert "tile sizes ((d0 + 63) / 64, d0 - ((d0 - 1) / 64) * 64, (d1 + 31) / 32, d1 - ((d1 - 1) / 32) * 32)" in text
+    assert "     if 32 mod d1 in [0, 0] && 64 mod d0 in [0, 0] || " in text
+    told = json.loads(answer("map", MODULE, "bitcast.8", "--tiles", "--json", "--style", "affine", *where))
+    tile = told[0]["maps"][0]["accesses"][0]["tile"]
+    assert tile["offsets"] == ["0"] * 4 and tile["strides"] == ["1"] * 4
+    assert tile["sizes"][0] == "(d0 + 63) floordiv 64"
+    assert tile["constraints"].endswith(" || d0 mod 64 in [0, 0] && d1 mod 32 in [0, 0]")
+    every = json.loads(answer("map", MODULE, "--tiles", "--json", *where))
+    assert sum(len(tensor["accesses"]) for one in every for tensor in one["maps"]) > 50
+    assert all(access["tile"] for one in every for tensor in one["maps"] for access in tensor["accesses"])
+
+
+def test_a_map_without_tile():
+    module = """HloModule m
+
+ENTRY e {
+  p = f32[4,6] parameter(0)
+  ROOT r = f32[3,8] reshape(p)
+}
+"""
+    assert "      no tile\n" in run("map", "-", "r", "--tiles", text=module).stdout
+    told = json.loads(run("map", "-", "r", "--tiles", "--json", text=module).stdout)
+    assert told[0]["maps"][0]["accesses"][0]["tile"] is None
+
+
 def test_maps_of_a_whole_module(where):
     told = json.loads(answer("map", MODULE, "--json", *where))
     assert [one["instruction"] for one in told] == [one.name for one in HloModule.load(MODULE).instructions()]
