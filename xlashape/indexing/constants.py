@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.literal_data import element_type, raw, row_major_places
 from xlashape.indexing.operand_indexing import OperandIndexing
 from xlashape.indexing.sources import RuntimeVariable
 from xlashape.math import product
-from xlashape.shape import PrimitiveType
+from xlashape.proto import xla
+from xlashape.shape import PrimitiveType, Shape
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
 from xlashape.symbolic.substitute import substitute
 
@@ -46,6 +48,17 @@ def integers(instruction: HloInstruction) -> Sequence[int] | None:
     if count == 0 or count > MAX_ELEMENTS or not instruction.proto.HasField("literal"):
         return None
     literal = instruction.proto.literal
+    return _elements(literal, shape) if shape.dimensions else _scalar_elements(literal.SerializeToString(), shape)
+
+
+@lru_cache(maxsize=1 << 10)
+def _scalar_elements(literal: bytes, shape: Shape) -> Sequence[int] | None:
+    """Offsets are the same few scalars all over a module."""
+    return _elements(xla.LiteralProto.FromString(literal), shape)
+
+
+def _elements(literal: xla.LiteralProto, shape: Shape) -> Sequence[int] | None:
+    count = product(shape.dimensions)
     if tuple(literal.shape.dimensions) != shape.dimensions or literal.shape.element_type != int(shape.element_type):
         return None
     try:
@@ -101,8 +114,12 @@ def _affine(values: Sequence[int], dims: Sequence[int], index: Sequence[Expr]) -
     return result
 
 
-def _value(producer: RuntimeVariable) -> tuple[Expr, Interval] | None:
-    """The value as an expression, and between what it lies."""
+_Known: TypeAlias = tuple[Expr, Interval]
+"""A value as an expression, and between what it lies."""
+
+
+def _value(producer: RuntimeVariable) -> _Known | None:
+    """The value, if it is known."""
     instruction, index = producer.instruction, producer.map.results
     shape = instruction.shape
     if producer.is_position or not shape.is_array or len(index) != shape.rank or producer.map.is_known_empty:
@@ -126,12 +143,22 @@ def _value(producer: RuntimeVariable) -> tuple[Expr, Interval] | None:
 
 def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
     """The same access with the known runtime variables replaced."""
+    known = tuple([_value(producer) for producer in indexing.runtime])
+    if known.count(None) == len(known):
+        return indexing
+    folded = _folded(indexing.map, known, tuple([producer.is_clamped for producer in indexing.runtime]))
+    producers = tuple([producer for producer, value in zip(indexing.runtime, known, strict=True) if value is None])
+    assert not any(variable.kind is VariableKind.RUNTIME for p in producers for variable in p.map.used_variables())
+    return indexing.replaced(folded, producers)
+
+
+@lru_cache(maxsize=1 << 12)
+def _folded(old: IndexingMap, values: tuple[_Known | None, ...], clamped: tuple[bool, ...]) -> IndexingMap:
+    """The map with the known runtime variables replaced, those that are left renumbered."""
     replaced: dict[Variable, Expr] = {}
     left_out: list[tuple[Expr, Interval]] = []
-    old = indexing.map
     kept: list[int] = []
-    for k, (producer, var) in enumerate(zip(indexing.runtime, old.runtime, strict=True)):
-        known = _value(producer)
+    for k, (known, is_clamped, var) in enumerate(zip(values, clamped, old.runtime, strict=True)):
         if known is None:
             if len(kept) != k:
                 replaced[rt(k)] = rt(len(kept))
@@ -139,7 +166,7 @@ def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
             continue
         value, bounds = known
         if not var.bounds.contains(bounds):
-            if not producer.is_clamped:
+            if not is_clamped:
                 left_out.append((value, var.bounds))
             else:
                 if bounds.upper > var.bounds.upper:
@@ -147,12 +174,7 @@ def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
                 if bounds.lower < var.bounds.lower:
                     value = maximum(value, var.bounds.lower)
         replaced[rt(k)] = value
-    if len(kept) == len(indexing.runtime):
-        return indexing
     exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), replaced)
     count = len(old.results)
     constraints = [*zip(exprs[count:], [interval for _, interval in old.constraints], strict=True), *left_out]
-    folded = IndexingMap(old.dims, old.ranges, [old.runtime[k] for k in kept], exprs[:count], constraints)
-    producers = tuple([indexing.runtime[k] for k in kept])
-    assert not any(variable.kind is VariableKind.RUNTIME for p in producers for variable in p.map.used_variables())
-    return indexing.replaced(folded, producers)
+    return IndexingMap(old.dims, old.ranges, [old.runtime[k] for k in kept], exprs[:count], constraints)

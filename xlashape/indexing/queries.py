@@ -131,16 +131,18 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
             try:
                 if known is not None:
                     one = signature(instruction, known)
-                    for output in range(leaf_count(shape)) if shape.is_tuple else _FIRST:
+                    if not shape.is_tuple:  # what the constructor of a named tuple calls, in half the time
+                        yield tuple.__new__(
+                            InstructionIndexing, (instruction, 0, answer_from_output(instruction, 0, one))
+                        )
+                        continue
+                    for output in range(leaf_count(shape)):
                         yield InstructionIndexing(instruction, output, answer_from_output(instruction, output, one))
                 else:
                     for output in range(leaf_count(shape)):
                         yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
             except (LimitExceededError, DeadlineExceededError) as error:
                 raise _with_name(instruction, error) from error
-
-
-_FIRST = (0,)
 
 
 def checked_number(instruction: HloInstruction, number: int, field: str, who: str = "instruction") -> int:
