@@ -221,9 +221,13 @@ def _unknown_leaves(shape: Shape) -> OperandIndexingSet:
     )
 
 
-@lru_cache(maxsize=1 << 12)
 def is_unbounded(shape: Shape) -> bool:
     """Whether any array in it has a dimension without a bound."""
+    return _has_unbounded(shape) if shape.tuple_shapes else UNBOUNDED_SIZE in shape.dimensions
+
+
+@lru_cache(maxsize=1 << 12)
+def _has_unbounded(shape: Shape) -> bool:
     return any(UNBOUNDED_SIZE in dims_of(leaf) for leaf in leaves(shape))
 
 
@@ -304,10 +308,12 @@ def _bound(kept: _Kept, instruction: HloInstruction) -> Answer:
                 continue
             producers = tuple(
                 [
-                    RuntimeVariable(instruction, access.map, 0, is_position=True)
+                    RuntimeVariable(instruction, access.map, 0, is_position=True, bounds=var.bounds)
                     if source is None
-                    else RuntimeVariable(operands[source.operand], source.map, is_clamped=source.clamped)
-                    for source in access.runtime
+                    else RuntimeVariable(
+                        operands[source.operand], source.map, is_clamped=source.clamped, bounds=var.bounds
+                    )
+                    for source, var in zip(access.runtime, access.map.runtime, strict=True)
                 ]
             )
             found = OperandIndexing(access.map, producers, _replica(access), access.leaf, every=access.every)

@@ -344,17 +344,17 @@ def const(value: int) -> Constant:
 
 def dim(index: int) -> Variable:
     """The dimension variable d`index`."""
-    return Variable(VariableKind.DIM, index)
+    return _DIMS[index] if index.__class__ is int and 0 <= index < 8 else Variable(VariableKind.DIM, index)
 
 
 def rng(index: int) -> Variable:
     """The range variable s`index`."""
-    return Variable(VariableKind.RANGE, index)
+    return _RANGES[index] if index.__class__ is int and 0 <= index < 8 else Variable(VariableKind.RANGE, index)
 
 
 def rt(index: int) -> Variable:
     """The runtime variable rt`index`."""
-    return Variable(VariableKind.RUNTIME, index)
+    return _RUNTIMES[index] if index.__class__ is int and 0 <= index < 8 else Variable(VariableKind.RUNTIME, index)
 
 
 def sum_terms(expr: Expr) -> list[Expr]:
@@ -438,8 +438,6 @@ def _rebuild(flat: tuple[tuple[Any, ...], ...]) -> Expr:
     return nodes[-1]
 
 
-_ALWAYS_THERE = (
-    [Constant(value) for value in range(-1, 65)],
-    [Variable(kind, index) for kind in VariableKind for index in range(8)],
-)
-"""Nodes that nearly every map has: they stay when no map does."""
+# Nodes that nearly every map has: they stay when no map does.
+_DIMS, _RANGES, _RUNTIMES = [tuple([Variable(kind, index) for index in range(8)]) for kind in VariableKind]
+_CONSTANTS = [Constant(value) for value in range(-1, 65)]

@@ -103,8 +103,8 @@ def merged_domain(
         kept = sorted(merged.items(), key=lambda pair: order_key(pair[0])) if len(merged) > 1 else merged.items()
         constraints = tuple(kept)
     for group in (dims, ranges, runtime):
-        for var in group:
-            if var.bounds.lower > var.bounds.upper:
+        for (lower, upper), _ in group:
+            if lower > upper:
                 empty = True
     return MergedDomain(dims, ranges, runtime, () if empty else tuple(constraints), empty)
 

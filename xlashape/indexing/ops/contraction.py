@@ -195,10 +195,9 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     """The window around the element, all input features of its group; of the kernel, all that makes its output feature."""
     c = _Convolution(op)
     n = c.n
-    if n.batch_groups == 1:
-        found = _put_together(c)
-        if found is not None:
-            return found
+    found = _put_together(c)
+    if found is not None:
+        return found
     feature, batch = dim(n.output_feature), dim(n.output_batch)
     lhs: dict[int, Expr] = {}
     rhs: dict[int, Expr] = {}
@@ -223,7 +222,7 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
 
 
 def _put_together(c: _Convolution) -> Rows | None:
-    """The same maps, from dimensions that are simple already; a window has many brothers in a model. None where nothing is read."""
+    """The maps, from dimensions that are simple already; a window has many brothers in a model. None where nothing is read."""
     n = c.n
     if 0 in c.out or 0 in c.rhs:
         return None
@@ -248,6 +247,13 @@ def _put_together(c: _Convolution) -> Rows | None:
     feature = _input_feature(c.output_features, c.group_features, features, n.feature_groups)
     lhs[n.input_feature] = substitute((feature,), {dim(0): dim(n.output_feature), rng(0): rng(len(ranges))})[0]
     lhs[n.input_batch] = _variable(dim(n.output_batch), c.out[n.output_batch])
+    if n.batch_groups > 1:
+        in_order = n.output_batch < n.output_feature
+        batch = _input_batch(c.out[n.output_batch], c.output_features, c.group_batch_features, in_order=in_order)
+        where = (dim(n.output_batch), dim(n.output_feature))
+        lhs[n.input_batch] = substitute(
+            (batch,), dict(zip((dim(0), dim(1)), where if in_order else where[::-1], strict=True))
+        )[0]
     rhs[n.kernel_input] = _variable(rng(len(kernel_ranges)), features)
     rhs[n.kernel_output] = _variable(dim(n.output_feature), c.output_features)
     if features > 1:
@@ -267,6 +273,14 @@ def _input_feature(output_features: int, group: int, input_features: int, groups
     """The input feature of output feature d0 and channel s0 of its group, simplified."""
     feature = (dim(0) // group) * input_features + rng(0) if groups > 1 else rng(0)
     return make_map([output_features], [feature], ranges=[input_features]).simplify().results[0]
+
+
+@lru_cache(maxsize=1 << 12)
+def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> Expr:
+    """The input batch of output batch d0 and output feature d1 (or d1 and d0: terms stand in the order of variables), simplified."""
+    batch, feature = (dim(0), dim(1)) if in_order else (dim(1), dim(0))
+    sizes = (batches, features) if in_order else (features, batches)
+    return make_map(sizes, [(feature // group) * batches + batch]).simplify().results[0]
 
 
 @input_to_output("convolution", attributes=convolution)
