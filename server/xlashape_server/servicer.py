@@ -77,6 +77,7 @@ class IndexingService(Service):
         super().__init__(guard)
         self.IndexingMaps = guard.to_stream("IndexingService/IndexingMaps", handlers.indexing_maps)
         self.OperandReads = guard.to_stream("IndexingService/OperandReads", handlers.operand_reads)
+        self.OperandTiles = guard.long("IndexingService/OperandTiles", handlers.operand_tiles)
         self.SimplifyMap = guard.long("IndexingService/SimplifyMap", handlers.simplify_map)
         self.ComposeMaps = guard.long("IndexingService/ComposeMaps", handlers.compose_maps)
         self.EvaluateMap = guard.long("IndexingService/EvaluateMap", handlers.evaluate_map)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xlashape.hlo import HloModule
-from xlashape.indexing import input_to_output, module_reads, output_to_input
+from xlashape.indexing import TileBox, input_to_output, module_reads, operand_tiles, output_to_input
 from xlashape.proto import v1, xla
 from xlashape.symbolic import IndexingMap
 
@@ -259,6 +259,25 @@ def test_a_map_that_cannot_be_is_refused(ask: Any, wrong: v1.IndexingMap) -> Non
             v1.OperandReadsRequest(module=inline(dynamic_slice()), instruction="ds", output=1),
             "output: ds has no output 1",
         ),
+        ("OperandTiles", v1.OperandTilesRequest(), "instruction: an instruction's name is missing"),
+        ("OperandTiles", v1.OperandTilesRequest(instruction="ds"), "module: a module is missing"),
+        (
+            "OperandTiles",
+            v1.OperandTilesRequest(module=inline(dynamic_slice()), instruction="ds", tile=v1.Tile(sizes=[2, 2])),
+            "tile: a tile of rank 2 for a map of 1 dimensions",
+        ),
+        (
+            "OperandTiles",
+            v1.OperandTilesRequest(
+                module=inline(dynamic_slice()), instruction="ds", tile=v1.Tile(sizes=[2, 2], strides=[1])
+            ),
+            "tile.strides: a tile of 2 sizes has 1 strides",
+        ),
+        (
+            "OperandTiles",
+            v1.OperandTilesRequest(module=inline(dynamic_slice()), instruction="ds", output=1),
+            "output: ds has no output 1",
+        ),
         (
             "OperandReads",
             v1.OperandReadsRequest(module=inline(dynamic_slice()), instruction="nobody"),
@@ -314,6 +333,33 @@ def test_reads_of_a_module_are_the_library_s(ask: Any, module: xla.HloModuleProt
                 )
                 for access in read.accesses
             ] == [(str(way.indexing.map), way.leaf, way.stride, way.transactions, way.ideal) for way in one.accesses]
+
+
+@pytest.mark.parametrize("sizes", [None, [1, 2], [2, 1]])
+@pytest.mark.parametrize("name", ["t", "ds"])
+def test_tiles_are_the_library_s(ask: Any, module: xla.HloModuleProto, name: str, sizes: list[int] | None) -> None:
+    given = module if name == "t" else dynamic_slice()
+    request = v1.OperandTilesRequest(module=inline(given), instruction=name)
+    box = None
+    if sizes is not None:
+        rank = 2 if name == "t" else 1
+        box = TileBox((1, 0)[:rank], tuple(sizes[:rank]), (1, 1)[:rank])
+        request.tile.CopyFrom(v1.Tile(sizes=box.sizes, offsets=box.offsets))
+    answer = ask("IndexingService/OperandTiles", request)
+    here = HloModule.from_proto(given).instruction(name)
+    expected = operand_tiles(here, box)
+    assert [(one.operand, one.operand_name, one.access.map.text) for one in answer.tiles] == [
+        (one.operand, here.operands[one.operand].name, str(one.indexing.map)) for one in expected
+    ]
+    assert any(one.symbolic is not None for one in expected)
+    for one, here_one in zip(answer.tiles, expected, strict=True):
+        assert one.HasField("symbolic") == (here_one.symbolic is not None)
+        if here_one.symbolic is not None:
+            assert one.symbolic.text == str(here_one.symbolic)
+            assert IndexingMap.from_proto(one.symbolic.size_map.map) == here_one.symbolic.size_map
+        assert one.HasField("tile") == (here_one.tile is not None)
+        if here_one.tile is not None:
+            assert (*one.tile.offsets, *one.tile.sizes, *one.tile.strides) == sum(here_one.tile, ())
 
 
 def test_reads_of_a_computation_and_of_an_output(ask: Any, module: xla.HloModuleProto) -> None:

@@ -14,6 +14,7 @@ from xlashape.cli.output import Commands
 from xlashape.cli.reading import reads
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import draw, index, shape
+from xlashape.cli.tiling import tile
 
 __all__ = ["main"]
 
@@ -26,5 +27,5 @@ def main() -> None:
     """
 
 
-for _command in (shape, index, size, map_, reads, convert, draw, serve, demo):
+for _command in (shape, index, size, map_, reads, tile, convert, draw, serve, demo):
     main.add_command(_command)

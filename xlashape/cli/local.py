@@ -51,6 +51,7 @@ class Local(Questions):
             "DescribeShape": shapes.describe_shape,
             "ListInstructions": hlo.list_instructions,
             "ByteSizes": hlo.byte_sizes,
+            "OperandTiles": indexing.operand_tiles,
             "SimplifyMap": indexing.simplify_map,
             "ComposeMaps": indexing.compose_maps,
             "EvaluateMap": indexing.evaluate_map,

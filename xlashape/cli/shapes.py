@@ -19,7 +19,7 @@ from xlashape.shape.padding import PaddingReport, padding_report
 if TYPE_CHECKING:
     from xlashape_client.results import ShapeDescription
 
-__all__ = ["draw", "index", "shape"]
+__all__ = ["draw", "index", "numbers_of", "shape"]
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 
@@ -165,7 +165,7 @@ def index(
                 for row, element, position in zip(indices.tolist(), found.tolist(), positions, strict=True)
             ]
         else:
-            asked = [_integers(one) for one in given]
+            asked = [numbers_of(one) for one in given]
             ragged = next((one for one in asked if len(one) != len(asked[0])), None)
             if ragged is not None:
                 raise InvalidIndexError(
@@ -190,7 +190,8 @@ def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
             yield argument
 
 
-def _integers(text: str) -> tuple[int, ...]:
+def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple[int, ...]:
+    """`2,3`, with or without parentheses. InvalidIndexError for anything else, or beyond int64."""
     inner = text.strip()
     if inner.startswith("(") and inner.endswith(")"):
         inner = inner[1:-1].strip()
@@ -199,12 +200,12 @@ def _integers(text: str) -> tuple[int, ...]:
     # "(2,)" is how Python writes an index of one number.
     parts = inner.removesuffix(",").split(",")
     if not all(_INTEGER.fullmatch(part) for part in parts):
-        raise InvalidIndexError(f"expected an index such as 2,3, found {text[:60]!r}", field="INDEX")
-    return tuple(checked_int64(int(part), "a number of the index") for part in parts)
+        raise InvalidIndexError(f"expected {what} such as 2,3, found {text[:60]!r}", field=field)
+    return tuple(checked_int64(int(part), f"a number of {field}") for part in parts)
 
 
 def _position(text: str, step: int) -> int:
-    numbers = _integers(text)
+    numbers = numbers_of(text)
     if len(numbers) != 1:
         raise InvalidIndexError(f"expected one position, found {text[:60]!r}", field="INDEX")
     if numbers[0] % step:

@@ -23,6 +23,7 @@ of a convolution's two operands do not pair what is multiplied if the window is 
 
 from xlashape.indexing.computations import Analysis
 from xlashape.indexing.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
+from xlashape.indexing.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.queries import (
     InstructionIndexing,
@@ -47,6 +48,7 @@ __all__ = [
     "OperandIndexing",
     "OperandIndexingSet",
     "OperandReads",
+    "OperandTile",
     "OperandUtilisation",
     "ReplicaIndexing",
     "RuntimeVariable",
@@ -58,6 +60,7 @@ __all__ = [
     "module_indexing",
     "module_reads",
     "operand_reads",
+    "operand_tiles",
     "operand_utilisation",
     "output_to_ancestor",
     "output_to_ancestors",

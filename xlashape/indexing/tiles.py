@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.indexing.counting import MAX_POINTS, box_size, reached_elements
+from xlashape.shape.index_check import integer
 from xlashape.symbolic import (
     Expr,
     IndexingMap,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SymbolicTile", "TileBox", "push_tile", "symbolic_tile"]
 
+FEW_POINTS = 1 << 12
+"""Elements that are gone through sooner than a symbolic tile is made."""
+
 
 def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
     """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
@@ -50,7 +54,7 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     """
     if found.is_undefined:
         raise InvalidArgumentError("nothing can be pushed through an undefined map")
-    box = tile if isinstance(tile, TileBox) else TileBox((0,) * len(tile), tuple(tile), (1,) * len(tile))
+    box = _checked(tile)
     if not len(box.offsets) == len(box.sizes) == len(box.strides) == len(found.dims):
         raise InvalidArgumentError(f"a tile of rank {len(box.sizes)} for a map of {len(found.dims)} dimensions")
     if found.is_known_empty:
@@ -61,6 +65,10 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
         if size < 1:
             raise InvalidArgumentError(f"the tile has size {size} along dimension {d}")
         replaced[Variable(VariableKind.DIM, d)] = dim(d) * stride + offset
+        if stride > 0:
+            size = min(size, (found.dims[d].bounds.upper - offset) // stride + 1)
+            if size < 1:
+                return None
         counted.append(Var(Interval(0, size - 1)))
     for k, var in enumerate(found.runtime):
         replaced[Variable(VariableKind.RUNTIME, k)] = const(var.bounds.lower)
@@ -70,17 +78,30 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     # A tile that sticks out at the end is cut off there, as tiles at the edge of an array are.
     constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(found.dims)]
     pushed = IndexingMap(counted, found.ranges, (), exprs[:count], constraints)
-    if box_size(pushed) > MAX_POINTS:
+    points = box_size(pushed)
+    if points > FEW_POINTS:
         told = _told(found, box, pushed)
         if told is not None:
             return told if 0 not in told.sizes else None
+    if points > MAX_POINTS:
         raise LimitExceededError(
-            f"tile elements: {box_size(pushed)} is more than {MAX_POINTS}",
+            f"tile elements: {points} is more than {MAX_POINTS}",
             limit="tile_elements",
             maximum=MAX_POINTS,
-            value=box_size(pushed),
+            value=points,
         )
     return _box(reached_elements(pushed))
+
+
+def _checked(tile: TileBox | Sequence[int]) -> TileBox:
+    """The tile in whole numbers. The check is for callers without types."""
+    try:
+        if isinstance(tile, (str, bytes)):
+            raise TypeError
+        given = tile if isinstance(tile, TileBox) else TileBox((0,) * len(tile), tuple(tile), (1,) * len(tile))
+        return TileBox(*[tuple([integer(value, "tile") for value in part]) for part in given])
+    except TypeError:
+        raise InvalidArgumentError(f"tile takes sizes or a TileBox, not {type(tile).__name__}", field="tile") from None
 
 
 def _told(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:

@@ -18,14 +18,18 @@ from xlashape_client.results import (
     InstructionMaps,
     InstructionReads,
     InstructionSize,
+    InstructionTiles,
     Module,
     OperandReads,
+    OperandTile,
     ReplicaIndexing,
     RuntimeVariable,
     ShapeDescription,
     ShapeSize,
     SimplifiedMap,
+    SymbolicTile,
     TensorMaps,
+    Tile,
 )
 
 if TYPE_CHECKING:
@@ -40,14 +44,18 @@ __all__ = [
     "InstructionMaps",
     "InstructionReads",
     "InstructionSize",
+    "InstructionTiles",
     "Module",
     "OperandReads",
+    "OperandTile",
     "ReplicaIndexing",
     "RuntimeVariable",
     "ShapeDescription",
     "ShapeSize",
     "SimplifiedMap",
+    "SymbolicTile",
     "TensorMaps",
+    "Tile",
 ]
 
 

@@ -42,6 +42,7 @@ from xlashape_client.results import (
     InstructionMaps,
     InstructionReads,
     InstructionSize,
+    InstructionTiles,
     Module,
     ShapeDescription,
     ShapeSize,
@@ -313,6 +314,43 @@ class Questions(ABC):
         )
         responses = self.stream("OperandReads", request.SerializeToString(), timeout)
         return (InstructionReads.of(coerce(v1.OperandReadsResponse, data)) for data in responses)
+
+    def operand_tiles(
+        self,
+        module: AnyModule,
+        instruction: str,
+        sizes: Iterable[int] | None = None,
+        *,
+        offsets: Iterable[int] | None = None,
+        strides: Iterable[int] | None = None,
+        output: int = 0,
+        computation: str = "",
+        style: str = "xla",
+        timeout: float | None = None,
+    ) -> InstructionTiles:
+        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.operand_tiles`.
+
+        `sizes` of the tile, which begins at 0 with strides 1 unless told otherwise; without them, the symbolic tiles alone.
+        """
+        tile = None
+        if sizes is not None:
+            tile = v1.Tile(
+                sizes=one_row(sizes, "sizes"),
+                offsets=None if offsets is None else one_row(offsets, "offsets"),
+                strides=None if strides is None else one_row(strides, "strides"),
+            )
+        elif offsets is not None or strides is not None:
+            raise InvalidArgumentError("a tile's sizes are missing", field="sizes")
+        request = message_of(
+            v1.OperandTilesRequest,
+            style=_choice(_STYLES, style, "style"),
+            module=self._module_input(module, timeout),
+            instruction=instruction,
+            computation=computation,
+            output=output,
+            tile=tile,
+        )
+        return InstructionTiles.of(self._ask("OperandTiles", request, v1.OperandTilesResponse, timeout))
 
     def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
         """The map simplified: `IndexingMap.simplify`."""

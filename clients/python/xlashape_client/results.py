@@ -18,14 +18,18 @@ __all__ = [
     "InstructionMaps",
     "InstructionReads",
     "InstructionSize",
+    "InstructionTiles",
     "Module",
     "OperandReads",
+    "OperandTile",
     "ReplicaIndexing",
     "RuntimeVariable",
     "ShapeDescription",
     "ShapeSize",
     "SimplifiedMap",
+    "SymbolicTile",
     "TensorMaps",
+    "Tile",
 ]
 
 
@@ -357,6 +361,69 @@ class InstructionReads(NamedTuple):
     def of(cls, one: v1.OperandReadsResponse) -> InstructionReads:
         """From the message."""
         return cls(one.instruction, one.computation, one.opcode, tuple(OperandReads.of(each) for each in one.reads))
+
+
+class Tile(NamedTuple):
+    """A box with steps: along each dimension `sizes` indices from `offsets`, `strides` apart (0 where there is one index)."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, one: v1.Tile) -> Tile:
+        """From the message."""
+        return cls(tuple(one.offsets), tuple(one.sizes), tuple(one.strides))
+
+
+class SymbolicTile(NamedTuple):
+    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`; `text` is XLA's."""
+
+    offset_map: IndexingMap
+    size_map: IndexingMap
+    stride_map: IndexingMap
+    constraints: str
+    text: str
+
+    @classmethod
+    def of(cls, one: v1.SymbolicTile) -> SymbolicTile:
+        """From the message."""
+        return cls(_map(one.offset_map), _map(one.size_map), _map(one.stride_map), one.constraints, one.text)
+
+
+class OperandTile(NamedTuple):
+    """What a tile of an output reads of one operand in one way. None: no such form is seen; what is read is no tile."""
+
+    operand: int
+    operand_name: str
+    access: Access
+    symbolic: SymbolicTile | None
+    tile: Tile | None
+
+    @classmethod
+    def of(cls, one: v1.OperandTile) -> OperandTile:
+        """From the message."""
+        return cls(
+            one.operand,
+            one.operand_name,
+            Access.of(one.access),
+            SymbolicTile.of(one.symbolic) if one.HasField("symbolic") else None,
+            Tile.of(one.tile) if one.HasField("tile") else None,
+        )
+
+
+class InstructionTiles(NamedTuple):
+    """The tiles that a tile of one output of an instruction reads."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    tiles: tuple[OperandTile, ...]
+
+    @classmethod
+    def of(cls, one: v1.OperandTilesResponse) -> InstructionTiles:
+        """From the message."""
+        return cls(one.instruction, one.computation, one.opcode, tuple(OperandTile.of(each) for each in one.tiles))
 
 
 class SimplifiedMap(NamedTuple):

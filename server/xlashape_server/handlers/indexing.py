@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidModuleError, NotFoundError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing import InstructionReads, Knowledge, OperandIndexingSet, output_to_input_physical
+from xlashape.indexing import (
+    InstructionReads,
+    Knowledge,
+    OperandIndexing,
+    OperandIndexingSet,
+    TileBox,
+    operand_tiles,
+    output_to_input_physical,
+)
 from xlashape.indexing.analysis import leaf_count
 from xlashape.indexing.computations import Analysis
 from xlashape.indexing.reads import executed_readers, instruction_reads
@@ -17,7 +25,7 @@ from xlashape.indexing.transactions import MAX_WARP, check_warp
 from xlashape.limits import INT64_MAX, Budget, budget, spend
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
-from xlashape.symbolic import IndexingMap
+from xlashape.symbolic import IndexingMap, SymbolicTile
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import selected
 from xlashape_server.handlers.inputs import (
@@ -124,6 +132,34 @@ class IndexingHandlers:
                     error.field = "output" if error.field == "output" else "instruction"
                     raise
             yield response.SerializeToString()
+
+    def operand_tiles(self, data: bytes, deadline: float) -> bytes:
+        """OperandTiles."""
+        request = decoded(v1.OperandTilesRequest, data)
+        style = style_of(request.style)
+        if not request.instruction:
+            raise InvalidArgumentError("an instruction's name is missing", field="instruction")
+        tile = _tile_of(request.tile) if request.HasField("tile") else None
+        with budget(self._max_steps, deadline, request.instruction):
+            module = self._modules.read(request.module, "module")
+            one = _instruction(module, request.computation, request.instruction)
+            try:
+                found = operand_tiles(one, tile, request.output)
+            except XlashapeError as error:
+                if error.field != "output":
+                    error.field = "instruction" if tile is None or isinstance(error, InvalidModuleError) else "tile"
+                raise
+            response = v1.OperandTilesResponse(
+                instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode
+            )
+            for each in found:
+                made = response.tiles.add(operand=each.operand, operand_name=one.operands[each.operand].name)
+                _fill_access(made.access, each.indexing, style)
+                if each.symbolic is not None:
+                    made.symbolic.CopyFrom(_symbolic_output(each.symbolic, style))
+                if each.tile is not None:
+                    made.tile.CopyFrom(v1.Tile(**each.tile._asdict()))
+        return response.SerializeToString()
 
     def simplify_map(self, data: bytes, deadline: float) -> bytes:
         """SimplifyMap."""
@@ -299,29 +335,54 @@ def _reads_of(one: HloInstruction, found: Iterable[InstructionReads], style: str
     return response
 
 
+def _tile_of(given: v1.Tile) -> TileBox:
+    rank = len(given.sizes)
+    for name, default in (("offsets", 0), ("strides", 1)):
+        values = getattr(given, name)
+        if values and len(values) != rank:
+            raise InvalidArgumentError(f"a tile of {rank} sizes has {len(values)} {name}", field=f"tile.{name}")
+        if not values:
+            values.extend([default] * rank)
+    return TileBox(tuple(given.offsets), tuple(given.sizes), tuple(given.strides))
+
+
+def _symbolic_output(tile: SymbolicTile, style: str) -> v1.SymbolicTile:
+    return v1.SymbolicTile(
+        offset_map=map_output(tile.offset_map, style),
+        size_map=map_output(tile.size_map, style),
+        stride_map=map_output(tile.stride_map, style),
+        constraints=str(tile.constraints),
+        text=str(tile),
+    )
+
+
 def _fill(made: v1.TensorMaps, found: OperandIndexingSet, style: str) -> None:
     made.knowledge = _KNOWLEDGE[found.knowledge]
     for access in found:
-        spend(16)
-        one = made.accesses.add(
-            map=map_output(access.map, style), leaf=access.leaf, knowledge=_KNOWLEDGE[access.knowledge]
+        _fill_access(made.accesses.add(), access, style)
+
+
+def _fill_access(one: v1.Access, access: OperandIndexing, style: str) -> None:
+    spend(16)
+    one.map.CopyFrom(map_output(access.map, style))
+    one.leaf = access.leaf
+    one.knowledge = _KNOWLEDGE[access.knowledge]
+    for producer in access.runtime:
+        one.runtime.add(
+            instruction=producer.instruction.name,
+            map=map_output(producer.map, style),
+            leaf=producer.leaf,
+            is_position=producer.is_position,
         )
-        for producer in access.runtime:
-            one.runtime.add(
-                instruction=producer.instruction.name,
-                map=map_output(producer.map, style),
-                leaf=producer.leaf,
-                is_position=producer.is_position,
-            )
-        replica = access.replica
-        if replica is not None:
-            one.replica.map.CopyFrom(map_output(replica.map, style))
-            for group in replica.groups:
-                one.replica.groups.add(replicas=group)
-            if replica.pairs is not None:
-                one.replica.pairs.SetInParent()
-                for source, target in replica.pairs:
-                    one.replica.pairs.pairs.add(source=source, target=target)
+    replica = access.replica
+    if replica is not None:
+        one.replica.map.CopyFrom(map_output(replica.map, style))
+        for group in replica.groups:
+            one.replica.groups.add(replicas=group)
+        if replica.pairs is not None:
+            one.replica.pairs.SetInParent()
+            for source, target in replica.pairs:
+                one.replica.pairs.pairs.add(source=source, target=target)
 
 
 def _evaluated(

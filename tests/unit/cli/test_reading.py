@@ -1,4 +1,4 @@
-"""`reads` and `map --physical`, against positions computed one by one."""
+"""`reads`, `tile` and `map --physical`, against positions computed one by one."""
 
 import itertools
 import json
@@ -69,6 +69,41 @@ def test_fused_instructions_are_read_of_when_named():
     fused = HloModule.load(MODULE).instruction("transpose_copy_fusion").called_computations[0]
     rows = told("reads", MODULE, "--computation", fused.name)
     assert {row["instruction"] for row in rows} == {one.name for one in fused.instructions if one.operands}
+
+
+def test_a_tile_is_told_in_numbers_and_for_any_size():
+    found = told("tile", MODULE, "transpose_copy_fusion.1", "1,8,32,64", "--at", "2,0,0,0")
+    (one,) = found["tiles"]
+    # The keys of one batch: 64 rows of 8 heads of 32 numbers each, behind the 256 columns of queries.
+    assert one["tile"] == {"offsets": [128, 256], "sizes": [64, 256], "strides": [1, 1]}
+    assert one["symbolic"]["offset_map"].startswith("(d0, d1, d2, d3) -> (0, 256), domain: d0 in [1, 4]")
+    (any_size,) = told("tile", MODULE, "transpose_copy_fusion.1")["tiles"]
+    assert any_size["tile"] is None
+    assert any_size["symbolic"] == one["symbolic"]
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
+        assert (
+            told("tile", MODULE, "transpose_copy_fusion.1", "1,8,32,64", "--at", "2,0,0,0", "--server", server.address)
+            == found
+        )
+        with Client(server.address) as client:
+            (answer,) = client.operand_tiles(
+                MODULE, "transpose_copy_fusion.1", [1, 8, 32, 64], offsets=[2, 0, 0, 0]
+            ).tiles
+    assert answer.tile._asdict() == {name: tuple(values) for name, values in one["tile"].items()}
+    assert answer.symbolic.text.splitlines()[0] == "Symbolic tile with"
+
+
+def test_what_is_wrong_with_a_tile_is_said():
+    for arguments, said in (
+        (["1,2"], "xlashape: a tile of rank 2 for a map of 4 dimensions"),
+        (["1,2,x,4"], "xlashape: expected sizes such as 2,3, found '1,2,x,4'"),
+        (["1,2,3,4", "--strides", "1"], "xlashape: a tile of 4 sizes has 1 strides"),
+        (["--at", "1,2,3,4"], "xlashape: a tile's sizes are missing"),
+        (["1,1,1,1", "--output", "3"], "xlashape: transpose_copy_fusion has no output 3: it has 1"),
+    ):
+        command = [sys.executable, "-m", "xlashape", "tile", MODULE, "transpose_copy_fusion", *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert (result.returncode, result.stderr.strip()) == (1, said)
 
 
 def test_physical_maps_are_the_same_over_a_server():
