@@ -308,12 +308,10 @@ def _bound(kept: _Kept, instruction: HloInstruction) -> Answer:
                 continue
             producers = tuple(
                 [
-                    RuntimeVariable(instruction, access.map, 0, is_position=True, bounds=var.bounds)
+                    RuntimeVariable(instruction, access.map, 0, is_position=True)
                     if source is None
-                    else RuntimeVariable(
-                        operands[source.operand], source.map, is_clamped=source.clamped, bounds=var.bounds
-                    )
-                    for source, var in zip(access.runtime, access.map.runtime, strict=True)
+                    else RuntimeVariable(operands[source.operand], source.map, is_clamped=source.clamped)
+                    for source in access.runtime
                 ]
             )
             found = OperandIndexing(access.map, producers, _replica(access), access.leaf, every=access.every)
