@@ -58,7 +58,7 @@ def _runtime(
             assert at is not None
             clamped = tuple(min(max(0, a), n - 1) for a, n in zip(at, value.shape, strict=True))
             number = int(value[clamped])
-            bounds = indexing.map.runtime[k].bounds
+            bounds = producer.bounds or indexing.map.runtime[k].bounds
             known[k] = min(max(number, bounds.lower), bounds.upper) if producer.is_clamped else number
         assert len(known) > before, "producers depend on one another"
     return [known[k] for k in range(count)]

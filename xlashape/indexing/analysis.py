@@ -308,10 +308,12 @@ def _bound(kept: _Kept, instruction: HloInstruction) -> Answer:
                 continue
             producers = tuple(
                 [
-                    RuntimeVariable(instruction, access.map, 0, is_position=True)
+                    RuntimeVariable(instruction, access.map, 0, is_position=True, bounds=var.bounds)
                     if source is None
-                    else RuntimeVariable(operands[source.operand], source.map, is_clamped=source.clamped)
-                    for source in access.runtime
+                    else RuntimeVariable(
+                        operands[source.operand], source.map, is_clamped=source.clamped, bounds=var.bounds
+                    )
+                    for source, var in zip(access.runtime, access.map.runtime, strict=True)
                 ]
             )
             found = OperandIndexing(access.map, producers, _replica(access), access.leaf, every=access.every)

@@ -149,7 +149,10 @@ class OperandIndexing:
         )
 
     def _without_unused(self) -> OperandIndexing:
-        """Without the range and runtime variables that neither the map nor a producer of a variable that stays depends on."""
+        """Without the range and runtime variables that neither the map nor a producer of a variable that stays depends on.
+
+        A runtime variable stays, too, that may come to lie outside of its bounds: then nothing is accessed.
+        """
         found = self.map
         if not found.ranges and not found.runtime:
             return self
@@ -158,6 +161,9 @@ class OperandIndexing:
         if not self.runtime:
             return self._with_map(found.remove_unused_symbols().map)
         used = set(found.used_variables())
+        for i, (producer, var) in enumerate(zip(self.runtime, found.runtime, strict=True)):
+            if producer.matters(var.bounds):
+                used.add(Variable(VariableKind.RUNTIME, i))
         pending = [variable.index for variable in used if variable.kind is VariableKind.RUNTIME]
         while pending:
             for variable in variables_of(self.runtime[pending.pop()].map.results):

@@ -263,7 +263,7 @@ class _Values:
         if producer.instruction.computation is not self._body:
             # A computation that is called twice computes two values by the same instruction.
             return object()
-        return self._name(producer.instruction, producer.leaf, 0), producer.map, producer.is_clamped
+        return self._name(producer.instruction, producer.leaf, 0), producer.map, producer.is_clamped, producer.bounds
 
     def _name(self, instruction: HloInstruction, leaf: int, depth: int) -> int:
         at = origin(instruction, leaf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xlashape.symbolic import IndexingMap
+from xlashape.symbolic import IndexingMap, Interval
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction
@@ -19,17 +19,20 @@ class RuntimeVariable:
     has that map's dimensions; its range (runtime) variables too, all of them, if it depends on any. `is_position`: the value is no element
     but the position of the executing replica in its group of the collective `instruction`.
 
-    A value beyond the variable's bounds counts as the nearest bound where the operation clamps it (dynamic-slice, gather; `is_clamped`);
-    else (scatter) the access does not happen. (A variable that can take one value alone is taken to have it.)
+    A value beyond `bounds` counts as the nearest bound where the operation clamps it (dynamic-slice, gather; `is_clamped`); else (scatter) the
+    access does not happen. Nor does it where the value, clamped or not, lies outside of the variable's bounds in the map, which in compositions
+    may be narrower: of an array that was padded first, an offset may lead into the padding.
     """
 
-    __slots__ = ("instruction", "is_clamped", "is_position", "leaf", "map")
+    __slots__ = ("bounds", "instruction", "is_clamped", "is_position", "leaf", "map")
 
     instruction: HloInstruction
     map: IndexingMap
     leaf: int
     is_position: bool
     is_clamped: bool
+    bounds: Interval | None
+    """Of the operation. None: those that the variable has in the map."""
 
     def __init__(
         self,
@@ -39,21 +42,34 @@ class RuntimeVariable:
         *,
         is_position: bool = False,
         is_clamped: bool = True,
+        bounds: Interval | None = None,
     ) -> None:
         self.instruction = instruction
         self.map = map
         self.leaf = leaf
         self.is_position = is_position
         self.is_clamped = is_clamped
+        self.bounds = bounds
 
     def with_map(self, map: IndexingMap) -> RuntimeVariable:  # noqa: A002
         """The same producer, seen through another map."""
         return RuntimeVariable(
-            self.instruction, map, self.leaf, is_position=self.is_position, is_clamped=self.is_clamped
+            self.instruction,
+            map,
+            self.leaf,
+            is_position=self.is_position,
+            is_clamped=self.is_clamped,
+            bounds=self.bounds,
         )
 
+    def matters(self, bounds: Interval) -> bool:
+        """Whether it decides about the access even if nothing else depends on it: it may come to lie outside of its bounds in the map."""
+        if self.bounds is None:
+            return False
+        return not (self.is_clamped or self.is_position) or not bounds.contains(self.bounds)
+
     def _key(self) -> tuple[object, ...]:
-        return (id(self.instruction), self.map, self.leaf, self.is_position, self.is_clamped)
+        return (id(self.instruction), self.map, self.leaf, self.is_position, self.is_clamped, self.bounds)
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, RuntimeVariable) else NotImplemented

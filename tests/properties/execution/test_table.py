@@ -21,7 +21,7 @@ NOT_JUDGED = dict.fromkeys(
 JUDGED_ELSEWHERE = {
     "ragged-all-to-all": "tests/unit/indexing/test_ragged.py",
     "ragged-dot": "tests/unit/indexing/test_ragged.py",
-    "scan": "tests/unit/indexing/test_scan.py",
+    "scan": "tests/unit/indexing/test_scans.py",
 }
 """By tests of their own, that run them with NumPy."""
 
@@ -30,34 +30,34 @@ TESTS = Path(__file__).resolve().parents[2]
 
 @lru_cache(maxsize=1)
 def judged() -> tuple[dict[str, int], dict[str, str]]:
-    """(how many modules NumPy judges, why XLA does not) by opcode. A judge asks for both directions of each."""
-    by_numpy: dict[str, int] = {}
+    """(how many modules NumPy or XLA judges, why XLA does not) by opcode. A judge asks for both directions of each."""
+    modules: dict[str, int] = {}
     not_by_xla: dict[str, str] = {}
     by_xla: set[str] = set()
     for family in FAMILIES.values():
         for case in family.cases():
             opcode = case.root.proto.opcode
-            by_numpy[opcode] = by_numpy.get(opcode, 0) + 1
+            modules[opcode] = modules.get(opcode, 0) + 1
             assert case.judged(), f"{family.name}: {opcode} has no parameter to change"
             if family.not_by_xla:
                 not_by_xla[opcode] = family.not_by_xla
             else:
                 by_xla.add(opcode)
     for opcode in replicas.OPCODES:
-        by_numpy[opcode] = by_numpy.get(opcode, 0) + 1
+        modules[opcode] = modules.get(opcode, 0) + 1
         if opcode in replicas.NOT_BY_XLA:
             not_by_xla[opcode] = replicas.NOT_BY_XLA[opcode]
         else:
             by_xla.add(opcode)
-    return by_numpy, {opcode: reason for opcode, reason in not_by_xla.items() if opcode not in by_xla}
+    return modules, {opcode: reason for opcode, reason in not_by_xla.items() if opcode not in by_xla}
 
 
 @pytest.mark.parametrize("opcode", REGISTERED)
 def test_every_opcode_is_judged_in_both_directions_or_listed(opcode: str) -> None:
-    by_numpy, _ = judged()
-    places = [opcode in by_numpy, opcode in NOT_JUDGED, opcode in JUDGED_ELSEWHERE]
+    modules, _ = judged()
+    places = [opcode in modules, opcode in NOT_JUDGED, opcode in JUDGED_ELSEWHERE]
     assert places.count(True) == 1, f"{opcode} is judged {places}: by a family, listed, elsewhere"
-    if opcode in by_numpy:
+    if opcode in modules:
         rules = (opcode in registry.OUTPUT_TO_INPUT, opcode in registry.INPUT_TO_OUTPUT)
         assert opcode in registry.CALLS or rules == (True, True), "a direction has no rule"
     if opcode in NOT_JUDGED:
@@ -67,10 +67,10 @@ def test_every_opcode_is_judged_in_both_directions_or_listed(opcode: str) -> Non
 
 
 def test_nothing_else_is_listed() -> None:
-    by_numpy, not_by_xla = judged()
+    modules, not_by_xla = judged()
     assert set(NOT_JUDGED) <= set(REGISTERED)
     assert set(JUDGED_ELSEWHERE) <= {*REGISTERED, *registry.UNKNOWN}
-    assert set(by_numpy) <= set(REGISTERED)
+    assert set(modules) <= set(REGISTERED)
     assert all(len(reason) > 20 for reason in [*NOT_JUDGED.values(), *not_by_xla.values()])
 
 

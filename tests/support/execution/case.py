@@ -76,7 +76,7 @@ def _drawn(rng: np.random.Generator, shape: Shape, domain: Draw | None) -> np.nd
     if dtype.kind == "b":
         return rng.random(dims) < 0.5
     if dtype.kind in "iu":
-        return np.asarray(rng.integers(1, min(1 << 20, int(np.iinfo(dtype).max)), size=dims)).astype(dtype)
+        return np.asarray(rng.integers(1, min(1 << 40, int(np.iinfo(dtype).max)), size=dims)).astype(dtype)
     if dtype.kind == "c":
         return (rng.uniform(0.5, 2, dims) + 1j * rng.uniform(0.5, 2, dims)).astype(dtype)
     return np.asarray(rng.uniform(0.5, 2, dims)).astype(dtype)
@@ -163,6 +163,8 @@ class Family:
     seeds: int
     not_by_xla: str
     """Why XLA's execution is not asked; empty where it is."""
+    not_by_numpy: str
+    """Why NumPy's is not."""
 
     def cases(self) -> list[Case]:
         return [self.make(random.Random(f"{self.name}/{seed}"), seed) for seed in range(self.seeds)]
@@ -171,13 +173,13 @@ class Family:
 FAMILIES: dict[str, Family] = {}
 
 
-def family(seeds: int = 14, not_by_xla: str = "", name: str = "") -> Callable[[Make], Make]:
+def family(seeds: int = 14, not_by_xla: str = "", name: str = "", not_by_numpy: str = "") -> Callable[[Make], Make]:
     """Registers a family: from random numbers and the number of the case to a case."""
 
     def register(function: Make) -> Make:
         called = name or function.__name__.strip("_")
         assert called not in FAMILIES
-        FAMILIES[called] = Family(called, function, seeds, not_by_xla)
+        FAMILIES[called] = Family(called, function, seeds, not_by_xla, not_by_numpy)
         return function
 
     return register

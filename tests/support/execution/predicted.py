@@ -82,7 +82,7 @@ def _runtime(
             # Rows that lie outside of the map's domain are dropped later; their producers may lead anywhere.
             at = np.clip(at, 0, np.array(value.shape, dtype=np.int64) - 1)
             number = value[tuple(at.T)].astype(np.int64) if value.ndim else np.full(len(index), int(value), np.int64)
-            bounds = one.map.runtime[k].bounds
+            bounds = producer.bounds or one.map.runtime[k].bounds
             known[k] = np.clip(number, bounds.lower, bounds.upper) if producer.is_clamped else number
         assert len(known) > before, "producers depend on one another"
     return np.stack([known[k] for k in range(count)], axis=1) if count else np.zeros((len(index), 0), np.int64)

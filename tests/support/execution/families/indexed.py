@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from hlo_builder import Builder
 
-from execution.case import Case, binary, family, integers, mixing, sizes, text
+from execution.case import Case, Draw, binary, family, integers, mixing, sizes, text
 
 INDICES = integers(-1, 4)
 
@@ -109,21 +109,14 @@ def gather(r: random.Random, seed: int) -> Case:
     return Case(builder, {1: INDICES}, frozenset({1}), loose, draws=6)
 
 
-def _scatter(n: Numbers, builder: Builder, count: int, indices: int, calls: list[Builder]) -> dict[int, object]:
+def _scatter(n: Numbers, builder: Builder, count: int, indices: int, calls: list[Builder]) -> dict[int, Draw]:
     """`count` operands are the first parameters; updates are added after the indices."""
     updates = [builder.parameter(text("s64", n.windowed)) for _ in range(count)]
     one = text("s64", n.operand)
     shape = one if count == 1 else f"({', '.join([one] * count)})"
     operands = [*range(count), indices, *updates]
     builder.op("scatter", shape, operands, calls=calls, scatter_dimension_numbers=n.scatter())
-    # An index that can only be 0 is taken to be 0: simplified maps do not mention it.
-    high = np.zeros(n.indices, dtype=int)
-    low = np.zeros(n.indices, dtype=int)
-    for k, room in enumerate(n.rooms):
-        if room:
-            at = (slice(None),) * n.vector_dim + ((k,) if n.vector_dim < len(n.indices) else ())
-            low[at], high[at] = -1, 4
-    return {indices: lambda rng, dims: rng.integers(low, high, endpoint=True)}
+    return {indices: INDICES}
 
 
 ANY_PLACE = "an index may name any place as far as the map says, also one that no window reaches"
