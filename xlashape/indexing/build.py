@@ -6,7 +6,7 @@ instruction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from xlashape.indexing.registry import Access, Op, Row, Rows, Sparse
@@ -39,10 +39,10 @@ class Malformed(Exception):
     """Attributes or operands that do not fit the operation. Never leaves the package."""
 
 
-def require(condition: bool, message: str) -> None:
-    """Raises Malformed unless the condition holds."""
+def require(condition: bool, message: str | Callable[[], str]) -> None:
+    """Raises Malformed unless the condition holds. A message with numbers in it takes longer than most checks: make it a function."""
     if not condition:
-        raise Malformed(message)
+        raise Malformed(message if isinstance(message, str) else message())
 
 
 def require_dims(what: str, dims: Sequence[int], rank: int) -> None:

@@ -44,10 +44,8 @@ class _Dot:
         )
         for group in (self.batch, self.contracting):
             for a, b in zip(*group, strict=True):
-                require(
-                    self.sides[0][a] == self.sides[1][b],
-                    f"pairs dimensions of {self.sides[0][a]} and {self.sides[1][b]} elements",
-                )
+                if self.sides[0][a] != self.sides[1][b]:
+                    raise Malformed(f"pairs dimensions of {self.sides[0][a]} and {self.sides[1][b]} elements")
         self.free = tuple(
             tuple(
                 d for d in range(len(self.sides[side])) if d not in self.batch[side] and d not in self.contracting[side]
@@ -59,7 +57,7 @@ class _Dot:
             + [self.sides[0][d] for d in self.free[0]]
             + [self.sides[1][d] for d in self.free[1]]
         )
-        require(tuple(expected) == self.out, f"gives {expected}, not {list(self.out)}")
+        require(tuple(expected) == self.out, lambda: f"gives {expected}, not {list(self.out)}")
         self.contracted = tuple(self.sides[0][d] for d in n.lhs_contracting)
 
     def output_position(self, side: int, d: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlashape.indexing.attributes import dimensions, padding
 from xlashape.indexing.build import (
+    Malformed,
     dims_of,
     everything,
     make_map,
@@ -46,7 +47,10 @@ def _broadcast(op: Op) -> tuple[int, ...]:
     dims: tuple[int, ...] = op.attributes
     out, source = output_dims(op, 0), operand_dims(op, 0)
     require_dims("dimensions", dims, len(out))
-    require(tuple(out[d] for d in dims) == source, f"cannot broadcast {list(source)} to {list(out)} along {list(dims)}")
+    require(
+        tuple(out[d] for d in dims) == source,
+        lambda: f"cannot broadcast {list(source)} to {list(out)} along {list(dims)}",
+    )
     return dims
 
 
@@ -71,7 +75,7 @@ def _transpose(op: Op) -> tuple[int, ...]:
     require_dims("dimensions", permutation, len(source))
     require(
         tuple(source[d] for d in permutation) == out,
-        f"cannot transpose {list(source)} to {list(out)} by {list(permutation)}",
+        lambda: f"cannot transpose {list(source)} to {list(out)} by {list(permutation)}",
     )
     return permutation
 
@@ -137,7 +141,7 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
         )
         starts.append(at)
         at += dims[axis]
-    require(at == out[axis], f"joins {at} elements along dimension {axis} of {out[axis]}")
+    require(at == out[axis], lambda: f"joins {at} elements along dimension {axis} of {out[axis]}")
     return axis, starts
 
 
@@ -182,5 +186,6 @@ def _pad(op: Op, output: int) -> tuple[tuple[int, int, int], ...]:
     for n, size, (low, high, interior) in zip(source, out, config, strict=True):
         require(interior >= 0, "has negative interior padding")
         inner = n + max(0, n - 1) * interior
-        require(size == max(0, low + inner + high), f"pads {n} elements by {low}_{high}_{interior} to {size}")
+        if size != max(0, low + inner + high):
+            raise Malformed(f"pads {n} elements by {low}_{high}_{interior} to {size}")
     return config

@@ -59,7 +59,10 @@ def _reduce(op: Op) -> tuple[int, tuple[int, ...], list[int]]:
     require_dims("dimensions", op.attributes, len(source))
     kept = [d for d in range(len(source)) if d not in op.attributes]
     expected = tuple(source[d] for d in kept)
-    require(all(dims_of(shape) == expected for shape in op.outputs), f"reduces to {list(expected)}, not to its result")
+    require(
+        all(dims_of(shape) == expected for shape in op.outputs),
+        lambda: f"reduces to {list(expected)}, not to its result",
+    )
     return count, source, kept
 
 
@@ -126,7 +129,7 @@ def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _reduce_window(op: Op) -> tuple[int, tuple[int, ...], tuple[WindowDim, ...]]:
     count = _inputs_and_initial_values(op)
     source, out, windows = operand_dims(op, 0), output_dims(op, 0), op.attributes
-    require(len(source) == len(out) == len(windows), f"has a window of rank {len(windows)} over {list(source)}")
+    require(len(source) == len(out) == len(windows), lambda: f"has a window of rank {len(windows)} over {list(source)}")
     require(all(dims_of(shape) == out for shape in op.outputs), "has outputs of different sizes")
     for w, n, size in zip(windows, source, out, strict=True):
         check_window(w, n, size)
@@ -247,7 +250,7 @@ def _topk(op: Op) -> tuple[int, ...]:
     source = operand_dims(op, 0)
     require(len(source) >= 1, "takes the largest of a scalar")
     expected = (*source[:-1], op.attributes)
-    require(all(dims_of(shape) == expected for shape in op.outputs), f"gives {list(expected)}, not its result")
+    require(all(dims_of(shape) == expected for shape in op.outputs), lambda: f"gives {list(expected)}, not its result")
     return source
 
 
@@ -312,7 +315,7 @@ def _batch_norm(op: Op, operands: int, outputs: int) -> tuple[int, tuple[int, ..
     require_operands(op, operands)
     feature: int = op.attributes
     dims = operand_dims(op, 0)
-    require(0 <= feature < len(dims), f"has feature dimension {feature} of rank {len(dims)}")
+    require(0 <= feature < len(dims), lambda: f"has feature dimension {feature} of rank {len(dims)}")
     own = (dims[feature],)
     require(len(op.outputs) == outputs and output_dims(op, 0) == dims, "changes the shape")
     require(all(dims_of(shape) == own for shape in op.outputs[1:]), "has a result that is not one number a feature")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlashape.indexing.attributes import dynamic_slice_sizes, slices
 from xlashape.indexing.build import (
+    Malformed,
     everything,
     identity,
     make_map,
@@ -54,7 +55,8 @@ def _slice(op: Op) -> tuple[tuple[int, int, int], ...]:
     require(len(out) == len(source) == len(parts), "slices another rank than the operand's")
     for n, size, (start, limit, stride) in zip(source, out, parts, strict=True):
         fits = 0 <= start <= limit <= n and stride >= 1 and size == ceil_div(limit - start, stride)
-        require(fits, f"takes [{start}:{limit}:{stride}] of {n} elements into {size}")
+        if not fits:
+            raise Malformed(f"takes [{start}:{limit}:{stride}] of {n} elements into {size}")
     return parts
 
 
@@ -62,12 +64,12 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
     """Where the offsets come from: a scalar operand for each dimension, or one vector of all of them (an older form)."""
     given = len(op.operands) - first
     if given == 1 and rank != 1 and len(op.operands[first]) == 1 and len(operand_dims(op, first)) == 1:
-        require(operand_dims(op, first) == (rank,), f"has {operand_dims(op, first)[0]} offsets for rank {rank}")
+        require(operand_dims(op, first) == (rank,), lambda: f"has {operand_dims(op, first)[0]} offsets for rank {rank}")
         from_vector = [make_map(dims, [const(d)]) for d in range(rank)]
         return tuple(Runtime(first, found) for found in from_vector)
     if given == 1 and rank == 1 and operand_dims(op, first) == (1,):
         return (Runtime(first, make_map(dims, [const(0)])),)
-    require(given == rank, f"has {given} offsets for rank {rank}")
+    require(given == rank, lambda: f"has {given} offsets for rank {rank}")
     require(
         all(len(op.operands[i]) == 1 and not operand_dims(op, i) for i in range(first, first + rank)),
         "has an offset that is no scalar",
@@ -102,12 +104,17 @@ def _dynamic_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], list[Inter
     require(len(op.operands) >= 1 and len(op.operands[0]) == 1, "slices one array")
     out, source = output_dims(op, 0), operand_dims(op, 0)
     sizes = op.attributes or out
-    require(len(source) == len(out) == len(sizes) and sizes == out, f"takes slices of {list(sizes)} into {list(out)}")
+    require(
+        len(source) == len(out) == len(sizes) and sizes == out,
+        lambda: f"takes slices of {list(sizes)} into {list(out)}",
+    )
     return out, source, _room(source, out)
 
 
 def _room(whole: tuple[int, ...], part: tuple[int, ...]) -> list[Interval]:
-    require(all(a >= b for a, b in zip(whole, part, strict=True)), f"has no place for {list(part)} in {list(whole)}")
+    require(
+        all(a >= b for a, b in zip(whole, part, strict=True)), lambda: f"has no place for {list(part)} in {list(whole)}"
+    )
     return [Interval(0, a - b) for a, b in zip(whole, part, strict=True)]
 
 
@@ -142,5 +149,8 @@ def dynamic_update_slice_input_to_output(op: Op, operand: int, leaf: int) -> Row
 def _dynamic_update_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], list[Interval]]:
     require(len(op.operands) >= 2 and len(op.operands[0]) == len(op.operands[1]) == 1, "writes one array into another")
     out, source, update = output_dims(op, 0), operand_dims(op, 0), operand_dims(op, 1)
-    require(out == source and len(update) == len(out), f"writes {list(update)} into {list(source)} giving {list(out)}")
+    require(
+        out == source and len(update) == len(out),
+        lambda: f"writes {list(update)} into {list(source)} giving {list(out)}",
+    )
     return out, update, _room(out, update)
