@@ -7,6 +7,7 @@ independent of one another: [4,8,12] → [32,3,4] is [4,8] → [32] beside [12] 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xlashape.indexing.build import (
     everything,
@@ -43,7 +44,10 @@ def reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _check(op: Op) -> None:
     require_operands(op, 1)
     a, b = operand_dims(op, 0), output_dims(op, 0)
-    require(product(a) == product(b), f"cannot reshape {list(a)} to {list(b)}: {product(a)} and {product(b)} elements")
+    require(
+        product(a) == product(b),
+        lambda: f"cannot reshape {list(a)} to {list(b)}: {product(a)} and {product(b)} elements",
+    )
 
 
 @output_to_input("dynamic-reshape")
@@ -152,6 +156,7 @@ def _major_to_minor(shape: Shape) -> list[int]:
     return list(reversed(layout.minor_to_major))
 
 
+@lru_cache(maxsize=1 << 12)
 def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
     if source == target:
         return identity(source)[0].map
