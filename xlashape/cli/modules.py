@@ -17,8 +17,9 @@ from xlashape.errors import NotFoundError
 from xlashape.math import byte_text
 
 if TYPE_CHECKING:
+    from xlashape_client.indexing_results import InstructionMaps
     from xlashape_client.questions import Questions
-    from xlashape_client.results import InstructionMaps, InstructionSize
+    from xlashape_client.results import InstructionSize
 
 __all__ = ["map_", "size"]
 

@@ -12,7 +12,7 @@ from xlashape.cli.output import print_json
 from xlashape.cli.shapes import numbers_of
 
 if TYPE_CHECKING:
-    from xlashape_client.results import OperandTile
+    from xlashape_client.indexing_results import OperandTile
 
 __all__ = ["tile"]
 

@@ -1,0 +1,189 @@
+"""Questions about indexing maps: IndexingService."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.proto import coerce, v1
+from xlashape.proto.packed import join, split
+from xlashape.symbolic import IndexingMap
+from xlashape_client.indexing_results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
+from xlashape_client.inputs import (
+    AnyMap,
+    AnyModule,
+    each,
+    integers,
+    map_input,
+    message_of,
+    one_row,
+    payload,
+    result_count_of,
+)
+from xlashape_client.transport import Transport, choice
+
+__all__ = ["IndexingQuestions"]
+
+_STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
+_DIRECTIONS = {"output_to_input": v1.DIRECTION_OUTPUT_TO_INPUT, "input_to_output": v1.DIRECTION_INPUT_TO_OUTPUT}
+
+
+class IndexingQuestions(Transport):
+    """The RPCs of IndexingService as methods."""
+
+    def indexing_maps(
+        self,
+        module: AnyModule,
+        instruction: str = "",
+        *,
+        computation: str = "",
+        direction: str = "output_to_input",
+        index: int | None = None,
+        raw: bool = False,
+        physical: bool = False,
+        style: str = "xla",
+        timeout: float | None = None,
+    ) -> Iterator[InstructionMaps]:
+        """The maps of an instruction, or of every instruction (of a computation, if given), one after the other as the server finds them.
+
+        `direction`: "output_to_input" or "input_to_output"; `index`: one output (operand) alone. `raw`: as the operation defines the
+        maps, instead of simplified. `physical`: from positions in the output's buffer to positions in the operands' buffers. `style`: how `Access.text` is written, "xla" or "affine".
+        """
+        request = message_of(
+            v1.IndexingMapsRequest,
+            direction=choice(_DIRECTIONS, direction, "direction"),
+            style=choice(_STYLES, style, "style"),
+            module=self._module_input(module, timeout),
+            instruction=instruction,
+            computation=computation,
+            index=index,
+            raw=raw,
+            physical=physical,
+        )
+        responses = self.stream("IndexingMaps", request.SerializeToString(), timeout)
+        return (InstructionMaps.of(coerce(v1.IndexingMapsResponse, data)) for data in responses)
+
+    def operand_reads(
+        self,
+        module: AnyModule,
+        instruction: str = "",
+        *,
+        computation: str = "",
+        output: int | None = None,
+        warp: int = 32,
+        segment_bytes: int = 128,
+        style: str = "xla",
+        timeout: float | None = None,
+    ) -> Iterator[InstructionReads]:
+        """How well an instruction reads its operands, or each instruction that is executed: `xlashape.indexing.operand_reads`.
+
+        `warp` neighbouring outputs read together, one memory transaction fetches `segment_bytes`. `computation`: the instructions of
+        one computation alone; `output`: one output alone.
+        """
+        if warp == 0 or segment_bytes == 0:  # which would mean the default
+            raise InvalidArgumentError(f"a warp and a segment are at least 1, not {warp} and {segment_bytes}")
+        request = message_of(
+            v1.OperandReadsRequest,
+            style=choice(_STYLES, style, "style"),
+            module=self._module_input(module, timeout),
+            instruction=instruction,
+            computation=computation,
+            output=output,
+            warp=warp,
+            segment_bytes=segment_bytes,
+        )
+        responses = self.stream("OperandReads", request.SerializeToString(), timeout)
+        return (InstructionReads.of(coerce(v1.OperandReadsResponse, data)) for data in responses)
+
+    def operand_tiles(
+        self,
+        module: AnyModule,
+        instruction: str,
+        sizes: Iterable[int] | None = None,
+        *,
+        offsets: Iterable[int] | None = None,
+        strides: Iterable[int] | None = None,
+        output: int = 0,
+        computation: str = "",
+        style: str = "xla",
+        timeout: float | None = None,
+    ) -> InstructionTiles:
+        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.operand_tiles`.
+
+        `sizes` of the tile, which begins at 0 with strides 1 unless told otherwise; without them, the symbolic tiles alone.
+        """
+        tile = None
+        if sizes is not None:
+            tile = v1.Tile(
+                sizes=one_row(sizes, "sizes"),
+                offsets=None if offsets is None else one_row(offsets, "offsets"),
+                strides=None if strides is None else one_row(strides, "strides"),
+            )
+        elif offsets is not None or strides is not None:
+            raise InvalidArgumentError("a tile's sizes are missing", field="sizes")
+        request = message_of(
+            v1.OperandTilesRequest,
+            style=choice(_STYLES, style, "style"),
+            module=self._module_input(module, timeout),
+            instruction=instruction,
+            computation=computation,
+            output=output,
+            tile=tile,
+        )
+        return InstructionTiles.of(self._ask("OperandTiles", request, v1.OperandTilesResponse, timeout))
+
+    def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
+        """The map simplified: `IndexingMap.simplify`."""
+        return self.simplify_maps([value], timeout=timeout)[0]
+
+    def simplify_maps(self, values: Iterable[AnyMap], *, timeout: float | None = None) -> list[IndexingMap]:
+        """Each map simplified, in one call."""
+        request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))
+        return [
+            IndexingMap.from_proto(one.map.map)
+            for one in self._ask("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps
+        ]
+
+    def simplify_and_remove_unused(self, value: AnyMap, *, timeout: float | None = None) -> SimplifiedMap:
+        """The map simplified, without the range and runtime variables that nothing depends on; which ones they were."""
+        request = v1.SimplifyMapRequest(maps=[map_input(value)], remove_unused_variables=True)
+        one = self._ask("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps[0]
+        return SimplifiedMap(IndexingMap.from_proto(one.map.map), tuple(one.removed_ranges), tuple(one.removed_runtime))
+
+    def compose_maps(self, *values: AnyMap, raw: bool = False, timeout: float | None = None) -> IndexingMap:
+        """The composition of two maps or more, the first applied first; simplified unless `raw`."""
+        return self.compose_map_chains([values], raw=raw, timeout=timeout)[0]
+
+    def compose_map_chains(
+        self, chains: Iterable[Sequence[AnyMap]], *, raw: bool = False, timeout: float | None = None
+    ) -> list[IndexingMap]:
+        """The composition of each chain of maps, in one call."""
+        made = each(chains, lambda chain: v1.MapChain(maps=each(chain, map_input, "maps")), "chains")
+        request = message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
+        return [
+            IndexingMap.from_proto(one.map)
+            for one in self._ask("ComposeMaps", request, v1.ComposeMapsResponse, timeout).maps
+        ]
+
+    def evaluate_map(
+        self, value: AnyMap, point: Iterable[int], *, timeout: float | None = None
+    ) -> tuple[int, ...] | None:
+        """The results at a point (dimensions, ranges, runtime variables), None outside the domain: `IndexingMap.evaluate`."""
+        results, inside = self.evaluate_map_batch(value, [one_row(point, "point")], timeout=timeout)
+        return tuple(results[0].tolist()) if inside[0] else None
+
+    def evaluate_map_batch(
+        self, value: AnyMap, points: ArrayLike, *, timeout: float | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """`evaluate_map` of each row, in one call: int64[n, variables] → (int64[n, results], bool[n]); rows outside the domain hold 0."""
+        table = integers(points, "points", 2)
+        request = join(v1.EvaluateMapRequest(map=map_input(value), count=len(table)), points=payload(table))
+        _, [results, inside] = split(
+            v1.EvaluateMapResponse, self.send("EvaluateMap", request, timeout), "results", "in_domain"
+        )
+        flat = np.frombuffer(results, "<i8")
+        width = len(flat) // len(table) if len(table) else result_count_of(value)
+        return flat.reshape(len(table), width), np.frombuffer(inside, np.bool_)
