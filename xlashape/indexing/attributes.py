@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xlashape.errors import InvalidModuleError, LimitExceededError
-from xlashape.math import product
+from xlashape.indexing.replica_groups import iota_groups, mesh_groups
 from xlashape.proto import xla
 
 __all__ = [
     "ConvolutionNumbers",
     "DotNumbers",
+    "FftLengths",
     "Groups",
     "IndexNumbers",
     "RaggedDotNumbers",
@@ -25,12 +25,13 @@ __all__ = [
     "dimensions",
     "dot",
     "dynamic_slice_sizes",
-    "fft_rank",
+    "fft",
     "gather",
     "opcode",
     "padding",
     "permutation_pairs",
     "ragged_dot",
+    "random_algorithm",
     "scatter",
     "slices",
     "topk",
@@ -38,9 +39,6 @@ __all__ = [
     "tuple_index",
     "window",
 ]
-
-MAX_REPLICAS = 1 << 20
-"""Replica ids of one instruction that are written out from a compact list."""
 
 
 def dimensions(proto: xla.HloInstructionProto) -> tuple[int, ...]:
@@ -223,9 +221,24 @@ def scatter(proto: xla.HloInstructionProto) -> IndexNumbers:
     )
 
 
-def fft_rank(proto: xla.HloInstructionProto) -> int:
-    """fft: over how many of the last dimensions."""
-    return len(proto.fft_length)
+class FftLengths(NamedTuple):
+    """What an fft makes of what, along its dimensions, which are the last ones."""
+
+    operand: tuple[int, ...]
+    output: tuple[int, ...]
+
+
+def fft(proto: xla.HloInstructionProto) -> FftLengths:
+    """fft. Of the complex side of a real transform, the last dimension is stored up to its middle."""
+    lengths = tuple(proto.fft_length)
+    half = (*lengths[:-1], lengths[-1] // 2 + 1) if lengths else ()
+    kind = proto.fft_type
+    return FftLengths(half if kind == xla.IRFFT else lengths, half if kind == xla.RFFT else lengths)
+
+
+def random_algorithm(proto: xla.HloInstructionProto) -> int:
+    """rng-bit-generator: a RandomAlgorithm."""
+    return proto.rng_algorithm
 
 
 def topk(proto: xla.HloInstructionProto) -> int:
@@ -255,8 +268,6 @@ class Groups(NamedTuple):
 
     groups: tuple[tuple[int, ...], ...]
     """Empty: all replicas, however many."""
-    known: bool
-    """False where the groups stand in a form that needs the mesh."""
     dimensions: tuple[int, ...]
 
 
@@ -265,38 +276,11 @@ def collective(proto: xla.HloInstructionProto) -> Groups:
     dims = tuple(proto.dimensions)
     form = proto.WhichOneof("replica_group_list")
     if form == "mesh_axes_replica_group_list":
-        return Groups((), False, dims)
+        return Groups(mesh_groups(proto.mesh_axes_replica_group_list), dims)
     if form == "iota_collective_device_list":
-        return Groups(_iota_groups(proto.iota_collective_device_list), True, dims)
+        return Groups(iota_groups(proto.iota_collective_device_list), dims)
     listed = proto.collective_device_list.replica_groups if form == "collective_device_list" else proto.replica_groups
-    return Groups(tuple(tuple(group.replica_ids) for group in listed), True, dims)
-
-
-def _iota_groups(message: xla.IotaReplicaGroupListProto) -> tuple[tuple[int, ...], ...]:
-    """The ids 0, 1, … reshaped, transposed and cut into groups."""
-    shape = tuple(message.iota_reshape_dims)
-    permutation = tuple(message.iota_transpose_perm) or tuple(range(len(shape)))
-    count, size = message.num_replica_groups, message.num_devices_per_group
-    total = product(shape)
-    if (
-        count < 0
-        or size < 0
-        or any(n < 0 for n in shape)
-        or total != count * size
-        or sorted(permutation) != list(range(len(shape)))
-    ):
-        raise InvalidModuleError(
-            f"not a list of replica groups: [{count},{size}] of {list(shape)} transposed by {list(permutation)}"
-        )
-    if total > MAX_REPLICAS:
-        raise LimitExceededError(
-            f"replicas: {total} is more than {MAX_REPLICAS}", limit="replicas", maximum=MAX_REPLICAS, value=total
-        )
-    strides = [product(shape[i + 1 :]) for i in range(len(shape))]
-    ids = [0]
-    for axis in permutation:
-        ids = [base + i * strides[axis] for base in ids for i in range(shape[axis])]
-    return tuple(tuple(ids[g * size : (g + 1) * size]) for g in range(count))
+    return Groups(tuple(tuple(group.replica_ids) for group in listed), dims)
 
 
 def permutation_pairs(proto: xla.HloInstructionProto) -> tuple[tuple[int, int], ...]:

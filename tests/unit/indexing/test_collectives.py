@@ -172,7 +172,10 @@ def test_replicas_that_are_not_counted() -> None:
     assert read.replica is not None
     assert read.replica.map.is_undefined
     assert read.replica.partners(0) is None
-    assert indexing.output_to_input(one_op("all-to-all", "f32[4]", ["f32[4]"], dimensions=[0]))[0].map.is_undefined
+    (read,) = indexing.output_to_input(one_op("all-to-all", "f32[4,2]", ["f32[4,2]"], dimensions=[0]))
+    assert str(read.map).startswith("(d0, d1)[s0] -> (s0, d1), ")
+    assert read.replica is not None
+    assert read.replica.map.is_undefined
     (read,) = indexing.output_to_input(one_op("all-gather", "f32[12]", ["f32[4]"], dimensions=[0]))
     assert str(read.replica) == "(d0) -> (d0 / 4), domain: d0 in [0, 11]"
 
@@ -215,3 +218,131 @@ def test_groups_through_a_fusion() -> None:
         for j in range(8):
             assert found.map.evaluate((i, j)) == ((7 - j) % 2, i)
             assert found.replica.map.evaluate((i, j)) == ((7 - j) // 2,)
+
+
+def mesh_axis(index: int, pre_size: int | None = None, size: int = 0) -> dict[str, Any]:
+    part = {} if pre_size is None else {"sub_axis_info": {"pre_size": pre_size, "size": size}}
+    return {"mesh_axis_index": index} | part
+
+
+def groups_of(sizes: Sequence[int], axes: list[dict[str, Any]], **mesh: Any) -> tuple[tuple[int, ...], ...]:
+    grid = {"axes": [{"name": f"a{i}", "size": n} for i, n in enumerate(sizes)]} | mesh
+    root = one_op("all-reduce", "f32[3]", ["f32[3]"], mesh_axes_replica_group_list={"mesh": grid, "axes": axes})
+    (read,) = indexing.output_to_input(root)
+    if read.replica is None:
+        return ()
+    assert not read.replica.map.is_undefined
+    return read.replica.groups
+
+
+def test_groups_told_by_axes_of_a_mesh() -> None:
+    """Devices that differ in the axes named form a group: as NumPy has it that the named axes are moved to the end."""
+    grid = np.arange(24).reshape(2, 3, 4)
+    for named in [(0,), (1,), (2,), (0, 2), (2, 0), (1, 2), (0, 1, 2), (2, 1, 0)]:
+        rest = [axis for axis in range(3) if axis not in named]
+        expected = grid.transpose(*rest, *named).reshape(-1, int(np.prod([grid.shape[axis] for axis in named])))
+        assert groups_of([2, 3, 4], [mesh_axis(axis) for axis in named]) == tuple(map(tuple, expected.tolist()))
+    ids = [5, 3, 1, 0, 2, 4]
+    assert groups_of([2, 3], [mesh_axis(1)], device_ids=ids) == ((5, 3, 1), (0, 2, 4))
+    turned = {"reshape_dims": [3, 2], "transpose_perm": [1, 0]}
+    assert groups_of([2, 3], [mesh_axis(1)], iota_transform=turned) == ((0, 2, 4), (1, 3, 5))
+    # A part of an axis: of eight devices as (2, 2, 2) the one in the middle, then the first.
+    assert groups_of([8], [mesh_axis(0, 2, 2)]) == ((0, 2), (1, 3), (4, 6), (5, 7))
+    assert groups_of([8], [mesh_axis(0, 1, 2)]) == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert groups_of([8], [mesh_axis(0, 1, 4), mesh_axis(0, 4, 2)]) == (tuple(range(8)),)
+    assert groups_of([4], []) == ()  # each device by itself
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes", "mesh"),
+    [
+        ([], [], {}),
+        ([0], [mesh_axis(0)], {}),
+        ([2, 3], [mesh_axis(2)], {}),
+        ([2, 3], [mesh_axis(-1)], {}),
+        ([2, 3], [mesh_axis(0), mesh_axis(0)], {}),
+        ([8], [mesh_axis(0, 3, 2)], {}),
+        ([8], [mesh_axis(0, 4, 4)], {}),
+        ([8], [mesh_axis(0, 0, 2)], {}),
+        ([8], [mesh_axis(0, 1, 4), mesh_axis(0, 2, 2)], {}),
+        ([2, 3], [mesh_axis(0)], {"device_ids": [0, 1]}),
+        ([2, 3], [mesh_axis(0)], {"iota_transform": {"reshape_dims": [5], "transpose_perm": [0]}}),
+        ([2, 3], [mesh_axis(0)], {"iota_transform": {"reshape_dims": [6], "transpose_perm": [1]}}),
+    ],
+)
+def test_a_mesh_that_cannot_be(sizes: list[int], axes: list[dict[str, Any]], mesh: dict[str, Any]) -> None:
+    with pytest.raises(InvalidModuleError, match="replica groups"):
+        groups_of(sizes, axes, **mesh)
+    with pytest.raises(LimitExceededError, match="replicas"):
+        groups_of([1 << 40], [mesh_axis(0)])
+
+
+def test_slices_permuted_in_place() -> None:
+    """Any slice of the source's inputs may be written anywhere; what is not written stays."""
+    builder = Builder()
+    shapes = ["(f32[8], f32[2,3])", "(f32[4], f32[5])", "((s32[]), (s32[], s32[]))", "((s32[]), (s32[]))"]
+    operands = [builder.parameter(shape) for shape in shapes]
+    pairs = [{"source": 0, "target": 1}]
+    builder.op("collective-permute", shapes[1], operands, source_target_pairs=pairs)
+    root = builder.root()
+    sent, kept, starts, places = indexing.output_to_input(root, 1)
+    assert [(one.leaf, len(one.map.results)) for one in sent] == [(0, 1), (1, 2)]
+    assert sent.knowledge is starts.knowledge is places.knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert {one.replica.partners(1) for one in (*sent, *starts) if one.replica is not None} == {(0,)}
+    assert [one.leaf for one in starts] == [0, 1, 2]
+    assert (kept.leaf, str(kept.map), kept.replica) == (1, "(d0) -> (d0), domain: d0 in [0, 4]", None)
+    assert all(one.replica is not None and one.replica.map.is_undefined for one in places)
+    assert [len(one) for one in indexing.input_to_output(root, 1, 1)] == [0, 1]
+    for operand, leaf in ((0, 1), (2, 2), (3, 1)):
+        written = indexing.input_to_output(root, operand, leaf)
+        assert [one.knowledge for one in written] == [indexing.Knowledge.EVERY_ELEMENT] * 2
+    with pytest.raises(InvalidModuleError, match="writes to"):
+        indexing.output_to_input(one_op("collective-permute", "f32[3]", ["f32[8]", "f32[4]", "s32[1]", "s32[1]"]))
+    with pytest.raises(InvalidModuleError, match="as many arrays"):
+        indexing.output_to_input(one_op("collective-permute", "f32[3]", ["f32[8]", "f32[4]"]))
+
+
+def test_permutes_that_run_beside() -> None:
+    pairs = [{"source": 2, "target": 5}]
+    builder = Builder()
+    operands = [builder.parameter("f32[4]"), builder.parameter("s32[3]")]
+    shape = "((f32[4], s32[3]), (f32[4], s32[3]), u32[], u32[])"
+    start = builder.op("collective-permute-start", shape, operands, source_target_pairs=pairs)
+    builder.op("collective-permute-done", "(f32[4], s32[3])", [start])
+    root = builder.root()
+    found = indexing.output_to_ancestor(root, root.computation.parameters[1], 1)
+    assert str(found.map) == "(d0) -> (d0), domain: d0 in [0, 2]"
+    assert found.replica is not None
+    assert found.replica.partners(5) == (2,)
+    assert len(indexing.output_to_ancestor(root, root.computation.parameters[0], 1)) == 0
+    (started,) = root.operands
+    assert [[len(one) for one in indexing.output_to_input(started, i)] for i in range(6)] == [
+        [1, 0], [0, 1], [1, 0], [0, 1], [0, 0], [0, 0],
+    ]  # fmt: skip
+    assert [len(one) for one in indexing.input_to_output(started, 1)] == [0, 1, 0, 1, 0, 0]
+    builder = Builder()
+    operands = [builder.parameter(one) for one in ("f32[8]", "f32[4]", "s32[1]", "s32[1]")]
+    start = builder.op(
+        "collective-permute-start", "(f32[8], f32[4], u32[], u32[])", operands, source_target_pairs=pairs
+    )
+    builder.op("collective-permute-done", "f32[4]", [start])
+    root = builder.root()
+    (started,) = root.operands
+    assert [len(one) for one in indexing.output_to_input(started, 0)] == [1, 0, 0, 0]
+    assert [len(one) for one in indexing.output_to_input(started, 1)] == [1, 1, 1, 1]
+    kept = indexing.output_to_ancestor(root, root.computation.parameters[1])
+    assert str(kept.map) == "(d0) -> (d0), domain: d0 in [0, 3]"
+    with pytest.raises(InvalidModuleError, match="operands"):
+        indexing.output_to_input(one_op("collective-permute-start", "f32[4]", ["f32[4]"]))
+    with pytest.raises(InvalidModuleError, match="operands"):
+        indexing.output_to_input(one_op("collective-permute-start", "(f32[3], f32[4])", ["f32[4]"]))
+
+
+def test_all_to_all_of_a_tuple_that_does_not_fit_its_groups() -> None:
+    builder = Builder()
+    operands = [builder.parameter("f32[2]") for _ in range(2)]
+    builder.op("all-to-all", "(f32[2], f32[2])", operands, replica_groups=[{"replica_ids": [3, 5, 7]}])
+    root = builder.root()
+    for ask in (indexing.output_to_input, indexing.input_to_output):
+        with pytest.raises(InvalidModuleError, match="groups of 3 for 2 arrays"):
+            ask(root)

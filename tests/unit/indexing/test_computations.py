@@ -169,11 +169,11 @@ def test_fusions_within_fusions() -> None:
 def test_unknown_goes_on() -> None:
     inner = Builder("f")
     a, b = inner.parameter("f32[4,4]"), inner.parameter("f32[4,4]")
-    unknown = inner.op(
-        "dynamic-reshape", "f32[<=4,4]", [a, inner.op("constant", "s32[]"), inner.op("constant", "s32[]")]
-    )
-    inner.op("add", "f32[4,4]", [inner.op("negate", "f32[4,4]", [unknown]), b])
-    first, second = indexing.output_to_input(fused(inner, "f32[4,4]", ["f32[4,4]"] * 2).root())
+    strange = inner.op("negate", "f32[4,4]", [a], name="strange")
+    inner.op("add", "f32[4,4]", [inner.op("negate", "f32[4,4]", [strange]), b])
+    root = fused(inner, "f32[4,4]", ["f32[4,4]"] * 2).root()
+    root.computation.module.instruction("strange").proto.opcode = "frobnicate"
+    first, second = indexing.output_to_input(root)
     assert first.knowledge is indexing.Knowledge.UNKNOWN
     assert second.knowledge is indexing.Knowledge.EXACT
 

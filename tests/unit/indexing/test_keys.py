@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from xlashape.errors import InvalidModuleError
 from xlashape.indexing import attributes, registry
 from xlashape.indexing.keys import key_of
 from xlashape.proto import is_repeated, xla
@@ -38,7 +39,12 @@ FORMS: list[dict[str, Any]] = [
     {},
     {"collective_device_list": {"replica_groups": [{"replica_ids": [0, 1]}]}},
     {"iota_collective_device_list": {"num_replica_groups": 2, "num_devices_per_group": 2, "iota_reshape_dims": [4]}},
-    {"mesh_axes_replica_group_list": {}},
+    {
+        "mesh_axes_replica_group_list": {
+            "mesh": {"axes": [{"name": "a", "size": 2}, {"name": "b", "size": 4}]},
+            "axes": [{"mesh_axis_index": 1}, {"mesh_axis_index": 0, "sub_axis_info": {"pre_size": 1, "size": 2}}],
+        }
+    },
 ]
 
 
@@ -77,7 +83,7 @@ def test_equal_keys_mean_equal_attributes(reader, form):
         nonlocal different
         try:
             found = reader(proto)
-        except attributes.InvalidModuleError as error:
+        except InvalidModuleError as error:
             found = str(error)
         key = key_of(reader)(proto)
         assert hash(key) == hash(key_of(reader)(proto))

@@ -174,7 +174,9 @@ def test_utilisation_of_several_ways() -> None:
 
 
 def test_utilisation_of_what_is_not_known_or_not_read() -> None:
-    found = indexing.operand_utilisation(one_op("collective-permute", "f32[4]", ["f32[4]", "f32[4]", "s32[]"]))
+    root = one_op("add", "f32[4]", ["f32[4]"] * 3)
+    root.proto.opcode = "frobnicate"
+    found = indexing.operand_utilisation(root)
     assert [one.utilisation for one in found] == [None] * 3
     builder = Builder()
     builder.op("tuple", "(f32[4], f32[2])", [builder.parameter("f32[4]"), builder.parameter("f32[2]")])

@@ -31,14 +31,17 @@ def test_an_opcode_has_one_rule_a_direction() -> None:
         registry.output_to_input("transpose")(lambda op, output: ())
 
 
+def test_every_opcode_of_this_version_is_answered() -> None:
+    assert not registry.UNKNOWN
+
+
 def test_unknown_is_the_answer_where_nothing_is_known() -> None:
-    # How several operands are permuted into slices of one is not answered.
-    root = one_op("collective-permute", "f32[4]", ["f32[4]", "f32[4]", "s32[]"])
-    for one in indexing.output_to_input(root):
-        assert one.map.is_undefined
-        assert one.knowledge is indexing.Knowledge.UNKNOWN
-        assert str(one[0]) == "UNDEFINED"
-    assert indexing.input_to_output(root, 1)[0].map.is_undefined
+    root = one_op("transpose", "f32[?,4]", ["f32[4,?]"], dimensions=[1, 0])
+    (read,) = indexing.output_to_input(root)
+    assert read.map.is_undefined
+    assert read.knowledge is indexing.Knowledge.UNKNOWN
+    assert str(read[0]) == "UNDEFINED"
+    assert indexing.input_to_output(root)[0].map.is_undefined
 
 
 def test_an_opcode_of_another_version_is_unknown() -> None:
@@ -55,3 +58,23 @@ def test_a_custom_call_may_need_every_element() -> None:
     assert str(first.map) == "(d0)[s0, s1] -> (s0, s1), domain: d0 in [0, 3], s0 in [0, 1], s1 in [0, 2]"
     assert str(second.map) == "(d0) -> (), domain: d0 in [0, 3]"
     assert [one.knowledge for one in indexing.input_to_output(root, 0)] == [indexing.Knowledge.EVERY_ELEMENT] * 2
+
+
+WIDE: dict[str, tuple[str, list[str], dict[str, object]]] = {
+    "custom-call": ("f32[4]", ["f32[2,3]", "s32[]"], {}),
+    "rng-bit-generator": ("(u64[2], u32[5])", ["u64[2]"], {"rng_algorithm": 0}),
+    "dynamic-reshape": ("f32[<=6]", ["f32[2,<=3]", "s32[]"], {}),
+    "all-to-all": ("f32[4,2]", ["f32[4,2]"], {"dimensions": [0]}),
+    "collective-permute": ("f32[4]", ["f32[8]", "f32[4]", "s32[1]", "s32[1]"], {}),
+}
+"""Operations, or forms of them, that may read any element."""
+
+
+@pytest.mark.parametrize("opcode", WIDE)
+def test_what_may_need_any_element_is_marked(opcode: str) -> None:
+    shape, operands, fields = WIDE[opcode]
+    root = one_op(opcode, shape, operands, **fields)
+    read = indexing.output_to_input(root)
+    assert read[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert indexing.input_to_output(root)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
+    assert all(not one.map.is_undefined for one in read)

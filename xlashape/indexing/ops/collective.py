@@ -6,17 +6,20 @@ exchange data in order; without groups all replicas do, in order of their ids.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from xlashape.indexing.attributes import Groups, collective, permutation_pairs
 from xlashape.indexing.build import (
     NOTHING,
     dims_of,
+    everything,
     identity,
     make_map,
     nothing_but,
     require,
     require_dims,
 )
-from xlashape.indexing.registry import Access, Op, Replicas, Rows, input_to_output, output_to_input
+from xlashape.indexing.registry import Access, Op, Replicas, Rows, input_to_output, leaves, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
 __all__ = ["all_of_group", "group_size"]
@@ -174,6 +177,7 @@ def all_to_all_output_to_input(op: Op, output: int) -> Rows:
             all(len(operand) == 1 and dims_of(operand[0]) == dims for operand in op.operands),
             "exchanges arrays of different sizes",
         )
+        _one_array_each(op)
         from_replica = Replicas(make_map(dims, [const(output)]), op.attributes.groups)
         return (_same(dims, from_replica),) * len(op.operands)
     return (_exchanged(op),)
@@ -185,9 +189,16 @@ def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     if not op.attributes.dimensions:
         dims = dims_of(op.operands[operand][0])
         require(all(dims_of(shape) == dims for shape in op.outputs), "exchanges arrays of different sizes")
+        _one_array_each(op)
         to_replica = Replicas(make_map(dims, [const(operand)]), op.attributes.groups)
         return (_same(dims, to_replica),) * len(op.outputs)
     return (_exchanged(op),)
+
+
+def _one_array_each(op: Op) -> None:
+    size = group_size(op.attributes)
+    require(len(op.outputs) == len(op.operands), "returns as many arrays as it takes")
+    require(size is None or size == len(op.operands), f"has groups of {size} for {len(op.operands)} arrays")
 
 
 def _exchanged(op: Op) -> tuple[Access, ...]:
@@ -195,7 +206,9 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     axis, count = _axis(op, len(dims)), group_size(op.attributes)
     require(source == dims, "changes the shape")
     if count is None:
-        return (Access(IndexingMap.undefined()),)
+        # How many blocks there are is not known, nor which one goes where.
+        moved = make_map(dims, _at(len(dims), axis, rng(0)), ranges=[dims[axis]])
+        return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), every=True),)
     require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
     size = max(1, dims[axis] // count)
     moved = make_map(dims, _at(len(dims), axis, dim(axis) % size + rt(0) * size), runtime=[Interval(0, count - 1)])
@@ -208,27 +221,57 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
 @output_to_input("collective-permute", attributes=permutation_pairs)
 def collective_permute_output_to_input(op: Op, output: int) -> Rows:
     """The same index on the source of the executing replica; where none is, the result is 0."""
-    return _permuted(op, output, reverse=False)
+    if not _is_in_place(op):
+        return _permuted(op, output)
+    dims = dims_of(op.outputs[output])
+    rows: list[tuple[Access, ...]] = []
+    for operand, partner in enumerate(_in_place_partners(op, dims)):
+        if operand == 1:
+            rows.append((identity(dims)[0]._replace(leaf=output),))
+            continue
+        every = [everything(dims, dims_of(shape), leaf, every=True) for leaf, shape in enumerate(op.operands[operand])]
+        rows.append(tuple([access._replace(replicas=partner) for access in every]))
+    return tuple(rows)
 
 
 @input_to_output("collective-permute", attributes=permutation_pairs)
 def collective_permute_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index on the target of the executing replica."""
-    return _permuted(op, operand, reverse=True)
+    if not _is_in_place(op):
+        return _permuted(op, operand)
+    dims = dims_of(op.operands[operand][leaf])
+    if operand == 1:
+        return nothing_but(len(op.outputs), {leaf: identity(dims)})
+    partner = _in_place_partners(op, dims)[operand]
+    return tuple([(everything(dims, dims_of(shape), every=True)._replace(replicas=partner),) for shape in op.outputs])
 
 
-def _permuted(op: Op, number: int, *, reverse: bool) -> Rows:
-    if len(op.operands) == 1:
-        pairs = _numbered(op, 1)
-        dims = pairs[0][0]
-        require(pairs[0][1] == dims, "changes the shape")
-        return (_same(dims, Replicas(make_map(dims, [const(0)]), (), op.attributes)),)
-    # Several operands: as many outputs, or slices written in place, which are not answered.
-    if len(op.outputs) != len(op.operands) or any(len(operand) != 1 for operand in op.operands):
-        undefined = (Access(IndexingMap.undefined()),)
-        return (undefined,) * (len(op.outputs) if reverse else len(op.operands))
-    dims = dims_of(op.outputs[number])
-    return nothing_but(len(op.operands), {number: _same(dims, Replicas(make_map(dims, [const(0)]), (), op.attributes))})
+def _permuted(op: Op, number: int) -> Rows:
+    pairs = _numbered(op, len(op.operands))
+    source, dims = pairs[number]
+    require(source == dims, "changes the shape")
+    return nothing_but(len(pairs), {number: _same(dims, _partner(op, dims))})
+
+
+def _partner(op: Op, dims: tuple[int, ...]) -> Replicas:
+    return Replicas(make_map(dims, [const(0)]), (), op.attributes)
+
+
+def _is_in_place(op: Op) -> bool:
+    """Slices of the source's inputs are written into arrays that are operands too, any slice at any place.
+
+    Operands are inputs, what is written to, and where the slices begin in the one and in the other, each an array or a tuple.
+    """
+    if len(op.operands) != 4 or len(op.outputs) >= 4:
+        return False
+    kept = [dims_of(shape) for shape in op.operands[1]]
+    require([dims_of(shape) for shape in op.outputs] == kept, "returns something else than what it writes to")
+    return True
+
+
+def _in_place_partners(op: Op, dims: tuple[int, ...]) -> tuple[Replicas | None, ...]:
+    partner = _partner(op, dims)
+    return partner, None, partner, Replicas(IndexingMap.undefined(), (), op.attributes)
 
 
 # -- asynchronous forms: the start's result holds operands first, then results ---------------------------------------------------
@@ -256,18 +299,33 @@ def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input("collective-permute-start", attributes=permutation_pairs)
 def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
-    """(operand, result, contexts): the operand is passed on, the result permuted, contexts hold no element."""
-    if len(op.operands) != 1 or len(op.outputs) < 2:
-        return ((Access(IndexingMap.undefined()),),) * len(op.operands)
-    if output == 0:
-        return (identity(dims_of(op.outputs[0])),)
-    return _permuted(op._replace(outputs=op.outputs[1:2]), 0, reverse=False) if output == 1 else (NOTHING,)
+    """(operands, results, contexts): operands are passed on, results permuted, contexts hold no element."""
+    first, count = _started(op)
+    if output < first:
+        operand = bisect_right(op.starts, output) - 1
+        leaf = output - op.starts[operand]
+        own = identity(dims_of(op.outputs[output]))[0]._replace(leaf=leaf)
+        return nothing_but(len(op.operands), {operand: (own,)})
+    if output >= first + count:
+        return (NOTHING,) * len(op.operands)
+    return collective_permute_output_to_input(op._replace(outputs=op.outputs[first : first + count]), output - first)
 
 
 @input_to_output("collective-permute-start", attributes=permutation_pairs)
 def collective_permute_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The operand is passed on, and permuted."""
-    if len(op.operands) != 1 or len(op.outputs) < 2:
-        return ((Access(IndexingMap.undefined()),),) * len(op.outputs)
-    permuted = _permuted(op._replace(outputs=op.outputs[1:2]), 0, reverse=True)
-    return (identity(dims_of(op.operands[operand][leaf])), *permuted, *((NOTHING,) * (len(op.outputs) - 2)))
+    """An operand is passed on, and permuted."""
+    first, count = _started(op)
+    at = op.starts[operand] + leaf
+    passed = nothing_but(first, {at: identity(dims_of(op.operands[operand][leaf]))} if at < first else {})
+    permuted = collective_permute_input_to_output(op._replace(outputs=op.outputs[first : first + count]), operand, leaf)
+    return (*passed, *permuted, *((NOTHING,) * (len(op.outputs) - first - count)))
+
+
+def _started(op: Op) -> tuple[int, int]:
+    """How many leaves of the start's tuple are operands passed on, and how many results."""
+    elements = op.shape.tuple_shapes
+    require(len(elements) >= 2, "returns operands and results")
+    first, second = (len(leaves(element)) for element in elements[:2])
+    passed = [dims_of(shape) for operand in op.operands for shape in operand][:first]
+    require([dims_of(shape) for shape in op.outputs[:first]] == passed, "returns other operands than it takes")
+    return first, second

@@ -153,9 +153,9 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _results_before(op: Op) -> int:
     """How many leaves of a -done's operand come before the results: those of the operands that the start has passed on."""
     require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "finishes what was not started")
-    if op.attributes in ("async-done", "all-gather-done"):
+    if op.attributes in ("async-done", "all-gather-done", "collective-permute-done"):
         return first_leaves(op.operand_shapes[0].tuple_shapes[:1])[-1]
-    return {"copy-done": 0, "collective-permute-done": 1, "recv-done": 0}[op.attributes]
+    return 0
 
 
 @output_to_input(

@@ -5,6 +5,7 @@ Matches XLA's elementwise ops, map, copy, constants and random numbers. A scalar
 
 from __future__ import annotations
 
+from xlashape.indexing.attributes import random_algorithm
 from xlashape.indexing.build import (
     Malformed,
     dims_of,
@@ -17,7 +18,8 @@ from xlashape.indexing.build import (
     to_scalar,
 )
 from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
-from xlashape.symbolic import dim, rng
+from xlashape.proto import xla
+from xlashape.symbolic import Interval, dim, rng
 
 UNARY = (
     "abs",
@@ -182,14 +184,48 @@ def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((everything(dims_of(op.operands[operand][leaf]), output_dims(op, 0)),),)
 
 
-@output_to_input("rng-bit-generator")
+@output_to_input("rng-bit-generator", attributes=random_algorithm)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
-    """New state and bits come from the whole state: how they do is the generator's own affair."""
-    return every_element(op, output)
+    """The bits come from the whole state, the new state from the old one; of an algorithm that is left open, all from all."""
+    state = _random_state(op)
+    if op.attributes not in _COUNTING:
+        return every_element(op, output)
+    if output:
+        return ((everything(output_dims(op, output), state),),)
+    counted = make_map(
+        [Interval(1, state[0] - 1)],
+        [rng(0)],
+        ranges=[Interval(1, state[0] - 1)],
+        constraints=[(dim(0) - rng(0), Interval(0, state[0] - 1))],
+    )
+    return ((Access(make_map([1], [dim(0)])), Access(counted)),)
 
 
-@input_to_output("rng-bit-generator")
+@input_to_output("rng-bit-generator", attributes=random_algorithm)
 def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Each element of the state takes part in everything."""
-    own = dims_of(op.operands[operand][leaf])
-    return tuple((everything(own, dims_of(shape), every=True),) for shape in op.outputs)
+    """Each element of the state takes part in all bits: the key stays, a carry of the counter goes on to its higher elements."""
+    state = _random_state(op)
+    if op.attributes not in _COUNTING:
+        return tuple([(everything(state, dims_of(shape), every=True),) for shape in op.outputs])
+    counted = make_map(
+        [Interval(1, state[0] - 1)],
+        [rng(0)],
+        ranges=[Interval(1, state[0] - 1)],
+        constraints=[(rng(0) - dim(0), Interval(0, state[0] - 1))],
+    )
+    return (Access(make_map([1], [dim(0)])), Access(counted)), (everything(state, output_dims(op, 1)),)
+
+
+_COUNTING = frozenset({xla.RNG_THREE_FRY, xla.RNG_PHILOX})
+"""The state is a key and a counter, lowest element first, that only goes up."""
+
+
+def _random_state(op: Op) -> tuple[int, ...]:
+    require(len(op.operands) == 1 and len(op.operands[0]) == 1, "takes a state")
+    state = dims_of(op.operands[0][0])
+    if op.attributes in _COUNTING:
+        require(
+            len(op.outputs) == 2 and output_dims(op, 0) == state and len(state) == 1 and state[0] in (2, 3),
+            f"returns no state and bits of a state of {list(state)}",
+        )
+    return state

@@ -5,35 +5,46 @@ The maps follow from the definition of the result, not from how a backend comput
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import cholesky, fft_rank, triangular_solve
+from xlashape.indexing.attributes import FftLengths, cholesky, fft, triangular_solve
 from xlashape.indexing.build import make_map, operand_dims, output_dims, require, require_operands
 from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 
-@output_to_input("fft", attributes=fft_rank)
+@output_to_input("fft", attributes=fft)
 def fft_output_to_input(op: Op, output: int) -> Rows:
-    """All elements along the transformed dimensions, which are the last ones."""
-    source, out = operand_dims(op, 0), output_dims(op, 0)
+    """All elements along the transformed dimensions, which are the last ones. Of conjugate pairs a real transform stores one."""
+    source, out = _transformed(op)
     return ((Access(_whole_lines(op, out, source)),),)
 
 
-@input_to_output("fft", attributes=fft_rank)
+@input_to_output("fft", attributes=fft)
 def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """All elements along the transformed dimensions."""
-    source, out = operand_dims(op, 0), output_dims(op, 0)
+    source, out = _transformed(op)
     return ((Access(_whole_lines(op, source, out)),),)
 
 
-def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
+def _transformed(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     require_operands(op, 1)
-    batch = len(dims) - op.attributes
+    lengths: FftLengths = op.attributes
+    source, out, rank = operand_dims(op, 0), output_dims(op, 0), len(lengths.operand)
+    batch = len(source) - rank
     require(
-        len(dims) == len(target) and batch >= 0 and dims[:batch] == target[:batch],
-        f"transforms {list(dims)} to {list(target)}",
+        len(source) == len(out) >= rank
+        and source[:batch] == out[:batch]
+        and source[batch:] == lengths.operand
+        and out[batch:] == lengths.output,
+        f"transforms {list(source)} to {list(out)}, not {list(lengths.operand)} to {list(lengths.output)}",
     )
+    return source, out
+
+
+def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
+    rank = len(op.attributes.operand)
+    batch = len(dims) - rank
     results: list[Expr] = [dim(d) for d in range(batch)]
-    results += [rng(i) for i in range(op.attributes)]
+    results += [rng(i) for i in range(rank)]
     return make_map(dims, results, ranges=target[batch:])
 
 

@@ -22,7 +22,7 @@ from xlashape.indexing.build import (
 from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
-from xlashape.shape.tile_formula import logical_index, physical_position
+from xlashape.shape.tile_formula import geometry, logical_index, physical_position
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng
 from xlashape.symbolic.expr import as_expr
 
@@ -52,7 +52,7 @@ def _check(op: Op) -> None:
 
 @output_to_input("dynamic-reshape")
 def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
-    """A reshape whose sizes are operands. Unknown where a size is dynamic: where an element goes depends on the sizes then."""
+    """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any: its place depends on the sizes then."""
     dims = output_dims(op, output)
     require(len(op.operands) >= 1 and all(len(operand) == 1 for operand in op.operands), "takes arrays")
     sizes = [
@@ -77,7 +77,7 @@ def _dynamic_reshape(op: Op, source: tuple[int, ...], target: tuple[int, ...]) -
         or any(op.operands[0][0].dynamic_dimensions)
         or product(source) != product(target)
     ):
-        return (Access(IndexingMap.undefined()),)
+        return (everything(source, target, every=True),)
     return (Access(_reshape(source, target)),)
 
 
@@ -100,13 +100,12 @@ def _bitcast(source: Shape, target: Shape) -> Access:
     a, b = source.dimensions, target.dimensions
     require(source.is_array and target.is_array, "is of arrays")
     from_bits, to_bits = _width(source), _width(target)
-    if product(a) * from_bits != product(b) * to_bits:
-        if _is_tiled(source) or _is_tiled(target):
-            return Access(IndexingMap.undefined())
-        require(False, f"cannot turn {source} into {target}: they differ in size")
+    is_tiled = _is_tiled(source) or _is_tiled(target)
+    fits = is_tiled or product(a) * from_bits == product(b) * to_bits
+    require(fits, f"cannot turn {source} into {target}: they differ in size")
     if 0 in a:
         return Access(make_map(a, [const(0)] * len(b)))
-    if _is_tiled(source) or _is_tiled(target):
+    if is_tiled:
         return _tiled_bitcast(source, target, from_bits, to_bits)
     from_order, to_order = _major_to_minor(source), _major_to_minor(target)
     ordered: list[Expr] = [dim(d) for d in from_order]
@@ -121,7 +120,7 @@ def _bitcast(source: Shape, target: Shape) -> Access:
     elif to_bits % from_bits == 0:
         targets.append(to_bits // from_bits)
     else:
-        return Access(IndexingMap.undefined())
+        return everything(a, b, every=True)
     found = _regroup(ordered, sizes, targets)
     results: list[Expr] = [const(0)] * len(b)
     for d, expr in zip(to_order, found, strict=False):
@@ -130,15 +129,23 @@ def _bitcast(source: Shape, target: Shape) -> Access:
 
 
 def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -> Access:
-    if from_bits != to_bits:
-        return Access(IndexingMap.undefined())
-    position = physical_position(source, [dim(d) for d in range(source.rank)])
+    """Through places in memory. Where the bytes of an element are padding of the other array, or lie beyond it, it leads nowhere."""
+    position = as_expr(physical_position(source, [dim(d) for d in range(source.rank)]))
+    ranges: tuple[int, ...] = ()
+    if from_bits % to_bits == 0:
+        ratio = from_bits // to_bits
+        if ratio > 1:
+            position, ranges = position * ratio + rng(0), (ratio,)
+    elif to_bits % from_bits == 0:
+        position = position // (to_bits // from_bits)
+    else:
+        return everything(source.dimensions, target.dimensions, every=True)
     results, conditions = logical_index(target, position)
-    # Where a condition fails, the bytes of the element are padding of the other array.
     constraints = [(as_expr(value), Interval(0, size - 1)) for value, size in conditions]
-    return Access(
-        make_map(source.dimensions, [as_expr(result) for result in results], constraints=constraints).simplify()
-    )
+    if geometry(source).elements * from_bits > geometry(target).elements * to_bits:
+        constraints.append((position, Interval(0, geometry(target).elements - 1)))
+    found = make_map(source.dimensions, [as_expr(result) for result in results], ranges=ranges, constraints=constraints)
+    return Access(found.simplify())
 
 
 def _width(shape: Shape) -> int:
