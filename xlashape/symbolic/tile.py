@@ -15,18 +15,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError
-from xlashape.symbolic.constraints import Domain
-from xlashape.symbolic.expr import Expr, Variable, VariableKind, const
+from xlashape.symbolic.expr import Expr, Variable, VariableKind, const, dim
 from xlashape.symbolic.expression_text import expression_text
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
+from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.simplify import Simplifier
 from xlashape.symbolic.substitute import substitute, variables_of
 from xlashape.symbolic.tile_box import Steps, TileBox, clipped, steps_of
-from xlashape.symbolic.tile_constraints import Condition, TileConstraints
+from xlashape.symbolic.tile_constraints import Condition, InRange, TileConstraints
 from xlashape.symbolic.tile_digits import Digit, TileReader, runs_of
 from xlashape.symbolic.tile_reading import Reading, Step, TileDomain, read_results
+from xlashape.symbolic.tile_stages import stages_of
 
 __all__ = ["SymbolicTile", "symbolic_tile"]
 
@@ -63,6 +64,7 @@ class SymbolicTile:
     strides: tuple[Expr, ...]
     constraints: TileConstraints
     _numbers: _Numbers | None = field(repr=False, compare=False)
+    _stages: tuple[SymbolicTile, SymbolicTile] | None = field(default=None, repr=False, compare=False)
 
     @property
     def alternatives(self) -> tuple[tuple[Condition, ...], ...]:
@@ -86,6 +88,8 @@ class SymbolicTile:
 
     def _dims(self) -> tuple[Var, ...]:
         """Beyond the dimensions' sizes in the domain nothing is read, and the expressions mean nothing."""
+        if self._stages is not None:
+            return self._stages[0]._dims()
         if self._numbers is None:
             return self.sizes_of_tile
         return tuple([Var(Interval(1, max(1, bounds.upper + 1))) for bounds in self._numbers.bounds])
@@ -106,9 +110,10 @@ class SymbolicTile:
         (((1, 4), (1, 4), (1, 1)), None)
         """
         self._check(tile, runtime, start)
+        if self._stages is not None:
+            return self._staged_box(tile, runtime, start)
         if self._numbers is None:
-            none = (0,) * len(self.offsets)
-            return TileBox(none, none, none)
+            return _empty_box(len(self.offsets))
         bounds, steps, reading = self._numbers
         cut = [min(size, max(1, upper + 1)) for size, (_, upper) in zip(tile, bounds, strict=True)]
         if not self._constraints_hold(cut, runtime):
@@ -145,6 +150,20 @@ class SymbolicTile:
             tuple([one.size for one in boxes]),
             tuple([one.stride for one in boxes]),
         )
+
+    def _staged_box(self, tile: Sequence[int], runtime: Sequence[int], start: Sequence[int] | None) -> TileBox | None:
+        """What the second stage reads for what the first does, if that is a tile with strides 1."""
+        assert self._stages is not None
+        first, second = self._stages
+        box = first.evaluate(first._cut(tile), (), start)
+        if box is None or any(size > 1 and stride != 1 for size, stride in zip(box.sizes, box.strides, strict=True)):
+            return None
+        if 0 in box.sizes:
+            return _empty_box(len(self.offsets)) if self.offsets else None
+        return second.evaluate(second._cut(box.sizes), runtime, box.offsets)
+
+    def _cut(self, tile: Sequence[int]) -> list[int]:
+        return [min(size, var.bounds.upper) for size, var in zip(tile, self.sizes_of_tile, strict=True)]
 
     def _check(self, tile: Sequence[int], runtime: Sequence[int], start: Sequence[int] | None) -> None:
         if len(tile) != len(self.sizes_of_tile) or len(runtime) != len(self.runtime):
@@ -202,6 +221,11 @@ class SymbolicTile:
     __str__ = to_text
 
 
+def _empty_box(rank: int) -> TileBox:
+    none = (0,) * rank
+    return TileBox(none, none, none)
+
+
 @lru_cache(256)
 def _map_of(dims: tuple[Var, ...], runtime: tuple[Var, ...], exprs: tuple[Expr, ...]) -> IndexingMap:
     """The map to these expressions, whose program is kept with it."""
@@ -213,7 +237,8 @@ def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
     variables, or a domain with constraints on anything but results.
 
     It holds where XLA's does, but for tiles of which XLA's is wrong: XLA takes two results with one dimension, such as (d0, d0), for a box.
-    It also holds where windows overlap, for sums of any digits, and where a dimension has one element. LimitExceededError for constraints of
+    It also holds where windows overlap, for sums of any digits and their quotients, for domains that hold every so manieth index, and where a
+    dimension has one element. LimitExceededError for constraints of
     more than 4,096 alternatives.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
@@ -224,25 +249,41 @@ def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
         return None
     if found.is_known_empty:
         return _nothing(found)
-    variables = [variable for group in found.variable_expressions() for variable in group]
-    bounds: dict[Variable, tuple[int, int]] = {
-        variable: var.bounds for variable, var in zip(variables, found.variables, strict=True)
-    }
-    simplified = Domain(bounds, list(found.constraints))
-    simplified.simplify()
-    if simplified.is_empty:
+    simple = found.simplify()
+    if simple.is_known_empty:
         return _nothing(found)
-    domain = TileDomain.of(simplified.bounds, simplified.constraints)
-    results = domain.replaced(found.results)
-    reading = read_results(TileReader(domain.bounds), domain, results)
+    variables = [variable for group in simple.variable_expressions() for variable in group]
+    bounds: dict[Variable, tuple[int, int]] = {
+        variable: var.bounds for variable, var in zip(variables, simple.variables, strict=True)
+    }
+    domain = TileDomain.of(bounds, simple.constraints)
+    if any(low > high for low, high in domain.bounds.values()):
+        return _nothing(found)
+    reading = read_results(TileReader(domain.bounds), domain, domain.replaced(found.results))
     if reading is None or reading.constraints.is_unsatisfiable:
         # XLA looks no further. Bounds, and what the constraints promise, may tell more.
-        simplifier = simplified.simplifier.knowing(simplified.facts) if simplified.facts else simplified.simplifier
-        results = domain.replaced(tuple([simplifier.simplify(result) for result in found.results]))
-        reading = read_results(Simplifier(domain.bounds), domain, results)
+        reading = read_results(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
     if reading is None or reading.constraints.is_unsatisfiable:
+        return _staged(found, simple)
+    return _tile(found, simple, domain, reading)
+
+
+def _staged(found: IndexingMap, simple: IndexingMap) -> SymbolicTile | None:
+    """The tile of the second stage for the tile of the first, where that has strides 1."""
+    stages = stages_of(simple)
+    first = None if stages is None else symbolic_tile(stages.first)
+    second = None if stages is None or first is None else symbolic_tile(stages.second)
+    if first is None or second is None or any(offset is not const(0) for offset in first.offsets):
         return None
-    return _tile(found, simplified, domain, reading)
+    sizes: dict[Variable, Expr] = {dim(k): size for k, size in enumerate(first.sizes)}
+    alternatives = [way for way in first.constraints.alternatives if _steps_of_one(first, way)]
+    constraints = TileConstraints.any_of(alternatives) & second.constraints.replaced(sizes)
+    if constraints.is_unsatisfiable:
+        return None
+    offsets, lengths, steps = [substitute(part, sizes) for part in (second.offsets, second.sizes, second.strides)]
+    return SymbolicTile(
+        _sizes_of_tile(found), second.runtime, offsets, lengths, steps, constraints, None, (first, second)
+    )
 
 
 def _nothing(found: IndexingMap) -> SymbolicTile | None:
@@ -257,8 +298,26 @@ def _sizes_of_tile(found: IndexingMap) -> tuple[Var, ...]:
     return tuple([Var(Interval(1, max(1, var.bounds.upper + 1))) for var in found.dims])
 
 
-def _tile(found: IndexingMap, simplified: Domain, domain: TileDomain, reading: Reading) -> SymbolicTile:
-    dims, _, runtime = found.variable_expressions()
+def _steps_of_one(tile: SymbolicTile, way: Sequence[Condition]) -> bool:
+    """Whether all strides are 1, or 0, for tile sizes that fulfil these conditions."""
+    bounds = {dim(i): var.bounds for i, var in enumerate(tile.sizes_of_tile)}
+    for condition in way:
+        if isinstance(condition, InRange) and isinstance(condition.expr, Variable):
+            both = bounds[condition.expr].intersect(condition.interval)
+            if both.is_empty:
+                return False
+            bounds[condition.expr] = both
+    known: dict[Variable, tuple[int, int]] = dict(bounds)
+    simplifier, ranges = Simplifier(known), Ranges(known)
+    for size, stride in zip(tile.sizes, tile.strides, strict=True):
+        low, high = ranges.of(simplifier.simplify(stride))
+        if (low < 0 or high > 1) and simplifier.simplify(size) is not const(1):
+            return False
+    return True
+
+
+def _tile(found: IndexingMap, simple: IndexingMap, domain: TileDomain, reading: Reading) -> SymbolicTile:
+    dims = found.variable_expressions()[0]
     sizes = {variable: step.size(variable) for variable, step in domain.steps.items() if variable in dims}
 
     def of_tile(exprs: list[Expr]) -> tuple[Expr, ...]:
@@ -266,18 +325,13 @@ def _tile(found: IndexingMap, simplified: Domain, domain: TileDomain, reading: R
 
     return SymbolicTile(
         _sizes_of_tile(found),
-        tuple(
-            [
-                var._replace(bounds=Interval(*domain.bounds[variable]))
-                for variable, var in zip(runtime, found.runtime, strict=True)
-            ]
-        ),
+        simple.runtime,
         of_tile([total.start + total.constant for total in reading.sums]),
         of_tile([total.size for total in reading.sums]),
         of_tile([total.stride for total in reading.sums]),
         reading.constraints.replaced(sizes) if sizes else reading.constraints,
         _Numbers(
-            tuple([Interval(*simplified.bounds[variable]) for variable in dims]),
+            tuple([var.bounds for var in simple.dims]),
             tuple([domain.steps.get(variable, Step()) for variable in dims]),
             reading,
         ),

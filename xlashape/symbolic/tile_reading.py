@@ -91,6 +91,8 @@ def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Step] | None:
     if not (isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.is_point):
         return None
     modulus, value, factor, inner = expr.rhs.value, interval.lower, 1, expr.lhs
+    if not 0 <= value < modulus:
+        return None  # no point is in the domain
     if isinstance(inner, Add) and isinstance(inner.rhs, Constant):
         value, inner = value - inner.rhs.value, inner.lhs
     if isinstance(inner, Mul) and isinstance(inner.rhs, Constant):

@@ -11,8 +11,10 @@ from pathlib import Path
 import command_line
 import pytest
 
+from xlashape.cli.tiles import tile_json, tile_lines
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape, tiling
+from xlashape.symbolic import IndexingMap
 from xlashape_server import Config, Server
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
@@ -155,16 +157,9 @@ def test_tiles_of_maps(where):
 
 
 def test_a_map_without_tile():
-    module = """HloModule m
-
-ENTRY e {
-  p = f32[4,6] parameter(0)
-  ROOT r = f32[3,8] reshape(p)
-}
-"""
-    assert "      no tile\n" in run("map", "-", "r", "--tiles", text=module).stdout
-    told = json.loads(run("map", "-", "r", "--tiles", "--json", text=module).stdout)
-    assert told[0]["maps"][0]["accesses"][0]["tile"] is None
+    for text in ("UNDEFINED", "(d0, d1) -> (d0 * d1), domain: d0 in [0, 3], d1 in [0, 3]"):
+        assert tile_json(IndexingMap.parse(text), "xla") is None
+        assert tile_lines(IndexingMap.parse(text), "xla") == ["no tile"]
 
 
 def test_maps_of_a_whole_module(where):

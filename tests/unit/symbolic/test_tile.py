@@ -74,6 +74,14 @@ def tile_of(text: str) -> SymbolicTile:
         "(d0) -> ((d0 + 2) / 3, (d0 mod 4) * -2), domain: d0 in [0, 30]",
         "(d0)[s0] -> (d0, s0 / 2, s0 mod 2), domain: d0 in [0, 3], s0 in [0, 7]",
         "(d0)[s0] -> (d0, s0 mod 4), domain: d0 in [0, 3], s0 in [5, 6]",
+        # Sums that are divided: reshapes that collapse and split elsewhere, windows over dilated bases.
+        "(d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16), domain: d0 in [0, 7], d1 in [0, 5]",
+        "(d0, d1, d2) -> (d0, (d1 * 6 + d2) / 4, (d1 * 6 + d2) mod 4), domain: d0 in [0, 1], d1 in [0, 5], d2 in [0, 5]",
+        "(d0, d1) -> ((d0 * 4 + d1) / 6, (d0 * 4 + d1) mod 6, d1), domain: d0 in [0, 5], d1 in [0, 3]",
+        "(d0)[s0] -> ((d0 + s0 - 1) / 2), domain: d0 in [0, 13], s0 in [0, 2], (d0 + s0 + 1) mod 2 in [0, 0], d0 + s0 in [1, 13]",
+        "(d0)[s0] -> ((d0 + s0 + 2) / 5, s0), domain: d0 in [0, 9], s0 in [2, 2]",
+        "(d0)[s0] -> ((d0 * 3 + s0) / 5), domain: d0 in [0, 9], s0 in [2, 4]",
+        "(d0, d1) -> (((d0 * 5 + d1) / 3 + d0 * 10 + d1 * 2) / 7, d1), domain: d0 in [0, 5], d1 in [0, 4]",
         # Dimensions of one element.
         "(d0, d1) -> (d0 * 10 + d1, d1), domain: d0 in [0, 7], d1 in [0, 0]",
         "(d0)[s0] -> (d0 * 10 + s0), domain: d0 in [0, 7], s0 in [0, 0]",
@@ -166,6 +174,12 @@ def test_nothing_read():
     tile = tile_of("(d0, d1) -> (d0, d1 + 3), domain: d0 in [0, 3], d1 in [0, 3], d1 in [5, 6]")
     assert tile.evaluate([2, 2]) == tile.evaluate([2, 2], (), [1, 1]) == ((0, 0), (0, 0), (0, 0))
     assert "size_map: (d0, d1) -> (0, 0)" in str(tile)
+    # Domains of which it takes a second look to see that they have no points.
+    for text in (
+        "(d0) -> ((d0 mod 3) * 2 + 5), domain: d0 in [0, 7], (d0 mod 3) * 2 + 5 in [0, 1]",
+        "(d0)[s0] -> (d0, s0 / 2), domain: d0 in [0, 7], s0 in [2, 2], (s0 + 1) mod 2 in [0, 0]",
+    ):
+        assert 0 in tile_of(text).evaluate([3]).sizes
     scalar = tile_of("(d0) -> (), domain: d0 in [3, 4]")
     assert scalar.evaluate([4]) == ((), (), ())
     assert scalar.evaluate([3]) is None
@@ -225,6 +239,21 @@ def test_very_many_alternatives():
         symbolic_tile(
             IndexingMap.parse(f"({names}) -> ({', '.join(digits).replace('mod 3', 'mod 2')}), domain: {domain}")
         )
+
+
+def test_sums_that_are_divided():
+    """A tile of the collapsed dimensions is a run of the sum; the run is then split."""
+    tile = tile_of("(d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16), domain: d0 in [0, 7], d1 in [0, 5]")
+    assert str(tile.constraints) == (
+        "(d0 * d1) mod 16 in [0, 0] && d0 in [1, 1] || (d0 * d1) mod 16 in [0, 0] && d1 in [6, 6] || "
+        "16 mod (d0 * d1) in [0, 0] && d0 in [1, 1] || 16 mod (d0 * d1) in [0, 0] && d1 in [6, 6]"
+    )
+    assert tile.evaluate([8, 6]) == ((0, 0), (3, 16), (1, 1))
+    assert tile.evaluate([1, 4], start=[2, 0]) == ((0, 12), (1, 4), (1, 1))
+    assert tile.evaluate([1, 4], start=[2, 2]) is None
+    with pytest.raises(InvalidArgumentError):
+        tile.evaluate([9, 1])
+    assert pickle.loads(pickle.dumps(tile)).evaluate([8, 6]) == tile.evaluate([8, 6])
 
 
 def test_large_tiles():
