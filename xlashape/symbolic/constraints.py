@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import lcm
+from math import gcd, lcm
 
 from xlashape.limits import spend
 from xlashape.math import ceil_div
-from xlashape.symbolic.canonicalize import Form, expression_of
+from xlashape.symbolic.canonicalize import Form, Terms, expression_of
 from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mod, Variable
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.rules.floordiv import splits
@@ -21,18 +21,16 @@ Constraint = tuple[Expr, Interval]
 class Domain:
     """The domain of a map while it is simplified.
 
-    `bounds` are the variables' intervals, `constraints` what else holds, `facts` all that was ever known to hold, as written and on the way to
-    the simplified form. `is_empty` once no point is left.
+    `bounds` are the variables' intervals, `constraints` what else holds. `is_empty` once no point is left.
 
     Constraints are simplified by the bounds of the variables alone, never by each other: two that imply each other may not both go.
     """
 
-    __slots__ = ("bounds", "constraints", "facts", "is_empty", "simplifier")
+    __slots__ = ("bounds", "constraints", "is_empty", "simplifier")
 
     def __init__(self, bounds: dict[Variable, Bounds], constraints: list[Constraint]) -> None:
         self.bounds = bounds
         self.constraints = constraints
-        self.facts: list[Constraint] = []
         self.is_empty = False
         self.simplifier = Simplifier(bounds)
 
@@ -43,7 +41,7 @@ class Domain:
             before, bounds = self.constraints, self.bounds
             self._round()
             if self.bounds is not bounds:
-                self.simplifier = Simplifier(self.bounds)
+                self.simplifier = self.simplifier.within(self.bounds)
             elif self.constraints == before:
                 return
 
@@ -80,13 +78,11 @@ class Domain:
         """The same condition with constants, factors and floor divisions moved into the interval, first as written and then simplified."""
         low, high = interval
         while True:
-            self.facts.append((expr, Interval(low, high)))
             if isinstance(expr, Add) and isinstance(expr.rhs, Constant):
                 low, high, expr = low - expr.rhs.value, high - expr.rhs.value, expr.lhs
             else:
-                simpler, low, high = self._reduced(self.simplifier.form_of(expr), low, high)
+                simpler, low, high = self._reduced(self.simplifier.simplified_form(expr), low, high)
                 if isinstance(simpler, FloorDiv) and isinstance(simpler.rhs, Constant):
-                    self.facts.append((simpler, Interval(low, high)))
                     low, high = low * simpler.rhs.value, high * simpler.rhs.value + simpler.rhs.value - 1
                     expr = simpler.lhs
                 elif simpler is expr or low > high:
@@ -113,7 +109,26 @@ class Domain:
                 if high % factor >= greatest:
                     quotients = {atom: coefficient // factor for atom, coefficient in large.items()}
                     return expression_of(quotients, 0), 0, high // factor
+            found = self._without_low_digit(terms, high)
+            if found is not None:
+                return found
         return expression_of(terms, 0), low, high
+
+    def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:
+        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: a digit that does not count from 0."""
+        smallest = min(map(abs, terms.values()))
+        large = {atom: coefficient for atom, coefficient in terms.items() if abs(coefficient) != smallest}
+        common = gcd(*large.values())
+        if common < 2 or common % smallest:
+            return None
+        small = {atom: coefficient for atom, coefficient in terms.items() if atom not in large}
+        least, greatest = self.simplifier.range_of_form(small, 0)
+        skipped = least // common
+        if greatest - skipped * common > high % common:
+            return None
+        quotients = {atom: coefficient // common for atom, coefficient in large.items()}
+        lowest, highest = self.simplifier.range_of_form(quotients, 0)
+        return expression_of(quotients, 0), max(-skipped, lowest), min(high // common - skipped, highest)
 
     def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
         """x mod m = c and x mod n = c are one, modulo the least common multiple. A variable is narrowed to the first and last value that fits."""

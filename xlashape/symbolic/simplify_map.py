@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from xlashape.symbolic.constraints import Constraint, Domain
 from xlashape.symbolic.expr import Expr, Variable
+from xlashape.symbolic.promises import PromisedSimplifier
 
 __all__ = ["Simplified", "simplify_parts"]
 
@@ -29,6 +30,6 @@ def simplify_parts(
     if domain.is_empty:
         return None
     simplifier = domain.simplifier
-    if domain.facts:
-        simplifier = simplifier.knowing(domain.facts)
+    if domain.constraints:
+        simplifier = PromisedSimplifier(simplifier, domain.constraints)
     return Simplified(domain.bounds, tuple([simplifier.simplify(result) for result in results]), domain.constraints)

@@ -32,7 +32,7 @@ def multiples(context: Context, terms: Terms, constant: int, divisor: int) -> Fo
     rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in whole} if whole else terms
     if not rest:
         return whole, carried + left // divisor
-    return plus(whole, carried, context.floor_div(rest, left, divisor))
+    return plus(whole, carried, context.floor_div_of_rest(rest, left, divisor))
 
 
 @law(("d0 in [4, 7]", "d0 / 4", "1"), ("d0 in [-4, -1]", "d0 / 4", "-1"))
@@ -120,7 +120,7 @@ def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> F
         borrowed = small_rest(context, terms, constant + divisor, divisor) if constant + divisor >= 0 else None
         return None if borrowed is None else (borrowed[0], borrowed[1] - 1)
     for large, common, _ in splits(context, terms, constant, divisor):
-        return context.floor_div(
+        return context.floor_div_of_rest(
             {atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common
         )
     return None

@@ -34,7 +34,11 @@ class Context(Protocol):
         ...
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """The form divided by a positive divisor, rounded towards −∞."""
+        """The form divided by a positive divisor, rounded towards −∞: a division of its own."""
+        ...
+
+    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """The same for what is left of a sum that is being divided."""
         ...
 
     def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:

@@ -57,6 +57,32 @@ def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> For
 
 
 @law(
+    (
+        "d0 in [0, 6], d1 in [0, 99]",
+        "((d0 * 100 + d1) mod 140) / 10 * 10 + (d0 * 100 + d1) mod 10",
+        "(d0 * 100 + d1) mod 140",
+    ),
+)
+def remainder_of_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+    """((x mod (m c)) / m) * (m k) + (x mod m) * k = (x mod (m c)) * k. x mod m stands in the sum in its simplified form."""
+    if len(terms) < 2:
+        return None
+    for atom, factor in terms.items():
+        if isinstance(atom, FloorDiv) and isinstance(atom.lhs, Mod):
+            assert isinstance(atom.rhs, Constant)
+            modulus = atom.rhs.value
+            if factor % modulus:
+                continue
+            dividend = context.form_of(atom.lhs)
+            rest, shift = context.modulo(*dividend, modulus)
+            if shift == 0 and len(rest) == 1:
+                for part, coefficient in rest.items():
+                    if terms.get(part) == factor // modulus * coefficient:
+                        return plus(_without(terms, atom, part), constant, dividend, factor // modulus)
+    return None
+
+
+@law(
     ("d0 in [0, 9], d1 in [0, 9]", "d0 - (d0 / 4) * 4 + d1", "d0 mod 4 + d1"),
     ("d0 in [-9, 9]", "(d0 / 4) * -8 + d0 * 2", "(d0 mod 4) * 2"),
 )
@@ -79,5 +105,5 @@ def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
 RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_remainder, remainder)
 """In the order in which they are tried."""
 
-RULES_WITHOUT_BOUNDS = (quotient_and_remainder,)
+RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
 """Those that XLA uses inside min and max."""

@@ -1,0 +1,146 @@
+"""Simplifying under promises: intervals that expressions are known to stay within, because constraints of the map say so.
+
+A result may be simplified by what holds in the domain: it has the same values at every point of it. As in XLA a promise is known by its expression as it
+is written in canonical form, and to sums that simplifying brings about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, lcm
+
+from xlashape.math import ceil_div
+from xlashape.symbolic.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.expr import Constant, Expr, Variable
+from xlashape.symbolic.interval import Interval
+from xlashape.symbolic.ranges import Ranges
+from xlashape.symbolic.simplify import Simplifier
+
+__all__ = ["PromisedSimplifier"]
+
+Bounds = tuple[int, int]
+
+
+class PromisedSimplifier(Simplifier):
+    """Simplifies as `simplifier` does, and by `promises`: simplified expressions and an interval that each stays within.
+
+    >>> from xlashape.symbolic.expr import dim
+    >>> plain = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
+    >>> knowing = PromisedSimplifier(plain, [(dim(0) + dim(1), Interval(0, 3))])
+    >>> plain.simplify((dim(0) + dim(1)) % 4), knowing.simplify((dim(0) + dim(1)) % 4)
+    ((d0 + d1) mod 4, d0 + d1)
+    """
+
+    __slots__ = ("_known_values", "_sum_ranges", "_written")
+
+    def __init__(self, simplifier: Simplifier, promises: Sequence[tuple[Expr, Interval]]) -> None:
+        bounds = simplifier.bounds
+        super().__init__(bounds, simplifier.canonicalizer)
+        # Atoms of one value; sums without common factor, with least and greatest value and the factor with which constraints have them.
+        self._known_values: dict[Expr, int] = {}
+        self._sum_ranges: dict[frozenset[tuple[Expr, int]], tuple[int, int, int]] = {}
+        self._written = Ranges(bounds)
+        for expr, (low, high) in promises:
+            terms, constant = simplifier.form_of(expr)
+            if len(terms) > 1:
+                self._learn_sum(terms, low - constant, high - constant)
+        for expr, (low, high) in promises:
+            terms, constant = self.form_of(expr)
+            if len(terms) == 1:
+                self._learn(terms, low - constant, high - constant)
+        self._forms.clear()
+        for expr, (low, high) in promises:
+            least, greatest = self._written.of(expr)
+            self._written.known[expr] = (max(least, low), min(greatest, high))
+
+    def _learn_sum(self, terms: Terms, low: int, high: int) -> None:
+        common = gcd(*terms.values())
+        key = frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()])
+        low, high = ceil_div(low, common), high // common
+        known = self._sum_ranges.get(key)
+        if known is not None:
+            low, high, common = max(low, known[0]), min(high, known[1]), lcm(common, known[2])
+        self._sum_ranges[key] = (low, high, common)
+
+    def _learn(self, terms: Terms, low: int, high: int) -> None:
+        ((atom, factor),) = terms.items()
+        low, high = (low, high) if factor > 0 else (-high, -low)
+        low, high = ceil_div(low, abs(factor)), high // abs(factor)
+        least, greatest = self._ranges.of(atom)
+        low, high = max(low, least), min(high, greatest)
+        if (low, high) != (least, greatest):
+            self._ranges.known[atom] = (low, high)
+            if low == high:
+                self._known_values[atom] = low
+
+    def simplify(self, expr: Expr) -> Expr:
+        """The simplified expression."""
+        terms, constant = self.simplified_form(expr)
+        if self._known_values:
+            terms, constant = self._with_known_values(terms, constant)
+        if self._sum_ranges and len(terms) > 1 and gcd(*terms.values()) == 1:
+            low, high = self.range_of_form(terms, constant)
+            if low == high:
+                return Constant(low)
+        return expression_of(terms, constant)
+
+    def simplified_form(self, expr: Expr) -> Form:
+        """The linear form of the simplified expression. It starts from the canonical form, which promises are known by."""
+        return self._passes(expr)
+
+    # What rules ask for
+
+    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
+        """(least, greatest) value of a linear form."""
+        low, high = super().range_of_form(terms, constant)
+        return self._narrowed(terms, constant, low, high) if self._sum_ranges and len(terms) > 1 else (low, high)
+
+    def _range_of_dividend(self, terms: Terms, constant: int) -> Bounds:
+        low, high = super().range_of_form(terms, constant)
+        if self._sum_ranges and len(terms) > 1:
+            return self._narrowed(terms, constant, low, high, multiples=True)
+        return low, high
+
+    def _narrowed(self, terms: Terms, constant: int, low: int, high: int, *, multiples: bool = False) -> Bounds:
+        """The range of a sum with a promised range, or of a multiple of such. It may turn out empty: then the domain of the map is."""
+        common = gcd(*terms.values())
+        known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
+        if known is not None and (multiples or known[2] % common == 0):
+            return max(low, known[0] * common + constant), min(high, known[1] * common + constant)
+        return low, high
+
+    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """(terms + constant) / divisor, for what is left of a sum that is being divided; one value is seen first."""
+        low, high = self.range_of_form(terms, constant)
+        if low // divisor == high // divisor:
+            return {}, low // divisor
+        return super().floor_div_of_rest(terms, constant, divisor)
+
+    # One node whose operands are done
+
+    def _form(self, node: Expr) -> Form:
+        if not isinstance(node, Variable):
+            low, high = self._written.of(node)
+            if low == high:
+                return {}, low
+        return super()._form(node)
+
+    def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
+        low, high = self._written.of(node)
+        return ({}, low) if low == high else super()._total(node, operands)
+
+    def _sum(self, terms: Terms, constant: int) -> Form:
+        found = super()._sum(terms, constant)
+        return self._with_known_values(*found) if self._known_values else found
+
+    def _with_known_values(self, terms: Terms, constant: int) -> Form:
+        for atom, value in self._known_values.items():
+            if atom in terms:
+                constant += terms[atom] * value
+                terms = {other: coefficient for other, coefficient in terms.items() if other is not atom}
+        return terms, constant
+
+    def _stand_in(self, atom: Expr) -> Variable:
+        made = super()._stand_in(atom)
+        self._written.known[made] = self._ranges.known[made]
+        return made
