@@ -242,8 +242,11 @@ def _put_together(c: _Convolution) -> Rows | None:
         if w.size > 1:
             kernel_ranges.append(w.size)
     features = c.input_features
-    feature = _input_feature(c.output_features, c.group_features, features, n.feature_groups)
-    lhs[n.input_feature] = substitute((feature,), {dim(0): dim(n.output_feature), rng(0): rng(len(ranges))})[0]
+    if n.feature_groups > 1:
+        feature = _input_feature(c.output_features, c.group_features, features)
+        lhs[n.input_feature] = substitute((feature,), {dim(0): dim(n.output_feature), rng(0): rng(len(ranges))})[0]
+    else:
+        lhs[n.input_feature] = _variable(rng(len(ranges)), features)
     lhs[n.input_batch] = _variable(dim(n.output_batch), c.out[n.output_batch])
     if n.batch_groups > 1:
         in_order = n.output_batch < n.output_feature
@@ -267,9 +270,9 @@ def _variable(variable: Variable, size: int) -> Expr:
 
 
 @lru_cache(maxsize=1 << 12)
-def _input_feature(output_features: int, group: int, input_features: int, groups: int) -> Expr:
+def _input_feature(output_features: int, group: int, input_features: int) -> Expr:
     """The input feature of output feature d0 and channel s0 of its group, simplified."""
-    feature = (dim(0) // group) * input_features + rng(0) if groups > 1 else rng(0)
+    feature = (dim(0) // group) * input_features + rng(0)
     return make_map([output_features], [feature], ranges=[input_features]).simplify().results[0]
 
 

@@ -51,6 +51,7 @@ class Placed(NamedTuple):
     constraints: tuple[tuple[Expr, Interval], ...]
 
 
+@lru_cache(maxsize=1 << 12)
 def simplified_window_input(w: WindowDim, size: int, out_size: int, out: Variable, place: Variable) -> Placed | None:
     """`window_input` in simplified form; None where no place of the window meets an input element.
 
