@@ -131,6 +131,38 @@ def test_shares() -> None:
     assert tiles["ours alone"] > 400
 
 
+@pytest.mark.parametrize(
+    ("text", "sizes", "ours"),
+    [
+        # Two results with one dimension are taken for a box: this one is a diagonal.
+        ("(d0) -> (d0, d0), domain: d0 in [0, 3]", [2], None),
+        ("(d0, d1) -> (d0 * 8 + d1, d1), domain: d0 in [0, 3], d1 in [0, 7]", [2, 8], None),
+        ("(d0)[s0] -> (d0, s0, s0 * 2), domain: d0 in [0, 3], s0 in [0, 4]", [1], None),
+        ("(d0) -> (d0 / 8, d0 mod 16), domain: d0 in [0, 31]", [16], None),
+        ("(d0) -> (d0 / 8, d0 mod 3), domain: d0 in [0, 23]", [9], None),
+        # A mod with a factor has no constraints: what wraps around is taken for what does not.
+        ("(d0) -> ((d0 mod 3) * 2 + 1), domain: d0 in [0, 9]", [4], None),
+        # Factors of both signs: the tile does not begin at its first element.
+        ("(d0, d1) -> (d0 * -8 + d1 + 24), domain: d0 in [0, 3], d1 in [0, 7]", [2, 8], ((16,), (16,), (1,))),
+        # Indices outside of the domain count as read.
+        ("(d0) -> (d0 - 3), domain: d0 in [3, 7]", [5], ((0,), (2,), (1,))),
+        # A product of dimensions is taken for a multiple of one.
+        ("(d0, d1) -> (d0 * d1), domain: d0 in [0, 3], d1 in [0, 2]", [3, 2], None),
+    ],
+)
+def test_where_xla_is_wrong(text: str, sizes: list[int], ours: tuple[Any, ...] | None) -> None:
+    """XLA's constraints hold, and its box is not what is read."""
+    found = IndexingMap.parse(text)
+    (row,) = [row for row in ROWS if row["map"] == text]
+    theirs, tile = read_tile(row["tile"], found), symbolic_tile(found)
+    read = elements_read(found, (0,) * len(sizes), sizes, ())
+    assert theirs is not None and theirs.holds(sizes, ())
+    assert elements_of(theirs.box(sizes, ())) != read
+    box = None if tile is None else tile.evaluate(sizes)
+    assert box == ours
+    assert box is None or elements_of(box) == read
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_maps_say_what_evaluate_says(kind: str) -> None:
     """offset_map, size_map and stride_map at the tile's sizes are the box, where nothing is cut off."""
