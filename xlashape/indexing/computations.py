@@ -61,6 +61,7 @@ class Analysis:
         self._orders: dict[HloComputation, list[HloInstruction]] = {}
         self._composed: dict[tuple[OperandIndexing, OperandIndexing], OperandIndexing] = {}
         self._loops: dict[HloInstruction, Loop | Scan] = {}
+        self._counted: dict[HloComputation, tuple[int, bool]] = {}
         self._checked: set[tuple[HloInstruction, HloComputation]] = set()
 
     # -- questions --------------------------------------------------------------------------------------------------------------
@@ -234,10 +235,10 @@ class Analysis:
         found = self._loops.get(instruction)
         if found is None:
             if instruction.proto.opcode == "while":
-                found = Loop(instruction, self._compose)
+                found = Loop(instruction, self._compose, self._counted)
             else:
                 (body,) = _called(instruction, 1)
-                found = Scan(instruction, dependencies(body), self._compose)
+                found = Scan(instruction, dependencies(body, self._counted), self._compose)
             self._loops[instruction] = found
         return found
 

@@ -14,6 +14,7 @@ from xlashape.limits import spend
 
 __all__ = ["Dependencies", "dependencies", "ordered", "origin"]
 
+MAX_COUNT = 1 << 20
 PASSING = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
 """Operations whose result is their first operand."""
 EXCHANGES = frozenset(
@@ -29,7 +30,7 @@ class Dependencies(NamedTuple):
     leaves: tuple[int, ...]
     """For each leaf of the result a set of the parameters' leaves, all counted one after the other: bit i stands for leaf i."""
     instructions: int
-    """How many instructions there are, with those of all computations called within."""
+    """How many instructions run, with those of the computations called; `MAX_COUNT` stands for that and more."""
     exchanges: bool
     """Whether any instruction reads what other replicas hold."""
 
@@ -57,10 +58,10 @@ def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]
             return one, at
 
 
-def dependencies(computation: HloComputation) -> Dependencies:
-    """One look at each instruction, and a count of those within."""
+def dependencies(computation: HloComputation, known: dict[HloComputation, tuple[int, bool]]) -> Dependencies:
+    """One look at each instruction. What was counted of computations within is put into `known`, for the next time."""
     spend(len(computation.instructions))
-    count, exchanges = _within(computation)
+    count, exchanges = _within(computation, known)
     return Dependencies(_leaves_of_result(computation), count, exchanges)
 
 
@@ -124,19 +125,30 @@ def _precisely(one: HloInstruction, known: list[tuple[int, ...]], starts: tuple[
     return found if len(found) == count else None
 
 
-def _within(computation: HloComputation) -> tuple[int, bool]:
-    seen = {computation}
-    pending = [computation]
-    count, exchanges = 0, False
-    while pending:
-        one = pending.pop()
-        count += len(one.instructions)
-        for instruction in one.instructions:
-            proto = instruction.proto
-            exchanges = exchanges or proto.opcode in EXCHANGES
-            if proto.called_computation_ids:
-                for called in instruction.called_computations:
-                    if called not in seen:
-                        seen.add(called)
-                        pending.append(called)
-    return count, exchanges
+def _within(computation: HloComputation, known: dict[HloComputation, tuple[int, bool]]) -> tuple[int, bool]:
+    """How many instructions run, up to a number, and whether any is an exchange."""
+    stack = [computation]
+    while stack:
+        one = stack[-1]
+        if one in known:
+            stack.pop()
+            continue
+        called = [
+            other
+            for instruction in one.instructions
+            if instruction.proto.called_computation_ids
+            for other in instruction.called_computations
+        ]
+        missing = [other for other in called if other not in known]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        spend(1)
+        inner = [known[other] for other in called]
+        count = len(one.instructions) + sum([count for count, _ in inner])
+        exchanges = any(exchanges for _, exchanges in inner) or any(
+            instruction.proto.opcode in EXCHANGES for instruction in one.instructions
+        )
+        known[one] = min(count, MAX_COUNT), exchanges
+    return known[computation]

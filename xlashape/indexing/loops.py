@@ -32,7 +32,9 @@ __all__ = ["Loop"]
 class Loop:
     """A while loop, checked: its body takes and returns what goes round."""
 
-    def __init__(self, instruction: HloInstruction, compose: Compose) -> None:
+    def __init__(
+        self, instruction: HloInstruction, compose: Compose, counted: dict[HloComputation, tuple[int, bool]]
+    ) -> None:
         self.name = instruction.name
         self.compose = compose
         called = instruction.called_computations
@@ -50,6 +52,7 @@ class Loop:
         self._dependencies: tuple[Dependencies, Dependencies] | None = None
         self._masks: dict[int, int] | None = None
         self._given_up = False
+        self._counted = counted
 
     # -- from a result ------------------------------------------------------------------------------------------------------------
 
@@ -164,7 +167,7 @@ class Loop:
 
     def _known(self) -> tuple[Dependencies, Dependencies]:
         if self._dependencies is None:
-            self._dependencies = dependencies(self.body), dependencies(self.condition)
+            self._dependencies = dependencies(self.body, self._counted), dependencies(self.condition, self._counted)
         return self._dependencies
 
     def _reached(self) -> dict[int, int]:

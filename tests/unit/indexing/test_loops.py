@@ -13,10 +13,11 @@ from hlo_builder import Builder
 from numpy_interpreter import result
 
 from xlashape import indexing
-from xlashape.errors import InvalidModuleError
+from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import computations, loops, rounds
 from xlashape.indexing.trip_counts import trip_count
+from xlashape.limits import budget
 
 Values = Sequence[Any]
 
@@ -391,6 +392,36 @@ def test_nested_loops() -> None:
         (2, "(d0) -> (d0), domain: d0 in [0, 2]"),
         (2, "(d0) -> (-d0 + 2), domain: d0 in [0, 2]"),
     ]
+
+
+def test_loops_deep_within_loops() -> None:
+    """A thousand deep: no turn of the interpreter's stack for each, and no look at the innermost from each."""
+    parts = ["s32[]", "s32[]", "f32[3]"]
+    b = Parts("body", parts)
+    turned = b.builder.op("reverse", "f32[3]", [b.at[2]], dimensions=[0])
+    b.builder.op("tuple", shape_of(parts), [b.at[0], b.at[1], turned])
+    inner = b.builder
+    for depth in range(1_000):
+        outer, condition = Builder(f"body{depth}"), below(parts)
+        condition.name = f"condition{depth}"
+        outer.op("while", shape_of(parts), [outer.parameter(shape_of(parts))], calls=[inner, condition])
+        inner = outer
+    root = loop(inner, below(parts), parts)
+    found = {one.instruction.name: one for one in indexing.module_indexing(root.computation.module) if one.output == 2}
+    assert found[root.name].operands[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
+    innermost = found["body0.while.2"].operands[0]
+    assert [str(one.map) for one in innermost if one.leaf == 2] == [
+        "(d0) -> (d0), domain: d0 in [0, 2]",
+        "(d0) -> (-d0 + 2), domain: d0 in [0, 2]",
+    ]
+
+
+def test_a_budget_bounds_loops() -> None:
+    parts, body = random_loop(random.Random(5))
+    root = loop(body, below(parts), parts)
+    for steps in (1, 5, 20):
+        with budget(steps=steps), pytest.raises(LimitExceededError, match=root.name):
+            indexing.output_to_input(root, 2)
 
 
 def test_loops_that_do_not_fit() -> None:
