@@ -268,8 +268,9 @@ def _kept(
         raise InvalidModuleError(
             f"instruction {instruction.name!r} ({instruction.proto.opcode}) has operands that do not fit it"
         )
-    kept = _Kept(len(rows), sets, tuple(open_), None)
-    return kept if open_ or len(rows) > MAX_KEPT_SETS else kept._replace(answer=_bound(kept, instruction))
+    if open_ or len(rows) > MAX_KEPT_SETS:
+        return _Kept(len(rows), sets, tuple(open_), None)
+    return _Kept(len(rows), sets, (), tuple([sets.get(number, EMPTY) for number in range(len(rows))]))
 
 
 def _set_of(row: Row) -> OperandIndexingSet:

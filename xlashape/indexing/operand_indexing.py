@@ -283,7 +283,8 @@ class OperandIndexingSet(Sequence[OperandIndexing]):
     __slots__ = ("_hash", "_is_simple", "_members", "_simplified")
 
     def __init__(self, members: Iterable[OperandIndexing] = ()) -> None:
-        self._members = tuple(dict.fromkeys(members))
+        found = tuple(members)
+        self._members = found if len(found) < 2 else tuple(dict.fromkeys(found))
         self._hash: int | None = None
         self._is_simple = False
         self._simplified: OperandIndexingSet | None = None
