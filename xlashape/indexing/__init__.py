@@ -17,6 +17,10 @@ functions but for these, judged by running the operations:
   depends on itself. Ours stand in order.
 - offsets that are constants beyond their bounds, and constant arrays of equally spaced values: ours are folded, clamped as the operation does it.
 
+Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name what
+some values lead to. A while loop and a scan have the maps of their computations, followed from step to step until they repeat; where they do not
+within a bound, or what is called is very large, every element is named of those arrays that matter at all, and marked.
+
 As in XLA, the map of a dynamic-update-slice's update leads outside of the update where nothing of it is read, and range variables name sets: those
 of a convolution's two operands do not pair what is multiplied if the window is reversed.
 """

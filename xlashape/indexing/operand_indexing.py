@@ -26,7 +26,7 @@ class Knowledge(Enum):
     """How much maps say."""
 
     EXACT = "exact"
-    """These elements and no others."""
+    """These elements and no others; where values decide, those that some values lead to."""
     EVERY_ELEMENT = "every element"
     """Any element may be needed; nothing narrower is true of the operation."""
     UNKNOWN = "unknown"
