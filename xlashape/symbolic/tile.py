@@ -23,7 +23,7 @@ from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.simplify import Simplifier
 from xlashape.symbolic.substitute import substitute, variables_of
-from xlashape.symbolic.tile_box import Steps, TileBox, clipped, steps_of
+from xlashape.symbolic.tile_box import Steps, TileBox, clipped, integers, steps_of
 from xlashape.symbolic.tile_constraints import Condition, InRange, TileConstraints
 from xlashape.symbolic.tile_digits import Digit, TileReader, runs_of
 from xlashape.symbolic.tile_reading import Reading, Step, TileDomain, read_results
@@ -100,7 +100,7 @@ class SymbolicTile:
         """The elements that a tile of these sizes reads, if it begins at index `start` of the map's dimensions: 0 unless given.
 
         Offsets, sizes and strides of exactly the elements read: nothing outside of the domain is. None where the constraints fail, or where
-        what a tile at `start` reads is seen to be no such box: d0 / 8 and d0 mod 8 are one for 4, …, 7, but none for 6, …, 9. A tile that
+        what a tile at `start` reads, or what the domain leaves of it, is seen to be no such box: d0 / 8 and d0 mod 8 are one for 4, …, 7, but none for 6, …, 9. A tile that
         reads nothing has a size of 0; of a map without results, which has no sizes, None. InvalidArgumentError for a tile of another rank or larger than the dimensions.
 
         >>> tile = symbolic_tile(IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"))
@@ -109,6 +109,8 @@ class SymbolicTile:
         >>> tuple(tile.evaluate([4], start=[12])), tile.evaluate([4], start=[6])
         (((1, 4), (1, 4), (1, 1)), None)
         """
+        tile, runtime = integers(tile, "tile sizes"), integers(runtime, "runtime values")
+        start = None if start is None else integers(start, "tile starts")
         self._check(tile, runtime, start)
         if self._stages is not None:
             return self._staged_box(tile, runtime, start)
@@ -239,7 +241,7 @@ def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
     It holds where XLA's does, but for tiles of which XLA's is wrong: XLA takes two results with one dimension, such as (d0, d0), for a box.
     It also holds where windows overlap, for sums of any digits and their quotients, for domains that hold every so manieth index, and where a
     dimension has one element. LimitExceededError for constraints of
-    more than 4,096 alternatives.
+    more than 4,096 alternatives, or expressions beyond the limits of expressions.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
     >>> tile.offsets, tile.sizes, tile.strides, str(tile.constraints)

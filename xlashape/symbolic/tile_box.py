@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+from xlashape.errors import InvalidArgumentError, InvalidMapError
 from xlashape.math import ceil_div
+from xlashape.symbolic.expr import const
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.tile_digits import Run
 from xlashape.symbolic.tile_sums import is_mixed
 
-__all__ = ["Steps", "TileBox", "clipped", "steps_of"]
+__all__ = ["Steps", "TileBox", "clipped", "integers", "steps_of"]
+
+
+def integers(values: Iterable[Any], field: str) -> list[int]:
+    """Sizes, offsets or values as plain ints; InvalidArgumentError if they are not integers."""
+    try:
+        return [value if value.__class__ is int else const(value).value for value in values]
+    except (TypeError, InvalidMapError):
+        raise InvalidArgumentError(f"{field} are integers, not {values!r:.60}", field=field) from None
 
 
 class TileBox(NamedTuple):

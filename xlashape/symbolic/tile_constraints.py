@@ -9,6 +9,7 @@ by a variable, which expressions here do not have.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -18,7 +19,7 @@ from xlashape.symbolic.expression_text import expression_text
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.substitute import substitute
 
-__all__ = ["Condition", "Divides", "InRange", "TileConstraints"]
+__all__ = ["MOST_ALTERNATIVES", "Condition", "Divides", "InRange", "TileConstraints"]
 
 MOST_ALTERNATIVES = 1 << 12
 """Conjunctions of one disjunction."""
@@ -163,4 +164,9 @@ def _merged(alternative: Iterable[Condition]) -> list[tuple[str, Condition]] | N
         elif condition not in others:
             others.append(condition)
     ranges: list[Condition] = [InRange(expr, interval) for expr, interval in intervals.items()]
-    return sorted([(str(condition), condition) for condition in (*ranges, *others)], key=lambda pair: pair[0])
+    return sorted([(_text(condition), condition) for condition in (*ranges, *others)], key=lambda pair: pair[0])
+
+
+@lru_cache(1 << 10)
+def _text(condition: Condition) -> str:
+    return condition.to_text()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xlashape.limits import spend
 from xlashape.symbolic.canonicalize import expression_of
 from xlashape.symbolic.expr import (
     Add,
@@ -100,16 +101,18 @@ def _terms(expr: Expr) -> tuple[dict[Expr, int], int]:
 def _divided_sums(exprs: tuple[Expr, ...]) -> list[_Sum]:
     """Sums of several terms that are divided, those within which no sum is; with runtime variables, none."""
     found: dict[_Sum, None] = {}
+    has_one: dict[Expr, bool] = {}
     for node in postorder(exprs):
-        if not isinstance(node, FloorDiv | Mod):
-            continue
-        terms, _ = _terms(node.lhs)
-        if len(terms) < 2 or any(variable.kind is VariableKind.RUNTIME for variable in variables_of([node.lhs])):
-            continue
-        if not any(
-            isinstance(inner, FloorDiv | Mod) and len(_terms(inner.lhs)[0]) > 1 for inner in postorder(node.lhs)
-        ):
-            found[frozenset(terms.items())] = None
+        within = isinstance(node, Binary) and (has_one[node.lhs] or has_one[node.rhs])
+        if isinstance(node, FloorDiv | Mod) and isinstance(node.lhs, Add):
+            terms, _ = _terms(node.lhs)
+            spend(len(terms))
+            if len(terms) > 1:
+                moving = any(variable.kind is VariableKind.RUNTIME for variable in variables_of([node.lhs]))
+                if not within and not moving:
+                    found[frozenset(terms.items())] = None
+                within = True
+        has_one[node] = within
     return list(found)
 
 
@@ -127,9 +130,16 @@ def _at_start(one: _Sum, bounds: dict[Variable, Interval]) -> int:
 
 def _replaced(exprs: tuple[Expr, ...], values: dict[_Sum, Expr]) -> tuple[Expr, ...]:
     """The expressions with the sums, and multiples of them, replaced; constants beside them stay."""
+    order = postorder(exprs)
+    # A long sum is one with many beginnings; those are sums to nobody else.
+    whole = set(exprs)
+    for node in order:
+        if isinstance(node, Binary) and not isinstance(node, Add):
+            whole |= {node.lhs, node.rhs}
     made: dict[Expr, Expr] = {}
-    for node in postorder(exprs):
-        terms, constant = _terms(node) if isinstance(node, Add) else ({}, 0)
+    for node in order:
+        terms, constant = _terms(node) if isinstance(node, Add) and node in whole else ({}, 0)
+        spend(1 + len(terms))
         value = None
         for one, replacement in values.items() if len(terms) > 1 else ():
             factor = _multiple(terms, dict(one))

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from xlashape.limits import check, spend
 from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mul, const
 from xlashape.symbolic.interval import Interval
-from xlashape.symbolic.tile_constraints import Condition, InRange, TileConstraints
+from xlashape.symbolic.tile_constraints import MOST_ALTERNATIVES, Condition, InRange, TileConstraints
 
 __all__ = ["SizedDigit", "Sum", "is_mixed", "sum_of"]
 
@@ -106,6 +107,9 @@ def _is_dense(ascending: Sequence[SizedDigit]) -> bool:
 
 def _ways(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:
     """When the digits add up to one sequence: from `first` on they are whole, up to `last`, which has any size; the others have size 1."""
+    count = len(ascending) * (len(ascending) + 1) // 2
+    check("tile alternatives", count, MOST_ALTERNATIVES)
+    spend(count)
     ways: list[list[Condition]] = []
     for first in range(len(ascending)):
         for last in range(first, len(ascending)):

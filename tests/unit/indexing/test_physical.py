@@ -351,7 +351,7 @@ def test_tiles_by_enumeration() -> None:
 
 def test_tiles_that_cannot_be() -> None:
     found = IndexingMap.identity([4, 4])
-    for tile in ([1], [0, 1], [1, -1]):
+    for tile in ([1], [0, 1], [1, -1], 4, None, "44", [1, "4"], [1.0, 1], [True, 1]):
         with pytest.raises(InvalidArgumentError):
             indexing.push_tile(found, tile)
     with pytest.raises(InvalidArgumentError, match="undefined"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 
+import numpy as np
 import pytest
 from xla_tiles import elements_of, elements_read
 
@@ -265,6 +266,23 @@ def test_large_tiles():
     diagonal = tile_of("(d0) -> (d0, d0), domain: d0 in [0, 1073741823]")
     assert diagonal.evaluate([1], (), [7]) == ((7, 7), (1, 1), (1, 1))
     assert diagonal.evaluate([2]) is None
+
+
+def test_numbers_of_numpy():
+    tile = tile_of("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
+    box = tile.evaluate(np.array([16]), start=np.array([8], dtype=np.int32))
+    assert box == ((1, 0), (2, 8), (1, 1))
+    assert all(type(number) is int for part in box for number in part)
+
+
+@pytest.mark.parametrize("wrong", [["4"], [4.0], [True], [None], None, 4, "4"])
+def test_no_numbers(wrong):
+    tile = tile_of("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
+    with pytest.raises(InvalidArgumentError, match="tile sizes are integers"):
+        tile.evaluate(wrong)
+    if wrong is not None:
+        with pytest.raises(InvalidArgumentError, match="tile starts are integers"):
+            tile.evaluate([4], start=wrong)
 
 
 def test_mistakes():
