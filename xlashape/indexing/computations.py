@@ -17,12 +17,15 @@ from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.analysis import (
     EMPTY,
     Answer,
+    Signature,
+    answer_from_output,
     from_operand,
     from_output,
     is_unbounded,
     leaf_count,
     rule_from_operand,
     rule_from_output,
+    signature,
     unknown_from_operand,
     unknown_from_output,
 )
@@ -30,7 +33,7 @@ from xlashape.indexing.build import dims_of, everything, identity, to_scalar
 from xlashape.indexing.leaf_dependencies import dependencies, ordered
 from xlashape.indexing.loops import Loop
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.registry import is_calling, leaves
+from xlashape.indexing.registry import OUTPUT_TO_INPUT, is_calling, leaves
 from xlashape.indexing.requests import WAYS_OF_ACCESS, Request, Sets, Steps
 from xlashape.indexing.scans import Scan
 from xlashape.limits import spend
@@ -63,14 +66,25 @@ class Analysis:
         self._loops: dict[HloInstruction, Loop | Scan] = {}
         self._counted: dict[HloComputation, tuple[int, bool]] = {}
         self._checked: set[tuple[HloInstruction, HloComputation]] = set()
+        self._last: tuple[HloInstruction | None, Signature | None] = (None, None)
 
     # -- questions --------------------------------------------------------------------------------------------------------------
 
     def output_to_input(self, instruction: HloInstruction, output: int) -> Answer:
         """One set an operand."""
-        if is_calling(instruction.proto.opcode):
-            return self._work_off(self._from_output(instruction, output))
-        return from_output(instruction, output, rule_from_output(instruction))
+        asked, known = self._last
+        if asked is not instruction:
+            opcode = instruction.proto.opcode
+            registered = OUTPUT_TO_INPUT.get(opcode)
+            if registered is None:
+                if is_calling(opcode):
+                    return self._work_off(self._from_output(instruction, output))
+                return unknown_from_output(instruction)
+            known = signature(instruction, registered)
+            if instruction.shape.is_tuple:  # its other outputs are asked for next
+                self._last = (instruction, known)
+        assert known is not None
+        return answer_from_output(instruction, output, known)
 
     def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
         """One set for each leaf of the result."""
