@@ -11,7 +11,7 @@ from math import gcd, lcm
 
 from xlashape.math import ceil_div
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of
-from xlashape.symbolic.expr import Constant, Expr, Variable
+from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Variable
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.simplify import Simplifier
@@ -44,8 +44,10 @@ class PromisedSimplifier(Simplifier):
             terms, constant = simplifier.form_of(expr)
             if len(terms) > 1:
                 self._learn_sum(terms, low - constant, high - constant)
+        # What is promised of sums may change atoms that have them inside.
+        source = self if self._sum_ranges else simplifier
         for expr, (low, high) in promises:
-            terms, constant = self.form_of(expr)
+            terms, constant = source.form_of(expr)
             if len(terms) == 1:
                 self._learn(terms, low - constant, high - constant)
         self._forms.clear()
@@ -119,7 +121,7 @@ class PromisedSimplifier(Simplifier):
     # One node whose operands are done
 
     def _form(self, node: Expr) -> Form:
-        if not isinstance(node, Variable):
+        if node.__class__ is FloorDiv or node.__class__ is Mod:
             low, high = self._written.of(node)
             if low == high:
                 return {}, low

@@ -59,12 +59,14 @@ class Simplifier(Canonicalizer):
         "_ranges",
         "_stands_for",
         "_terms_stand_apart",
+        "bounds",
         "canonicalizer",
     )
 
     def __init__(self, bounds: dict[Variable, Bounds], canonicalizer: Canonicalizer | None = None) -> None:
         super().__init__()
         self.canonicalizer = Canonicalizer() if canonicalizer is None else canonicalizer
+        self.bounds = bounds
         self._ranges = Ranges(bounds)
         self._stands_for: dict[Variable, Expr] = {}
         self._terms_stand_apart = True
@@ -73,12 +75,6 @@ class Simplifier(Canonicalizer):
     def within(self, bounds: dict[Variable, Bounds]) -> Simplifier:
         """A simplifier under other bounds."""
         return Simplifier(bounds, self.canonicalizer)
-
-    @property
-    def bounds(self) -> dict[Variable, Bounds]:
-        """The bounds of the variables."""
-        known = self._ranges.known
-        return {node: known[node] for node in known if isinstance(node, Variable) and node not in self._stands_for}
 
     def simplify(self, expr: Expr) -> Expr:
         """The simplified expression."""
@@ -223,11 +219,11 @@ class Simplifier(Canonicalizer):
 
     def _with_like_terms(self, operands: Sequence[Expr]) -> dict[Expr, int]:
         """The sum of the operands. What simplifying made of one operand stands apart from like terms of the others."""
-        self._met_again = True
         total: dict[Expr, int] = {}
         later: list[Terms] = []
         for operand in operands:
             terms = self._forms[operand][0]
+            self._met_again = self._met_again or not _is_as_written(operand, terms)
             if self._terms_stand_apart and (len(terms) > 1 or self._is_made(operand, terms)):
                 later.append(terms)
             else:
@@ -263,6 +259,13 @@ class Simplifier(Canonicalizer):
             meant = self._stands_for.get(atom, atom) if isinstance(atom, Variable) else atom
             total = dict(sum_rules.plus(total, 0, ({meant: coefficient}, 0))[0])
         return total
+
+
+def _is_as_written(operand: Expr, terms: Terms) -> bool:
+    """Whether simplifying left the operand, an atom or a multiple of one, as it was."""
+    if not isinstance(operand, Variable):
+        operand = operand.lhs if isinstance(operand, Mul) else operand
+    return (len(terms) == 1 and operand in terms) or isinstance(operand, Constant)
 
 
 def _is_multiple(term: Expr, modulus: int) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xlashape.symbolic.constraints import Constraint, Domain
-from xlashape.symbolic.expr import Expr, Variable
+from xlashape.symbolic.expr import Binary, Expr, Variable
 from xlashape.symbolic.promises import PromisedSimplifier
+from xlashape.symbolic.substitute import variables_of
 
 __all__ = ["Simplified", "simplify_parts"]
 
@@ -29,7 +30,22 @@ def simplify_parts(
     domain.simplify()
     if domain.is_empty:
         return None
+    return Simplified(domain.bounds, _simplified_results(domain, results), domain.constraints)
+
+
+def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """By the bounds, and by the constraints where one has no variable that the result lacks: any other says nothing about it."""
     simplifier = domain.simplifier
-    if domain.constraints:
-        simplifier = PromisedSimplifier(simplifier, domain.constraints)
-    return Simplified(domain.bounds, tuple([simplifier.simplify(result) for result in results]), domain.constraints)
+    if not domain.constraints or not any(isinstance(result, Binary) for result in results):
+        return tuple([simplifier.simplify(result) for result in results])
+    needed = [variables_of([expr]) for expr, _ in domain.constraints]
+    promised: PromisedSimplifier | None = None
+    simplified: list[Expr] = []
+    for result in results:
+        variables = variables_of([result]) if isinstance(result, Binary) else set[Variable]()
+        if any(wanted <= variables for wanted in needed):
+            promised = promised or PromisedSimplifier(simplifier, domain.constraints)
+            simplified.append(promised.simplify(result))
+        else:
+            simplified.append(simplifier.simplify(result))
+    return tuple(simplified)
