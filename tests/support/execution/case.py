@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -117,8 +118,12 @@ def make(opcode: str, shape: str, operands: list[str], *, case: Mapping[str, Any
     return Case(builder, **(case or {}))
 
 
-def sizes(r: random.Random, low: int = 1, high: int = 3, most: int = 4) -> list[int]:
-    return [r.randint(1, most) for _ in range(r.randint(low, high))]
+def sizes(r: random.Random, low: int = 1, high: int = 3, most: int = 4, elements: int = 24) -> list[int]:
+    """Random sizes of a rank between low and high. Few elements: each is changed in a run of its own."""
+    while True:
+        dims = [r.randint(1, most) for _ in range(r.randint(low, high))]
+        if math.prod(dims) <= elements:
+            return dims
 
 
 def binary(opcode: str, kind: str, name: str | None = None) -> Builder:

@@ -155,7 +155,7 @@ def _called(r: random.Random, opcode: str, offsets: int, count: int) -> Case:
     return Case(builder, domains, loose=loose, optional=FOLDED, draws=3 if offsets else 1)
 
 
-@family(seeds=40)
+@family(seeds=32)
 def fusion(r: random.Random, seed: int) -> Case:
     return _called(r, "fusion", 0, r.randint(2, 6))
 
