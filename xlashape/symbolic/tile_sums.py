@@ -52,6 +52,9 @@ def sum_of(digits: Sequence[SizedDigit]) -> Sum:
     >>> window = sum_of([SizedDigit(dim(0), 4, 2), SizedDigit(const(3), 3, 1)])
     >>> window.size, window.stride, str(window.constraints)
     (d0 * 2 + 1, 1, 'always')
+    >>> dilated = sum_of([SizedDigit(dim(0), 9, 1), SizedDigit(const(3), 3, 2)])
+    >>> dilated.size, dilated.stride, str(dilated.constraints)
+    (d0 + 4, 1, 'd0 in [2, 9]')
     """
     start: Expr = const(0)
     constant = 0
@@ -65,10 +68,13 @@ def sum_of(digits: Sequence[SizedDigit]) -> Sum:
     # Of equal factors, XLA takes the later term for the smaller one.
     ascending = sorted(digits, key=lambda digit: -abs(digit.factor))[::-1]
     meets = all(high.factor == low.factor * low.whole for low, high in pairwise(ascending))
-    if not meets and _is_dense(ascending):
+    dense = TileConstraints.unsatisfiable() if meets else _dense(ascending)
+    # A window has all its elements for any tile: without overlap, only tiles of one index would be left.
+    windowed = any(isinstance(digit.size, Constant) and digit.size.value > 1 for digit in ascending[1:])
+    if dense.is_always or (windowed and not dense.is_unsatisfiable):
         smallest = ascending[0].factor
         size, more = _weighted([(digit.size, digit.factor // smallest) for digit in digits])
-        return Sum(start, constant, size + (more + 1), const(smallest), TileConstraints.always())
+        return Sum(start, constant, size + (more + 1), const(smallest), dense)
     size = digits[0].size
     for digit in digits[1:]:
         size = size * digit.size
@@ -93,16 +99,29 @@ def _weighted(terms: Sequence[tuple[Expr, int]]) -> tuple[Expr, int]:
     return total, constant
 
 
-def _is_dense(ascending: Sequence[SizedDigit]) -> bool:
-    """Whether no factor is beyond the reach of those below, for tiles of any size; the smallest one divides all. All have one sign."""
-    smallest = ascending[0].factor
-    reach = 0
+def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
+    """When no factor is beyond the reach of the digits below it, apart from digits of size 1; the smallest factor divides all, and all have one sign."""
+    smallest = abs(ascending[0].factor)
+    constraints = TileConstraints.always()
+    least = most = 0
+    below: list[tuple[Expr, int]] = []
     for digit in ascending:
-        if digit.factor % smallest or abs(digit.factor) > abs(smallest) + reach:
-            return False
-        if isinstance(digit.size, Constant):
-            reach += abs(digit.factor) * (digit.size.value - 1)
-    return True
+        factor = abs(digit.factor)
+        if factor % smallest:
+            return TileConstraints.unsatisfiable()
+        needed = factor - smallest
+        if needed > least:
+            ways: list[list[Condition]] = []
+            if needed <= most:
+                reach, constant = _weighted(below)
+                ways.append([InRange(reach, Interval(needed - constant, most - constant))])
+            if not isinstance(digit.size, Constant):
+                ways.append([InRange(digit.size, Interval(1, 1))])
+            constraints = constraints & TileConstraints.any_of(ways)
+        least += factor * (digit.size.value - 1) if isinstance(digit.size, Constant) else 0
+        most += factor * (digit.whole - 1)
+        below.append((digit.size, factor))
+    return constraints
 
 
 def _ways(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:

@@ -50,6 +50,8 @@ def tile_of(text: str) -> SymbolicTile:
         # Windows that overlap, with and without padding.
         "(d0)[s0] -> (d0 + s0), domain: d0 in [0, 9], s0 in [0, 4]",
         "(d0)[s0] -> (d0 * 2 + s0 - 1), domain: d0 in [0, 9], s0 in [0, 2], d0 * 2 + s0 in [1, 18]",
+        "(d0)[s0] -> (d0 + s0 * 2), domain: d0 in [0, 9], s0 in [0, 3]",
+        "(d0, d1)[s0] -> (d0 * 2 + d1 * 2 + s0 * 6), domain: d0 in [0, 3], d1 in [0, 2], s0 in [0, 2]",
         "(d0, d1) -> (d0 + d1), domain: d0 in [0, 3], d1 in [0, 7]",
         # Reversed, then collapsed: factors of both signs.
         "(d0, d1) -> (d0 * -8 + d1 + 24), domain: d0 in [0, 3], d1 in [0, 7]",
