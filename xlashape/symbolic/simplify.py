@@ -55,7 +55,8 @@ class Simplifier(Canonicalizer):
     _mod_rules = mod_rules.RULES
 
     __slots__ = (
-        "_met_again",
+        "_divides_mods",
+        "_needs_canonical",
         "_ranges",
         "_stands_for",
         "_terms_stand_apart",
@@ -70,7 +71,9 @@ class Simplifier(Canonicalizer):
         self._ranges = Ranges(bounds)
         self._stands_for: dict[Variable, Expr] = {}
         self._terms_stand_apart = True
-        self._met_again = False
+        # Whether the canonical form is needed: like terms met that simplifying made, or (x mod m) / n and a mod stand in one sum.
+        self._needs_canonical = False
+        self._divides_mods = False
 
     def within(self, bounds: dict[Variable, Bounds]) -> Simplifier:
         """A simplifier under other bounds."""
@@ -83,10 +86,10 @@ class Simplifier(Canonicalizer):
     def simplified_form(self, expr: Expr) -> Form:
         """The linear form of the simplified expression: `form_of` pass by pass, until no like terms stand apart.
 
-        The canonical form matters only where they would, so that is where it is made.
+        The canonical form is made where it can matter only.
         """
         form = self.form_of(expr)
-        return self._passes(expr) if self._met_again else form
+        return self._passes(expr) if self._needs_canonical else form
 
     def _passes(self, expr: Expr) -> Form:
         form = self.form_of(self.canonicalizer.canonical(expr))
@@ -167,8 +170,10 @@ class Simplifier(Canonicalizer):
 
     def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
         assert isinstance(node, FloorDiv)
-        if isinstance(node.lhs, Mod) and _value(node.lhs.rhs) <= divisor:
-            return {}, 0
+        if isinstance(node.lhs, Mod):
+            self._divides_mods = True
+            if _value(node.lhs.rhs) <= divisor:
+                return {}, 0
         if isinstance(single_atom(*dividend), Mod):
             found = floordiv_rules.of_mod(self, *dividend, divisor)
             if found is not None:
@@ -215,6 +220,8 @@ class Simplifier(Canonicalizer):
             total.update(terms)
         if len(total) < count:
             total = self._with_like_terms(operands)
+        if self._divides_mods:
+            self._needs_canonical = self._needs_canonical or any(_is_mod(operand) for operand in operands)
         return self._sum(total, constant)
 
     def _with_like_terms(self, operands: Sequence[Expr]) -> dict[Expr, int]:
@@ -223,7 +230,7 @@ class Simplifier(Canonicalizer):
         later: list[Terms] = []
         for operand in operands:
             terms = self._forms[operand][0]
-            self._met_again = self._met_again or not _is_as_written(operand, terms)
+            self._needs_canonical = self._needs_canonical or not _is_as_written(operand, terms)
             if self._terms_stand_apart and (len(terms) > 1 or self._is_made(operand, terms)):
                 later.append(terms)
             else:
@@ -266,6 +273,11 @@ def _is_as_written(operand: Expr, terms: Terms) -> bool:
     if not isinstance(operand, Variable):
         operand = operand.lhs if isinstance(operand, Mul) else operand
     return (len(terms) == 1 and operand in terms) or isinstance(operand, Constant)
+
+
+def _is_mod(operand: Expr) -> bool:
+    """Whether the operand of a sum is a mod or a multiple of one."""
+    return isinstance(operand.lhs if isinstance(operand, Mul) else operand, Mod)
 
 
 def _is_multiple(term: Expr, modulus: int) -> bool:

@@ -18,6 +18,7 @@ RULES = [
     *mod.RULES,
     *mod.RULES_WITHOUT_BOUNDS,
     *sum_rules.RULES,
+    *sum_rules.RULES_WITHOUT_BOUNDS,
     minmax.fold,
     product.multiply_forms,
 ]

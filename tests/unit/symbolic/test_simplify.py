@@ -1,0 +1,167 @@
+"""The simplifier's passes and promises: texts as XLA gives them, and the same function at every point."""
+
+from __future__ import annotations
+
+import pytest
+
+from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, dim, minimum, rng
+from xlashape.symbolic.promises import PromisedSimplifier
+from xlashape.symbolic.simplify import Simplifier
+
+
+def assert_simplifies(text: str, results: str) -> IndexingMap:
+    """To these results; once simplified, for good; the same at every point of the source's box."""
+    source = IndexingMap.parse(text)
+    found = source.simplify()
+    assert str(found).split(" -> ")[1].split(", domain")[0] == results
+    assert found.simplify() is found
+    assert str(IndexingMap.parse(str(found)).simplify()) == str(found)
+    box = IndexingMap(source.dims, source.ranges, source.runtime)
+    for point in box.domain_points():
+        assert source.evaluate(point) == found.evaluate(point), point
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        pytest.param(
+            "(d0, d1) -> ((d0 mod 3 + d0 * 2 + d1 * 16) / 2), domain: d0 in [0, 2], d1 in [0, 9]",
+            "(d1 * 8 + (d0 * 3) / 2)",
+            id="a mod that never wraps is added at once",
+        ),
+        pytest.param(
+            "(d0) -> ((d0 mod 3 + d0 * 2) / 2), domain: d0 in [0, 2]",
+            "(d0 / 2 + d0)",
+            id="the canonical form takes a multiple out of two terms first",
+        ),
+        pytest.param(
+            "(d0, d1) -> (((d0 * 4 + d1) / 4 + d0 * 4) mod 4), domain: d0 in [0, 2], d1 in [0, 7]",
+            "((d0 * 5 + d1 / 4) mod 4)",
+            id="so it does in a dividend of two terms",
+        ),
+        pytest.param(
+            "(d0, d1, d2) -> (((d2 + d1 * 11 + d0 * 121 + 1) / 121 + d0 * 2 + d1 * 2) mod 2), "
+            "domain: d0 in [0, 9], d1 in [0, 10], d2 in [0, 9]",
+            "(d0 mod 2)",
+            id="what a division leaves stands apart from multiples that were written",
+        ),
+        pytest.param(
+            "(d0, d1) -> ((d0 * 5 + d1) mod 20 mod 2), domain: d0 in [5, 8], d1 in [0, 4]",
+            "((d0 * 5 + d1) mod 2)",
+            id="a mod of a mod goes before the inner one is split",
+        ),
+        pytest.param(
+            "(d0, d1) -> (((d0 * 5 + d1) mod 20 + d1 * 6) mod 2), domain: d0 in [5, 8], d1 in [0, 4]",
+            "((d0 * 5 + d1) mod 2)",
+            id="so it does beside multiples of the outer one",
+        ),
+        pytest.param(
+            "(d0, d1) -> (((d0 * 100 + d1) mod 140) / 10 * 10 + (d0 * 100 + d1) mod 10), domain: d0 in [0, 6], d1 in [0, 99]",
+            "((d0 * 100 + d1) mod 140)",
+            id="two digits of a remainder",
+        ),
+    ],
+)
+def test_passes(text: str, results: str):
+    assert_simplifies(text, results)
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        pytest.param(
+            "(d0, d1, d2) -> ((d0 + (d2 + d1 * 2) / 8) / 10), "
+            "domain: d0 in [0, 3], d1 in [0, 30], d2 in [0, 30], (d1 * 2 + d2) / 8 in [0, 1]",
+            "(0)",
+            id="a promised part of a sum",
+        ),
+        pytest.param(
+            "(d0) -> ((d0 / 10 + d0 - 6) / 50), domain: d0 in [0, 99], d0 / 10 + d0 in [6, 15]",
+            "(0)",
+            id="a promised sum and a constant",
+        ),
+        pytest.param(
+            "(d0, d1) -> (((-d1 + d0) * 3) mod 16), domain: d0 in [0, 7], d1 in [0, 2], -d1 + d0 in [0, 5]",
+            "((d0 * 3 - d1 * 3) mod 16)",
+            id="a multiple of a promised sum is none",
+        ),
+        pytest.param(
+            "(d0, d1) -> ((d0 * -25 + d1 * 25) / 2 mod 160), domain: d0 in [0, 7], d1 in [0, 2], -d0 + d1 in [0, 5]",
+            "((d0 * -25 + d1 * 25) / 2)",
+            id="but a division of it knows",
+        ),
+        pytest.param(
+            "(d0, d1, d2) -> (d0 mod 4), domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9], d1 mod 4 in [0, 1]",
+            "(d0 mod 4)",
+            id="a promise of other variables",
+        ),
+    ],
+)
+def test_promises(text: str, results: str):
+    assert_simplifies(text, results)
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        pytest.param(
+            "(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [8, 9], d0 * 2 + d1 in [0, 15]",
+            "d0 in [0, 3], d1 in [8, 9]",
+            id="a digit that counts from 8",
+        ),
+        pytest.param(
+            "(d0, d1) -> (d0), domain: d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]",
+            "",
+            id="no point",
+        ),
+        pytest.param(
+            "(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
+            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
+            id="a digit that reaches the next multiple stays",
+        ),
+    ],
+)
+def test_low_digits_of_constraints(text: str, domain: str):
+    source = IndexingMap.parse(text)
+    found = source.simplify()
+    assert str(found).partition("domain: ")[2] == domain
+    for point in IndexingMap(source.dims).domain_points():
+        assert source.evaluate(point) == found.evaluate(point), point
+
+
+def test_stand_ins_stay_inside():
+    """Like terms that stand apart do so in no answer, whichever expression was simplified before."""
+    bounds: dict[Variable, tuple[int, int]] = {dim(i): (0, 30) for i in range(3)}
+    simplifier = Simplifier(bounds)
+    quotient = (dim(0) * 64 + dim(1) + dim(2) * 1024) // 256
+    exprs = [quotient + dim(2) * 4096, (quotient + dim(2) * 4096) // 2, (quotient + dim(2) * 4096) // 2 % 32]
+    for promised in (simplifier, PromisedSimplifier(simplifier, [(dim(0) + dim(2), Interval(0, 40))])):
+        for _ in range(2):
+            for expr in exprs:
+                found = promised.simplify(expr)
+                source = IndexingMap([Var(Interval(0, 30))] * 3, results=[expr])
+                target = IndexingMap([Var(Interval(0, 30))] * 3, results=[found])
+                for point in ((0, 0, 0), (30, 30, 10), (3, 29, 7), (17, 5, 23)):
+                    assert source.evaluate(point) == target.evaluate(point)
+
+
+def test_deep_and_shared():
+    """As deep as expressions may be, in every kind of nesting, with promises: no error, and the same function."""
+    deep: list[Expr] = [dim(0)] * 4
+    for i in range(95):
+        deep[0] = (deep[0] + rng(0) * 3) % (1 << 60 >> i % 30)
+        deep[1] = deep[1] % (3 ** (1 + i % 30) + 2)
+        deep[2] = (deep[2] + dim(1)) // 2
+        deep[3] = minimum(deep[3] + 1, dim(1)) + rng(0)
+    source = IndexingMap(
+        [Var(Interval(0, 1000)), Var(Interval(0, 50))],
+        [Var(Interval(0, 9))],
+        results=deep,
+        constraints=[(dim(0) + dim(1) * 3, Interval(0, 99))],
+    )
+    found = source.simplify()
+    points = [[a, b, c] for a in (0, 7, 50, 99) for b in (0, 11, 33) for c in (0, 4, 9)]
+    expected, inside = source.evaluate_batch(points)
+    results, kept = found.evaluate_batch(points)
+    assert (expected == results).all() and (inside == kept).all()
