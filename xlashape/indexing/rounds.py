@@ -103,6 +103,7 @@ class Walk:
         self.body = body
         self.dims = dims
         self._identity = identity(dims)[0].map
+        self._values = _Values(body)
         self.sizes = sizes
         self.step = step
         self.compose = compose
@@ -177,7 +178,7 @@ class Walk:
             found = self.compose(member, second)
         target = self.sizes[second.leaf]
         if found.runtime:
-            found = _of_any_round(found, self.body)
+            found = _of_any_round(found, self._values)
         if found.map.is_undefined or len(found.map.ranges) > len(target) + SPARE_RANGES:
             exchanged = second.replica is not None or member.replica is not None
             return whole(self.dims, target, second.leaf, exchanged=exchanged)
@@ -191,12 +192,11 @@ def _key(frontier: Frontier) -> frozenset[OperandIndexing]:
 # -- runtime variables ------------------------------------------------------------------------------------------------------------
 
 
-def _of_any_round(found: OperandIndexing, body: HloComputation) -> Member:
+def _of_any_round(found: OperandIndexing, values: _Values) -> Member:
     """Runtime variables made range variables, those of equal value one."""
     old = found.map
     if old.is_known_empty:
         return OperandIndexing(IndexingMap.empty(), leaf=found.leaf)
-    values = _Values(body)
     replaced: dict[Variable, Expr] = {}
     added: dict[object, Expr] = {}
     bounds: list[Interval] = []
@@ -255,18 +255,19 @@ class _Values:
         self._body = body
         self._names: dict[object, int] = {}
         self._known: dict[tuple[HloInstruction, int], int] = {}
+        self._callers: dict[HloComputation, HloInstruction | None] | None = None
 
     def of(self, producer: RuntimeVariable) -> object:
         """Of the element that the producer's map leads to."""
         if producer.is_position:
             return id(producer.instruction)
-        if producer.instruction.computation is not self._body:
+        if not self._runs_once(producer.instruction.computation):
             # A computation that is called twice computes two values by the same instruction.
             return object()
         return self._name(producer.instruction, producer.leaf, 0), producer.map, producer.is_clamped, producer.bounds
 
     def _name(self, instruction: HloInstruction, leaf: int, depth: int) -> int:
-        at = origin(instruction, leaf)
+        at = self._origin(instruction, leaf)
         name = self._known.get(at)
         if name is None:
             one = at[0]
@@ -278,3 +279,37 @@ class _Values:
                 key = (proto.opcode, one.shape, proto.comparison_direction, proto.comparison_type, literal, operands)
             name = self._known[at] = self._names.setdefault(key, len(self._names))
         return name
+
+    def _origin(self, instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
+        """Where a value was computed, beyond the fusions and calls that it was handed to."""
+        one, at = origin(instruction, leaf)
+        while one.proto.opcode == "parameter" and one.computation is not self._body:
+            caller = self._caller(one.computation)
+            if caller is None or not 0 <= one.parameter_number < len(caller.operands):
+                break
+            one, at = origin(caller.operands[one.parameter_number], at)
+        return one, at
+
+    def _runs_once(self, computation: HloComputation) -> bool:
+        """Whether a round runs it once: it is the body, or called from one place of what runs once."""
+        while computation is not self._body:
+            caller = self._caller(computation)
+            if caller is None:
+                return False
+            computation = caller.computation
+        return True
+
+    def _caller(self, computation: HloComputation) -> HloInstruction | None:
+        """The fusion or call that alone calls it."""
+        if self._callers is None:
+            self._callers = {}
+            seen, pending = {self._body}, [self._body]
+            while pending:
+                for instruction in pending.pop().instructions:
+                    for called in instruction.called_computations:
+                        is_only = called not in self._callers and instruction.proto.opcode in ("fusion", "call")
+                        self._callers[called] = instruction if is_only else None
+                        if called not in seen:
+                            seen.add(called)
+                            pending.append(called)
+        return self._callers.get(computation)

@@ -249,6 +249,39 @@ def test_a_loop_over_rows() -> None:
     assert not any(one.runtime for output in range(6) for one in indexing.output_to_input(root, output)[0])
 
 
+def rows_by_fusions(cut: Builder, put: Builder, *, again: bool = False) -> HloInstruction:
+    """A row read by one fusion, negated, and written by another one, as a compiler leaves such loops."""
+    parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]"]
+    at = cut.parameter("s32[]")
+    zero = cut.constant("s32[]", [0])
+    cut.op("dynamic-slice", "f32[1,2]", [cut.parameter("f32[4,2]"), at, zero], dynamic_slice_sizes=[1, 2])
+    whole, row, place = put.parameter("f32[4,2]"), put.parameter("f32[1,2]"), put.parameter("s32[]")
+    put.op("dynamic-update-slice", "f32[4,2]", [whole, row, place, put.constant("s32[]", [0])])
+    b = Parts("body", parts)
+    taken = b.builder.op("fusion", "f32[1,2]", [b.at[0], b.at[2]], calls=[cut])
+    if again:
+        one = b.builder.op("add", "s32[]", [b.at[0], b.builder.constant("s32[]", [1])])
+        other = b.builder.op("fusion", "f32[1,2]", [one, b.at[2]], calls=[cut])
+        taken = b.builder.op("add", "f32[1,2]", [taken, other])
+    written = b.builder.op(
+        "fusion", "f32[4,2]", [b.at[3], b.builder.op("negate", "f32[1,2]", [taken]), b.at[0]], calls=[put]
+    )
+    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[2], written])
+    return loop(b.builder, below(parts), parts)
+
+
+def test_offsets_of_fusions_are_what_they_are_given() -> None:
+    parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]"]
+    root = rows_by_fusions(Builder("cut"), Builder("put"))
+    check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(3, 3)])
+    assert [text for leaf, text in maps(root, 3) if leaf == 2] == [
+        "(d0, d1) -> (d0, d1), domain: d0 in [0, 3], d1 in [0, 1]"
+    ]
+    # A fused computation that two fusions share reads two rows: it is not said which.
+    root = rows_by_fusions(Builder("cut"), Builder("put"), again=True)
+    check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(2, 3), (3, 3)])
+
+
 def test_offsets_of_a_computation_called_twice_are_two() -> None:
     """The same instruction cuts at one offset, then at another one."""
     cut = Builder("cut")
