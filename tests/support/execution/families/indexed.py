@@ -119,6 +119,7 @@ def _scatter(n: Numbers, builder: Builder, count: int, indices: int, calls: list
     return {indices: INDICES}
 
 
+ONE_UPDATE = "XLA writes one update alone where index vectors are empty"
 ANY_PLACE = "an index may name any place as far as the map says, also one that no window reaches"
 
 
@@ -129,7 +130,7 @@ def scatter(r: random.Random, seed: int) -> Case:
     builder.parameter(text("s64", n.operand))
     indices = builder.parameter(text("s32", n.indices))
     domains = _scatter(n, builder, 1, indices, [binary("add", "s64")])
-    optional = {2: "XLA writes one update alone where index vectors are empty"} if not n.mapped else {}
+    optional = {} if n.mapped else {2: ONE_UPDATE}
     return Case(builder, domains, loose={1: ANY_PLACE}, optional=optional, draws=3)
 
 
@@ -162,4 +163,5 @@ def scatter_of_several(r: random.Random, seed: int) -> Case:
     indices = builder.parameter(text("s32", n.indices))
     domains = _scatter(n, builder, 2, indices, [mixing("s64")])
     alone = "another operand takes part where something is written alone"
-    return Case(builder, domains, frozenset(), {0: alone, 1: alone, 2: ANY_PLACE}, draws=2)
+    optional = {} if n.mapped else {3: ONE_UPDATE, 4: ONE_UPDATE}
+    return Case(builder, domains, loose={0: alone, 1: alone, 2: ANY_PLACE}, optional=optional, draws=2)
