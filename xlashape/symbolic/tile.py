@@ -63,8 +63,8 @@ class SymbolicTile:
     sizes: tuple[Expr, ...]
     strides: tuple[Expr, ...]
     constraints: TileConstraints
-    _numbers: _Numbers | None = field(repr=False, compare=False)
-    _stages: tuple[SymbolicTile, SymbolicTile] | None = field(default=None, repr=False, compare=False)
+    _numbers: _Numbers | None = field(repr=False, hash=False)
+    _stages: tuple[SymbolicTile, SymbolicTile] | None = field(default=None, repr=False, hash=False)
 
     @property
     def alternatives(self) -> tuple[tuple[Condition, ...], ...]:

@@ -219,6 +219,12 @@ def test_values():
     again = pickle.loads(pickle.dumps(one))
     assert again == one and again.evaluate([16], start=[8]) == one.evaluate([16], start=[8])
     assert one != tile_of("(d0) -> (d0 / 4, d0 mod 4), domain: d0 in [0, 31]")
+    # The same expressions, but cut off elsewhere.
+    ends = [
+        tile_of(f"(d0){{rt0}} -> (d0 + rt0), domain: d0 in [0, 5], rt0 in [0, 7], d0 + rt0 in [0, {end}]")
+        for end in (7, 8)
+    ]
+    assert str(ends[0]) == str(ends[1]) and ends[0] != ends[1]
 
 
 def test_constraints():
