@@ -14,7 +14,7 @@ from numpy_interpreter import result
 
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError, LimitExceededError
-from xlashape.hlo import HloInstruction
+from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import computations, loops, rounds
 from xlashape.indexing.trip_counts import trip_count
 from xlashape.limits import budget
@@ -184,6 +184,59 @@ def test_a_stated_number_that_says_nothing(config: bytes) -> None:
     root = loop(b.builder, below(parts), parts, backend_config=config)
     assert trip_count(root, *root.called_computations) is None
     assert [leaf for leaf, _ in maps(root, 2)] == [0, 1, 2]
+
+
+SCAN_OVER_ROWS = """HloModule m
+body {
+  p = (s32[], f32[3], f32[7,3], f32[7,3]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  sum = f32[3] get-tuple-element(p), index=1
+  ys = f32[7,3] get-tuple-element(p), index=2
+  xs = f32[7,3] get-tuple-element(p), index=3
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  seven = s32[] constant(7)
+  next = s32[] add(i, one)
+  negative = pred[] compare(i, zero), direction=LT
+  wrapped = s32[] add(i, seven)
+  row = s32[] select(negative, wrapped, i)
+  x = f32[1,3] dynamic-slice(xs, row, zero), dynamic_slice_sizes={1,3}
+  y = f32[1,3] negate(x)
+  flat = f32[3] reshape(y)
+  more = f32[3] add(sum, flat)
+  written = f32[7,3] dynamic-update-slice(ys, y, row, zero)
+  ROOT r = (s32[], f32[3], f32[7,3], f32[7,3]) tuple(next, more, written, xs)
+}
+condition {
+  p = (s32[], f32[3], f32[7,3], f32[7,3]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(7)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  xs = f32[7,3] parameter(0)
+  sum = f32[3] parameter(1)
+  nothing = f32[] constant(0)
+  first = s32[] constant(0)
+  ys = f32[7,3] broadcast(nothing), dimensions={}
+  state = (s32[], f32[3], f32[7,3], f32[7,3]) tuple(first, sum, ys, xs)
+  loop = (s32[], f32[3], f32[7,3], f32[7,3]) while(state), condition=condition, body=body
+  last = f32[3] get-tuple-element(loop), index=1
+  stacked = f32[7,3] get-tuple-element(loop), index=2
+  ROOT t = (f32[3], f32[7,3]) tuple(last, stacked)
+}
+"""
+
+
+def test_a_loop_as_programs_write_their_scans() -> None:
+    """Each row of the result comes from the same row, the sum from all; nothing from the counter."""
+    root = HloModule.parse(SCAN_OVER_ROWS).entry.root
+    xs, first = root.computation.parameters
+    last, stacked = (indexing.output_to_ancestors(root, output) for output in range(2))
+    assert [str(one.map) for one in last[xs]] == ["(d0)[s0] -> (s0, d0), domain: d0 in [0, 2], s0 in [0, 6]"]
+    assert [str(one.map) for one in last[first]] == ["(d0) -> (d0), domain: d0 in [0, 2]"]
+    assert [str(one.map) for one in stacked[xs]] == ["(d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 2]"]
+    assert first not in stacked or not stacked[first]
 
 
 def test_what_changes_places() -> None:
