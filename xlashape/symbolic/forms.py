@@ -50,6 +50,8 @@ class Canonicalizer:
         """The linear form of an expression."""
         found = self._forms.get(expr)
         if found is None:
+            if self._file_at_once(expr):
+                return self._forms[expr]
             forms = self._forms
             # A long sum is one node with many operands: its parts are sums of their own to nobody.
             stack = [expr]
@@ -68,9 +70,7 @@ class Canonicalizer:
                 waiting = False
                 for operand in operands:
                     if operand not in forms:
-                        if operand.__class__ is Variable or operand.__class__ is Constant:
-                            forms[operand] = self._form(operand)
-                        else:
+                        if not self._file_at_once(operand):
                             stack.append(operand)
                             waiting = True
                 if waiting:
@@ -80,6 +80,16 @@ class Canonicalizer:
                 forms[node] = self._total(node, operands) if isinstance(node, Add) else self._form(node)
             found = forms[expr]
         return found
+
+    def _file_at_once(self, node: Expr) -> bool:
+        """Whether it is a variable, a constant or a multiple of a variable: their forms take no stack."""
+        if isinstance(node, Mul) and isinstance(node.lhs, Variable) and isinstance(node.rhs, Constant):
+            self._forms[node] = self._scaled(self._form(node.lhs), node.rhs.value)
+            return True
+        if isinstance(node, Variable | Constant):
+            self._forms[node] = self._form(node)
+            return True
+        return False
 
     def range_of(self, atom: Expr) -> Bounds:
         """Nobody asks: the rules above need no bounds."""
