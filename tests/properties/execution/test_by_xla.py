@@ -6,21 +6,18 @@ from collections.abc import Iterator
 
 import execution.families  # noqa: F401  # importing them registers them
 import pytest
-from execution.by_xla import XlaJudge
+from execution.by_xla import XlaJudge, xla_process
 from execution.case import FAMILIES
 from execution.judge import judge
 from execution.xla_process import XlaProcess
-from optional import needed_in_ci
 
 RUN_BY_XLA = [name for name, family in FAMILIES.items() if not family.not_by_xla]
 
 
 @pytest.fixture(scope="module")
 def xla() -> Iterator[XlaProcess]:
-    needed_in_ci("jaxlib")
-    process = XlaProcess()
-    yield process
-    process.close()
+    with xla_process() as process:
+        yield process
 
 
 @pytest.mark.parametrize("family", RUN_BY_XLA)

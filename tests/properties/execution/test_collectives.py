@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from execution.by_xla import whole_text
+from execution.by_xla import whole_text, xla_process
 from execution.replicas import NOT_BY_XLA, OPCODES, REPLICAS, Collective, collective, judge, run
 from execution.xla_process import Request, XlaProcess
 from hlo_builder import Builder
-from optional import needed_in_ci
 
 SEEDS = 16
 
@@ -28,10 +27,8 @@ def test_maps_say_what_numpy_shows(opcode: str) -> None:
 
 @pytest.fixture(scope="module")
 def xla() -> Iterator[XlaProcess]:
-    needed_in_ci("jaxlib")
-    process = XlaProcess()
-    yield process
-    process.close()
+    with xla_process() as process:
+        yield process
 
 
 @pytest.mark.parametrize("opcode", [opcode for opcode in OPCODES if opcode not in NOT_BY_XLA])

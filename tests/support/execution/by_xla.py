@@ -5,18 +5,37 @@ All cases become one module, since compiling takes most of the time: an entry th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 from hlo_builder import Builder
 from numpy_interpreter import leaves, run
+from optional import needed_in_ci, without
 
 from execution.case import Case
 from execution.judge import Drawn, Seen, changed, parameters
-from execution.xla_process import Request, Run, XlaProcess
+from execution.xla_process import Request, Run, XlaFailedError, XlaProcess
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape
+
+TRIAL = "HloModule trial\n\nENTRY main {\n  ROOT x = f64[2] parameter(0)\n}\n"
+
+
+@contextmanager
+def xla_process() -> Generator[XlaProcess]:
+    """The process, or a test that is skipped with the reason: jaxlib is missing, or one that cannot do what is needed. Under CI, one that fails."""
+    needed_in_ci("jaxlib")
+    process = XlaProcess()
+    try:
+        try:
+            process.ask(Request(TRIAL, 1, [np.ones(2)], []))
+        except XlaFailedError as error:
+            without(f"jaxlib does not run HLO: {error}")
+        yield process
+    finally:
+        process.close()
 
 
 class Merged:
