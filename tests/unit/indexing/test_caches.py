@@ -1,0 +1,81 @@
+"""What the analysis keeps: it may cost neither answers nor memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from xlashape.hlo import HloModule
+from xlashape.indexing import Analysis, analysis, module_indexing, output_to_input
+
+MIXED = """HloModule m
+
+f {
+  a = f32[8,4] parameter(0)
+  ROOT r = f32[32] reshape(a)
+}
+
+ENTRY e {
+  p = f32[8,4] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  n = f32[8,4] negate(p)
+  t = f32[4,8] transpose(n), dimensions={1,0}
+  d = f32[2,4] dynamic-slice(p, i, z), dynamic_slice_sizes={2,4}
+  c = f32[32] call(n), to_apply=f
+  ROOT r = (f32[4,8], f32[2,4], f32[32]) tuple(t, d, c)
+}
+"""
+
+
+def tuple_of(count: int) -> HloModule:
+    shapes = [f"f32[{i % 7 + 1}]" for i in range(count)]
+    lines = [f"  p{i} = {shape} parameter({i})" for i, shape in enumerate(shapes)]
+    names = ", ".join(f"p{i}" for i in range(count))
+    body = "\n".join([*lines, f"  ROOT t = ({', '.join(shapes)}) tuple({names})"])
+    return HloModule.parse(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n")
+
+
+def test_nothing_depends_on_what_is_known():
+    module = HloModule.parse(MIXED)
+    answers = [list(module_indexing(module)), list(module_indexing(module))]
+    analysis.forget()
+    answers.append(list(module_indexing(module)))
+    answers.append(list(module_indexing(HloModule.parse(MIXED))))
+    texts = [[(one.output, [str(found) for found in one.operands]) for one in found] for found in answers]
+    assert texts[0] == texts[1] == texts[2] == texts[3]
+    assert answers[0] == answers[2]
+    assert len(texts[0]) == 8
+
+
+def test_known_for_one_module_is_known_for_its_equal():
+    first, second = HloModule.parse(MIXED), HloModule.parse(MIXED)
+    one, other = output_to_input(first.instruction("t")), output_to_input(second.instruction("t"))
+    assert one is other
+
+
+def test_outputs_one_after_the_other_are_the_same_as_each_alone():
+    root = HloModule.parse(MIXED).entry.root
+    together = Analysis()
+    for output in (0, 2, 1, 0):
+        found = together.output_to_input(root, output)
+        assert found == Analysis().output_to_input(root, output)
+        assert [len(operand) for operand in found] == [int(i == output) for i in range(3)]
+    with pytest.raises(ValueError, match="no output 3"):
+        together.output_to_input(root, 3)
+
+
+def test_a_long_tuple_is_kept_in_little_memory():
+    count = 1500
+    module = tuple_of(count)
+    assert len(module.entry.root.operands) == count
+    analysis.forget()
+    tracemalloc.start()
+    try:
+        assert sum(len(one.operands[one.output]) for one in module_indexing(module)) == count
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # All answers at once hold 1500² sets: 18 MB of references alone.
+    assert peak < 6 << 20
