@@ -120,9 +120,10 @@ class Chain:
         """Rows whose numbers are made of the offsets."""
         if self.offsets and self.dims and np.prod(self.dims[1:]) <= 12:
             kept = len(self.dims) - 1
-            rows = self.builder.op("broadcast", "s32[2]", [self.r.choice(self.offsets)], dimensions=[])
-            steps = self.builder.op("iota", "s32[2]", dimensions=[0])
-            rows = self.builder.op("add", "s32[2]", [rows, steps])
+            rows = steps = self.builder.op("iota", "s32[2]", dimensions=[0])
+            if self.r.random() < 0.7:
+                first = self.builder.op("broadcast", "s32[2]", [self.r.choice(self.offsets)], dimensions=[])
+                rows = self.builder.op("add", "s32[2]", [first, steps])
             numbers = {"offset_dims": list(range(1, kept + 1)), "collapsed_slice_dims": [0], "start_index_map": [0]}
             numbers["index_vector_dim"] = 1
             fields = {"gather_dimension_numbers": numbers, "gather_slice_sizes": [1, *self.dims[1:]]}
@@ -136,7 +137,11 @@ def _chain(r: random.Random, name: str, dims: list[int], count: int, offsets: in
     """A computation of (array, initial value, offsets...)."""
     inner = Builder(name)
     source, zero = inner.parameter(text("s64", dims)), inner.parameter("s64[]")
-    chain = Chain(r, inner, source, list(dims), zero, [inner.parameter("s32[]") for _ in range(offsets)])
+    given = [inner.parameter("s32[]") for _ in range(offsets)]
+    if given and r.random() < 0.4:
+        # One that the maps can know.
+        given.append(inner.constant("s32[]", [r.randint(-1, 3)]))
+    chain = Chain(r, inner, source, list(dims), zero, given)
     chain.steps(count)
     return chain
 
