@@ -11,7 +11,7 @@ from math import gcd, lcm
 
 from xlashape.math import ceil_div
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of
-from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Variable
+from xlashape.symbolic.expr import Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.simplify import Simplifier
@@ -19,6 +19,9 @@ from xlashape.symbolic.simplify import Simplifier
 __all__ = ["PromisedSimplifier"]
 
 Bounds = tuple[int, int]
+
+_ROUNDS = 8
+"""How often a result may be simplified again. Once has been seen."""
 
 
 class PromisedSimplifier(Simplifier):
@@ -88,7 +91,22 @@ class PromisedSimplifier(Simplifier):
 
     def simplified_form(self, expr: Expr) -> Form:
         """The linear form of the simplified expression. It starts from the canonical form, which promises are known by."""
-        return self._passes(expr)
+        form = self._passes(expr)
+        for _ in range(_ROUNDS):
+            if all(isinstance(atom, Variable) for atom in form[0]):
+                break
+            expr = expression_of(*form)
+            if not self._gives_a_value(expr):
+                break
+            self._forms.clear()
+            form = self._passes(expr)
+        return form
+
+    def _gives_a_value(self, expr: Expr) -> bool:
+        """Whether the range of a part, as it is written, is a single value: what was promised is written only now."""
+        self._written.of(expr)
+        known = self._written.known
+        return any(isinstance(node, Binary) and known[node][0] == known[node][1] for node in postorder((expr,)))
 
     # What rules ask for
 

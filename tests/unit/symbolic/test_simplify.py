@@ -1,4 +1,4 @@
-"""The simplifier's passes and promises: texts as XLA gives them, and the same function at every point."""
+"""The simplifier's passes and promises: texts as XLA gives them, or shorter, and the same function at every point."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from math import gcd
 
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
-from xlashape.symbolic.expr import Constant, Expr, Mod
+from xlashape.symbolic.expr import Constant, Expr, Mod, Mul
+from xlashape.symbolic.order import order_key
 from xlashape.symbolic.rules.floordiv import outer_multiple, splits
 from xlashape.symbolic.rules.rule import Context, law
 from xlashape.symbolic.rules.sum import plus
@@ -97,11 +98,26 @@ def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> F
 @law(
     ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 8 + d1) mod 4, d1)", "min(d1 mod 4, d1)"),
     ("d0 in [0, 9], d1 in [0, 9]", "min((d0 - 3) mod 4, d1)", "min((d0 - 3) mod 4, d1)"),
+    ("d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]", "min((d0 * 4 + d1 * 8 + d2) mod 4, d1)", "min(d2 mod 4, d1)"),
+    ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + d1 * 8 + 7) mod 4, d1)", "min(d1, 3)"),
+    (
+        "d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]",
+        "min((d0 * 4 + d1 * 6 + d2 + 8) mod 4, d1)",
+        "min((d0 * 4 + d1 * 6 + d2) mod 4, d1)",
+    ),
 )
 def multiples_alone(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """(x * (m k) + y) mod m = y mod m, x * (m k) the last summand or one of two."""
+    """(x * (m k) + y) mod m = y mod m, x * (m k) the last summand, one of two, or all but the last together."""
     found = outer_multiple(terms, constant, modulus)
-    return None if found is None else context.modulo(*found[1], modulus)
+    if found is not None:
+        return context.modulo(*found[1], modulus)
+    left = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
+    if len(left) == len(terms) or len(left) > 1:
+        return None
+    if constant:
+        return None if left else ({}, constant % modulus)
+    last = max(terms, key=lambda atom: order_key(atom if terms[atom] == 1 else Mul(atom, terms[atom])))
+    return context.modulo(left, 0, modulus) if last in left else None
 
 
 RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
