@@ -12,7 +12,6 @@ import click
 
 from xlashape.cli.asking import answering, question
 from xlashape.cli.output import print_json, print_table, share_text
-from xlashape.cli.tiles import tile_json, tile_lines
 from xlashape.errors import NotFoundError
 from xlashape.math import byte_text
 
@@ -146,9 +145,6 @@ def _size_json(row: InstructionSize) -> dict[str, Any]:
 @click.option(
     "--physical", is_flag=True, help="From positions in the output's buffer to positions in the operands' buffers."
 )
-@click.option(
-    "--tiles", is_flag=True, help="With each map, the tile that it reads for a tile of d0 × d1 × … at index 0."
-)
 @click.option("--computation", default="", metavar="NAME", help="The instructions of one computation alone.")
 @question
 def map_(
@@ -160,7 +156,6 @@ def map_(
     style: str,
     raw: bool,
     physical: bool,
-    tiles: bool,
     computation: str,
     server: str | None,
     timeout: float,
@@ -182,12 +177,12 @@ def map_(
         if instruction and (operand is not None or output is not None):
             chosen = iter([_checked(ask, next(chosen), file, operand, output)])
         if as_json:
-            print_json([_maps_json(one, style if tiles else None) for one in chosen])
+            print_json([_maps_json(one) for one in chosen])
             return
         for number, one in enumerate(one for one in chosen if one.maps or instruction):
             if number:
                 click.echo()
-            _print_maps(one, style if tiles else None)
+            _print_maps(one)
 
 
 def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> InstructionMaps:
@@ -212,7 +207,7 @@ def _checked(
     return one
 
 
-def _maps_json(one: InstructionMaps, tile_style: str | None) -> dict[str, Any]:
+def _maps_json(one: InstructionMaps) -> dict[str, Any]:
     return {
         "instruction": one.instruction,
         "computation": one.computation,
@@ -230,7 +225,6 @@ def _maps_json(one: InstructionMaps, tile_style: str | None) -> dict[str, Any]:
                         "knowledge": access.knowledge,
                         "runtime": [{"instruction": rt.instruction, "map": str(rt.map)} for rt in access.runtime],
                     }
-                    | ({"tile": tile_json(access.map, tile_style)} if tile_style is not None else {})
                     for access in tensor.accesses
                 ],
             }
@@ -239,7 +233,7 @@ def _maps_json(one: InstructionMaps, tile_style: str | None) -> dict[str, Any]:
     }
 
 
-def _print_maps(one: InstructionMaps, tile_style: str | None) -> None:
+def _print_maps(one: InstructionMaps) -> None:
     click.echo(f"{one.instruction} ({one.opcode}, in {one.computation})")
     if not one.maps:
         click.echo("  reads nothing")
@@ -254,5 +248,3 @@ def _print_maps(one: InstructionMaps, tile_style: str | None) -> None:
             click.echo(f"    {access.text}")
             for number, rt in enumerate(access.runtime):
                 click.echo(f"      rt{number} is {rt.instruction} at {rt.map}")
-            for line in tile_lines(access.map, tile_style) if tile_style is not None else ():
-                click.echo(f"      {line}")

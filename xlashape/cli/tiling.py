@@ -33,6 +33,9 @@ __all__ = ["tile"]
 @click.option(
     "--output", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Which output, if several."
 )
+@click.option(
+    "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="How maps are written."
+)
 @click.option("--computation", default="", metavar="NAME", help="The computation that INSTRUCTION stands in.")
 @question
 def tile(
@@ -42,6 +45,7 @@ def tile(
     offsets: str | None,
     strides: str | None,
     output: int,
+    style: str,
     computation: str,
     server: str | None,
     timeout: float,
@@ -61,6 +65,7 @@ def tile(
             strides=None if strides is None else numbers_of(strides, "--strides", "strides"),
             output=output,
             computation=computation,
+            style=style,
         )
     if as_json:
         print_json(
@@ -68,7 +73,7 @@ def tile(
                 "instruction": found.instruction,
                 "computation": found.computation,
                 "opcode": found.opcode,
-                "tiles": [_json(one) for one in found.tiles],
+                "tiles": [_json(one, style) for one in found.tiles],
             }
         )
         return
@@ -93,7 +98,7 @@ def _text(one: OperandTile) -> str:
     return ", ".join(parts) if parts else "the only element"
 
 
-def _json(one: OperandTile) -> dict[str, Any]:
+def _json(one: OperandTile, style: str) -> dict[str, Any]:
     symbolic = one.symbolic
     return {
         "operand": one.operand,
@@ -104,9 +109,9 @@ def _json(one: OperandTile) -> dict[str, Any]:
         "symbolic": None
         if symbolic is None
         else {
-            "offset_map": str(symbolic.offset_map),
-            "size_map": str(symbolic.size_map),
-            "stride_map": str(symbolic.stride_map),
+            "offset_map": symbolic.offset_map.to_text(style),
+            "size_map": symbolic.size_map.to_text(style),
+            "stride_map": symbolic.stride_map.to_text(style),
             "constraints": symbolic.constraints,
         },
     }

@@ -210,7 +210,7 @@ class Tile(NamedTuple):
 
 
 class SymbolicTile(NamedTuple):
-    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`; `text` is XLA's."""
+    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the style asked for."""
 
     offset_map: IndexingMap
     size_map: IndexingMap

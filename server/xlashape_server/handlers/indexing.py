@@ -267,8 +267,8 @@ def _symbolic_output(tile: SymbolicTile, style: str) -> v1.SymbolicTile:
         offset_map=map_output(tile.offset_map, style),
         size_map=map_output(tile.size_map, style),
         stride_map=map_output(tile.stride_map, style),
-        constraints=str(tile.constraints),
-        text=str(tile),
+        constraints=tile.constraints.to_text(style),
+        text=tile.to_text(style),
     )
 
 

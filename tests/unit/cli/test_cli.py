@@ -11,10 +11,8 @@ from pathlib import Path
 import command_line
 import pytest
 
-from xlashape.cli.tiles import tile_json, tile_lines
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape, tiling
-from xlashape.symbolic import IndexingMap
 from xlashape_server import Config, Server
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
@@ -142,24 +140,15 @@ def test_maps_of_one_operand_in_the_affine_style_and_the_other_way():
     assert [tensor["operand"] for tensor in forward[0]["maps"]] == [0]
 
 
-def test_tiles_of_maps(where):
-    text = answer("map", MODULE, "bitcast.8", "--tiles", *where)
-    assert "tile sizes ((d0 + 63) / 64, d0 - ((d0 - 1) / 64) * 64, (d1 + 31) / 32, d1 - ((d1 - 1) / 32) * 32)" in text
-    assert "     if 32 mod d1 in [0, 0] && 64 mod d0 in [0, 0] || " in text
-    told = json.loads(answer("map", MODULE, "bitcast.8", "--tiles", "--json", "--style", "affine", *where))
-    tile = told[0]["maps"][0]["accesses"][0]["tile"]
-    assert tile["offsets"] == ["0"] * 4 and tile["strides"] == ["1"] * 4
-    assert tile["sizes"][0] == "(d0 + 63) floordiv 64"
-    assert tile["constraints"].endswith(" || d0 mod 64 in [0, 0] && d1 mod 32 in [0, 0]")
-    every = json.loads(answer("map", MODULE, "--tiles", "--json", *where))
-    assert sum(len(tensor["accesses"]) for one in every for tensor in one["maps"]) > 50
-    assert all(access["tile"] for one in every for tensor in one["maps"] for access in tensor["accesses"])
-
-
-def test_a_map_without_tile():
-    for text in ("UNDEFINED", "(d0, d1) -> (d0 * d1), domain: d0 in [0, 3], d1 in [0, 3]"):
-        assert tile_json(IndexingMap.parse(text), "xla") is None
-        assert tile_lines(IndexingMap.parse(text), "xla") == ["no tile"]
+def test_tiles(where):
+    text = answer("tile", MODULE, "bitcast.8", *where)
+    assert "size_map: (d0, d1) -> ((d0 + 63) / 64, d0 - ((d0 - 1) / 64) * 64, (d1 + 31) / 32, d1" in text
+    assert "constraints: 32 mod d1 in [0, 0] && 64 mod d0 in [0, 0] || " in text
+    told = json.loads(answer("tile", MODULE, "bitcast.8", "--json", "--style", "affine", *where))
+    symbolic = told["tiles"][0]["symbolic"]
+    assert symbolic["offset_map"].startswith("(d0, d1) -> (0, 0, 0, 0), domain: ")
+    assert symbolic["size_map"].startswith("(d0, d1) -> ((d0 + 63) floordiv 64, ")
+    assert symbolic["constraints"].endswith(" || d0 mod 64 in [0, 0] && d1 mod 32 in [0, 0]")
 
 
 def test_maps_of_a_whole_module(where):
