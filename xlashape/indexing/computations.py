@@ -36,6 +36,7 @@ from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingS
 from xlashape.indexing.registry import OUTPUT_TO_INPUT, is_calling, leaves
 from xlashape.indexing.requests import WAYS_OF_ACCESS, Request, Sets, Steps
 from xlashape.indexing.scans import Scan
+from xlashape.indexing.sorts import sort_from_operand, sort_from_output
 from xlashape.limits import spend
 from xlashape.shape import Shape
 
@@ -174,6 +175,8 @@ class Analysis:
             return tuple(found)
         if opcode in ("while", "scan"):
             return (yield from self._repeated(instruction).from_output(output))
+        if opcode == "sort":
+            return sort_from_output(instruction, output, self._counted)
         if opcode == "async-start":
             results = leaf_count(_result_of_call(instruction))
             before = sum(leaf_count(operand.shape) for operand in operands)
@@ -230,6 +233,8 @@ class Analysis:
             branch = _called(instruction, len(operands) - 1)[operand - 1]
             self._check_call(instruction, branch, (operands[operand],), instruction.shape)
             return (yield Request(branch, 0, leaf))
+        if opcode == "sort":
+            return sort_from_operand(instruction, operand, leaf, self._counted)
         if opcode in ("while", "scan"):
             repeated = self._repeated(instruction)
             return (yield from (repeated.from_operand(leaf if opcode == "while" else operand)))

@@ -44,6 +44,7 @@ __all__ = [
     "leaves",
     "output_to_input",
     "unknown",
+    "unlisted",
 ]
 
 
@@ -162,13 +163,18 @@ UNKNOWN: dict[str, str] = {}
 def _register(
     table: dict[str, Registered], opcodes: tuple[str, ...], rule: Callable[..., Rows], attributes: Reader | None
 ) -> None:
-    key = None if attributes is None else key_of(attributes)
-    registered = Registered(rule, attributes, key, len(_registrations))
-    _registrations.append(registered)
+    registered = unlisted(rule, attributes)
     for opcode in opcodes:
         if opcode in table or opcode in UNKNOWN or opcode in CALLS:
             raise ValueError(f"{opcode} is registered twice")
         table[opcode] = registered
+
+
+def unlisted(rule: Callable[..., Rows], attributes: Reader | None = None) -> Registered:
+    """A rule that no opcode has by itself: part of the answer for one whose maps depend on what it calls too."""
+    registered = Registered(rule, attributes, None if attributes is None else key_of(attributes), len(_registrations))
+    _registrations.append(registered)
+    return registered
 
 
 def output_to_input(*opcodes: str, attributes: Reader | None = None) -> Callable[[OutputRule], OutputRule]:

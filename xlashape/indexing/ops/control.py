@@ -38,6 +38,7 @@ calls("call", "the maps of the computation's root")
 calls("async-start", "operands are passed on; results as the wrapped computation computes them")
 calls("conditional", "every branch's maps, and the selector")
 calls("while", "the body's maps, from iteration to iteration")
+calls("sort", "the whole sorted dimension of itself and of what the comparator reads")
 calls("scan", "the computation's maps, from step to step")
 
 

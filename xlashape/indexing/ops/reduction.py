@@ -22,7 +22,7 @@ from xlashape.indexing.ops.windows import (
     window_input,
     window_output,
 )
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input, unlisted
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 
@@ -200,7 +200,6 @@ def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple
     return source, dims, windows
 
 
-@output_to_input("sort", attributes=dimensions)
 def sort_output_to_input(op: Op, output: int) -> Rows:
     """The whole sorted dimension of every operand: which element comes to a place depends on all of them."""
     axis, dims = _sort(op)
@@ -209,7 +208,6 @@ def sort_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(make_map(out, results, ranges=dims[axis : axis + 1])),),) * len(op.operands)
 
 
-@input_to_output("sort", attributes=dimensions)
 def sort_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The whole sorted dimension of every output."""
     axis, dims = _sort(op)
@@ -226,6 +224,10 @@ def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
     require(len(op.attributes) == 1, "sorts along one dimension")
     require_dims("dimensions", op.attributes, len(dims))
     return op.attributes[0], dims
+
+
+SORT_TO_INPUT = unlisted(sort_output_to_input, dimensions)
+SORT_TO_OUTPUT = unlisted(sort_input_to_output, dimensions)
 
 
 @output_to_input("topk", attributes=topk)
