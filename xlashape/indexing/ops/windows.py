@@ -7,11 +7,13 @@ Output o and place w in the window meet the padded, dilated input at o · stride
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd
 from typing import NamedTuple
 
 from xlashape.indexing.attributes import WindowDim
 from xlashape.indexing.build import Malformed, make_map, require
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
+from xlashape.symbolic.canonicalize import expression_of
 from xlashape.symbolic.substitute import substitute
 
 __all__ = ["Placed", "check_window", "simplified_window_input", "window_input", "window_output"]
@@ -58,12 +60,36 @@ def simplified_window_input(w: WindowDim, size: int, out_size: int, out: Variabl
     No dimension of a window shares a variable with another, so a map is as simple as its dimensions are, each by itself: those of one model
     are few, and simplified once.
     """
+    if w.base_dilation == 1 and out_size > 0 and w.size > 0:
+        placed = _placed_at_once(w, size, out_size, out, place)
+        if placed is not None:
+            return placed
     found = _simplified_input(w, size, out_size)
     if found.is_known_empty:
         return None
     exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), {dim(0): out, rng(0): place})
     pairs = zip(exprs[1:], [interval for _, interval in found.constraints], strict=True)
     return Placed(exprs[0], found.dims[0].bounds, found.ranges[0].bounds, tuple(pairs))
+
+
+def _placed_at_once(w: WindowDim, size: int, out_size: int, out: Variable, place: Variable) -> Placed | None:
+    """Sums of variables that have nothing to simplify: no condition, or one that is simple as it stands. None for any other."""
+    terms: dict[Expr, int] = {}
+    reach = 0
+    for variable, factor, count in ((out, w.stride, out_size), (place, w.window_dilation, w.size)):
+        if count > 1:
+            terms[variable] = factor
+            reach += factor * (count - 1)
+    bounds = Interval.of_size(out_size), Interval.of_size(w.size)
+    if w.low <= 0 and reach - w.low < size:  # every place meets an element
+        return Placed(expression_of(terms, -w.low), *bounds, ())
+    common = gcd(w.stride, w.window_dilation)
+    several = -(-w.low // common) < min(reach, w.low + size - 1) // common
+    if len(terms) == 2 and w.low > 0 and several:
+        return Placed(
+            expression_of(terms, -w.low), *bounds, ((expression_of(terms, 0), Interval(w.low, w.low + size - 1)),)
+        )
+    return None
 
 
 @lru_cache(maxsize=1 << 12)
