@@ -8,6 +8,7 @@ are equal, and so the multiples that were written are still found.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.expr import (
@@ -174,11 +175,33 @@ class Simplifier(Canonicalizer):
             self._divides_mods = True
             if _value(node.lhs.rhs) <= divisor:
                 return {}, 0
+        if isinstance(node.lhs, Add):
+            found = self._without_small_mod(node.lhs, divisor)
+            if found is not None:
+                return found
         if isinstance(single_atom(*dividend), Mod):
             found = floordiv_rules.of_mod(self, *dividend, divisor)
             if found is not None:
                 return found
         return super().floor_div(*dividend, divisor)
+
+    def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
+        """(x * g + y mod m) / (d g) is x / d if y mod m, as it is written, stays within [0, g): its terms alone need not."""
+        operands = sum_terms(dividend)
+        forms = self._forms
+        mods = [term for term in operands if isinstance(term, Mod) and len(forms[term][0]) > 1]
+        if len(mods) != 1 or forms[mods[0]] == forms[mods[0].lhs]:
+            return None
+        (mod,) = mods
+        rest: Form = ({}, 0)
+        for operand in operands:
+            if operand is not mod:
+                rest = sum_rules.plus(*rest, forms[operand])
+        common = gcd(divisor, rest[1], *rest[0].values())
+        if common < _value(mod.rhs):
+            return None
+        terms = {atom: coefficient // common for atom, coefficient in rest[0].items()}
+        return self.floor_div_of_rest(terms, rest[1] // common, divisor // common)
 
     def _mod_node(self, node: Expr, dividend: Form, modulus: int) -> Form:
         """(x mod (m k) + y m) mod m is x mod m as it is written, before x mod (m k) is simplified."""

@@ -61,6 +61,16 @@ def assert_simplifies(text: str, results: str) -> IndexingMap:
             "((d0 * 100 + d1) mod 140)",
             id="two digits of a remainder",
         ),
+        pytest.param(
+            "(d0, d1, d2) -> ((d0 * 1000 + (d1 * 11 + d2) mod 44) / 400), domain: d0 in [0, 7], d1 in [0, 6], d2 in [0, 10]",
+            "((d0 * 5) / 2)",
+            id="a mod that is small before it is split",
+        ),
+        pytest.param(
+            "(d0, d1) -> ((d0 * 100 + d1 mod 5) / 400), domain: d0 in [0, 7], d1 in [10, 14]",
+            "(d0 / 4)",
+            id="a small rest that does not count from 0",
+        ),
     ],
 )
 def test_passes(text: str, results: str):

@@ -113,16 +113,17 @@ def _common_divisor(terms: Terms, start: int) -> int:
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 3) / 6", "(d0 * 2 + d1 * 2 + 3) / 6"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 1) / 6", "(d0 + d1) / 3"),
     ("d0 in [-9, 9]", "(d0 * 2 - 3) / 4", "d0 / 2 - 1"),
+    ("d0 in [0, 7], d1 in [10, 14]", "(d0 * 100 + d1 - 10) / 400", "d0 / 4"),
 )
 def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g. A negative constant may borrow one."""
-    if constant < 0:
-        borrowed = small_rest(context, terms, constant + divisor, divisor) if constant + divisor >= 0 else None
-        return None if borrowed is None else (borrowed[0], borrowed[1] - 1)
     for large, common, _ in splits(context, terms, constant, divisor):
         return context.floor_div_of_rest(
             {atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common
         )
+    if constant < 0 <= constant + divisor:
+        borrowed = small_rest(context, terms, constant + divisor, divisor)
+        return None if borrowed is None else (borrowed[0], borrowed[1] - 1)
     return None
 
 
