@@ -102,6 +102,7 @@ def test_runtime_variables_come_with_their_producers(ask: Any) -> None:
         "(d0) -> (), domain: d0 in [0, 3]",
         False,
     )
+    assert (producer.is_clamped, producer.bounds) == (True, v1.Interval(lower=0, upper=6))
 
 
 def test_an_index_asks_for_one_output_or_operand(ask: Any) -> None:

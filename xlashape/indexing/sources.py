@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xlashape.indexing.constant_values import scalar_value
 from xlashape.symbolic import IndexingMap, Interval
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ class RuntimeVariable:
         if instruction.proto.opcode == "parameter":
             return f"parameter({instruction.parameter_number})"
         if instruction.proto.opcode == "constant":
-            from xlashape.indexing.constants import scalar_value
-
             value = scalar_value(instruction)
             return "constant" if value is None else f"constant({value})"
         return instruction.name

@@ -9,7 +9,7 @@ import json
 from typing import Any, cast
 
 from xlashape.hlo import HloComputation, HloInstruction
-from xlashape.indexing.constants import scalar_value
+from xlashape.indexing.constant_values import scalar_value
 from xlashape.indexing.leaf_dependencies import origin
 from xlashape.math import ceil_div
 from xlashape.shape import Shape

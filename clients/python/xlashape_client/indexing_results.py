@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from xlashape.proto import v1
-from xlashape.symbolic import IndexingMap
+from xlashape.symbolic import IndexingMap, Interval
 
 __all__ = [
     "Access",
@@ -28,13 +28,23 @@ __all__ = [
 class RuntimeVariable(NamedTuple):
     """Where the value of a runtime variable comes from: an element of `leaf` of the named instruction, at `map` of the access's variables.
 
-    `is_position`: the value is no element but the position of the executing replica in its group of that instruction.
+    `is_position`: the value is no element but the position of the executing replica in its group of that instruction. A value beyond `bounds`
+    (None: those in the access's map) counts as the nearest of them if `is_clamped`, else the access does not happen; nor does it where the
+    value lies outside of the variable's bounds in the map.
     """
 
     instruction: str
     map: IndexingMap
     leaf: int
     is_position: bool
+    is_clamped: bool
+    bounds: Interval | None
+
+    @classmethod
+    def of(cls, one: v1.RuntimeVariable) -> RuntimeVariable:
+        """From the message."""
+        bounds = Interval(one.bounds.lower, one.bounds.upper) if one.HasField("bounds") else None
+        return cls(one.instruction, _map(one.map), one.leaf, one.is_position, one.is_clamped, bounds)
 
 
 class ReplicaIndexing(NamedTuple):
@@ -58,9 +68,7 @@ class Access(NamedTuple):
     @classmethod
     def of(cls, one: v1.Access) -> Access:
         """From the message."""
-        runtime = tuple(
-            RuntimeVariable(each.instruction, _map(each.map), each.leaf, each.is_position) for each in one.runtime
-        )
+        runtime = tuple(RuntimeVariable.of(each) for each in one.runtime)
         return cls(
             _map(one.map),
             one.map.text,

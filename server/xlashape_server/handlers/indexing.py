@@ -289,6 +289,10 @@ def _fill_access(one: v1.Access, access: OperandIndexing, style: str) -> None:
             map=map_output(producer.map, style),
             leaf=producer.leaf,
             is_position=producer.is_position,
+            is_clamped=producer.is_clamped,
+            bounds=None
+            if producer.bounds is None
+            else v1.Interval(lower=producer.bounds.lower, upper=producer.bounds.upper),
         )
     replica = access.replica
     if replica is not None:
