@@ -205,8 +205,6 @@ class IndexingMap:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.is_undefined:
             return (IndexingMap.undefined, ())
-        if self.is_known_empty and not self.dims + self.ranges + self.runtime:
-            return (IndexingMap.empty, ())
         return (_rebuild, (self.dims, self.ranges, self.runtime, self.results, self.constraints, self.is_known_empty))
 
     def __copy__(self) -> IndexingMap:

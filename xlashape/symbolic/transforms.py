@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from xlashape.errors import InvalidMapError
 from xlashape.math import ceil_div
-from xlashape.symbolic.expr import Constant, Expr, Mod, Variable, VariableKind, dim, rng
+from xlashape.symbolic.constraints import Constraint
+from xlashape.symbolic.expr import Constant, Expr, Mod, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.indexing_map import IndexingMap
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
@@ -90,10 +91,16 @@ def ranges_to_dims(found: IndexingMap, indices: Iterable[int] | None = None) -> 
 def _with_variables(
     found: IndexingMap, dims: Sequence[Var], ranges: Sequence[Var], replaced: dict[Variable, Expr]
 ) -> IndexingMap:
-    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), replaced)
+    domain = _domain(found)
+    exprs = substitute((*found.results, *(expr for expr, _ in domain)), replaced)
     count = len(found.results)
-    constraints = list(zip(exprs[count:], [interval for _, interval in found.constraints], strict=True))
+    constraints = list(zip(exprs[count:], [interval for _, interval in domain], strict=True))
     return IndexingMap(dims, ranges, found.runtime, exprs[:count], constraints)
+
+
+def _domain(found: IndexingMap) -> tuple[Constraint, ...]:
+    """The constraints; one that never holds where the map is known to be empty, which its bounds need not say."""
+    return ((const(0), Interval(1, 1)),) if found.is_known_empty else found.constraints
 
 
 def select_results(found: IndexingMap, indices: Iterable[int]) -> IndexingMap:
@@ -108,4 +115,4 @@ def select_results(found: IndexingMap, indices: Iterable[int]) -> IndexingMap:
     for i in chosen:
         if not 0 <= i < len(found.results):
             raise InvalidMapError(f"the map has {len(found.results)} results; there is none of number {i}")
-    return IndexingMap(found.dims, found.ranges, found.runtime, [found.results[i] for i in chosen], found.constraints)
+    return IndexingMap(found.dims, found.ranges, found.runtime, [found.results[i] for i in chosen], _domain(found))

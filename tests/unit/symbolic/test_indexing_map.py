@@ -18,7 +18,7 @@ from xlashape.errors import (
     LimitExceededError,
     SizeOverflowError,
 )
-from xlashape.symbolic import IndexingMap, Interval, Var, ceil_div, dim, maximum, minimum, rng, rt
+from xlashape.symbolic import IndexingMap, Interval, Var, ceil_div, const, dim, maximum, minimum, rng, rt
 
 PARSE = IndexingMap.parse
 
@@ -76,7 +76,8 @@ def test_values():
     assert a != "(d0) -> (d0 * 2), domain: d0 in [0, 3]"
     with pytest.raises(AttributeError, match="frozen"):
         a.results = ()
-    for m in (a, IndexingMap.empty(), IndexingMap.undefined(), IndexingMap.from_sizes([0], results=[dim(0)])):
+    nowhere = IndexingMap(results=[1, 2], constraints=[(const(0), (1, 1))])  # no variables, and yet two results
+    for m in (a, nowhere, IndexingMap.empty(), IndexingMap.undefined(), IndexingMap.from_sizes([0], results=[dim(0)])):
         assert copy.deepcopy(m) is m
         assert pickle.loads(pickle.dumps(m)) == m
 

@@ -157,3 +157,13 @@ def test_results_are_selected():
     assert str(select_results(m, [2, 0])).startswith("(d0, d1, d2) -> (d2, d0), ")
     with pytest.raises(InvalidMapError, match="there is none of number 3"):
         select_results(m, [3])
+
+
+def test_what_is_known_to_be_empty_stays_so_whatever_becomes_of_its_variables():
+    """No point satisfies the domain, though each variable's bounds alone would let some through."""
+    empty = IndexingMap.parse("(d0)[s0] -> (d0, s0), domain: d0 in [0, 3], s0 in [0, 3], d0 * 4 in [5, 6]").simplify()
+    assert empty.is_known_empty and empty.counts == (1, 1, 0)
+    moved = ranges_to_dims(empty)
+    assert moved.is_known_empty and moved.counts == (2, 0, 0) and moved.evaluate((1, 1)) is None
+    chosen = select_results(empty, [1])
+    assert chosen.is_known_empty and len(chosen.results) == 1 and chosen.evaluate((1, 1)) is None
