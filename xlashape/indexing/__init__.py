@@ -8,7 +8,8 @@ Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and an
 functions but for these, judged by running the operations:
 
 - convolution: XLA's map of the input forgets that a window may lie in the padding, wherever that bounds an output dimension alone (a window of
-  one element, or a stride that leaves whole windows outside), and then leads to elements that are not there. Ours end at the input.
+  one element, or a stride that leaves whole windows outside), and then leads to elements that are not there, or once simplified to others that
+  are. Ours end at the input.
 - convolution with batch groups: XLA's map of the input names every group, ours the one that the output feature belongs to.
 - clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions. Ours leads to every element.
 - bitcast-convert to another width: XLA's is the identity although the ranks differ. Ours drops or takes in the last dimension.
