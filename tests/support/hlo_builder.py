@@ -93,6 +93,23 @@ class Builder:
         return module.entry.root
 
 
+def fused(inner: Builder, shape: str, operands: list[str], opcode: str = "fusion") -> Builder:
+    """A module whose root calls `inner` with parameters."""
+    builder = Builder()
+    builder.op(opcode, shape, [builder.parameter(operand) for operand in operands], calls=[inner])
+    return builder
+
+
+def offsets(inner: Builder) -> Builder:
+    """A slice of a slice at offsets known at run time, in two ways."""
+    a, i, j = inner.parameter("f32[16]"), inner.parameter("s32[]"), inner.parameter("s32[]")
+    half = inner.op("dynamic-slice", "f32[8]", [a, i], dynamic_slice_sizes=[8])
+    p = inner.op("dynamic-slice", "f32[4]", [half, j], dynamic_slice_sizes=[4])
+    q = inner.op("dynamic-slice", "f32[4]", [half, i], dynamic_slice_sizes=[4])
+    inner.op("add", "f32[4]", [p, q])
+    return inner
+
+
 def one_op(opcode: str, shape: str, operands: list[str], **fields: Any) -> HloInstruction:
     """The root of a module of one operation on parameters."""
     builder = Builder()

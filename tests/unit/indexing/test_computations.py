@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import time
-from contextlib import suppress
 
-import numpy as np
 import pytest
-from hlo_builder import Builder, one_op
-from map_enumeration import elements
-from numpy_interpreter import leaves, run
+from hlo_builder import Builder, fused
 
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.indexing import computations
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
-
-
-def fused(inner: Builder, shape: str, operands: list[str], opcode: str = "fusion") -> Builder:
-    builder = Builder()
-    builder.op(opcode, shape, [builder.parameter(operand) for operand in operands], calls=[inner])
-    return builder
 
 
 def test_an_operand_that_is_not_read_has_an_empty_set() -> None:
@@ -198,108 +187,6 @@ def test_what_padding_cuts_off_is_known_to_be_empty() -> None:
     assert [one.map.is_known_empty for one in read] == [True]
 
 
-# -- runtime variables ------------------------------------------------------------------------------------------------------------
-
-
-def offsets(inner: Builder) -> Builder:
-    """A slice of a slice, in two ways."""
-    a, i, j = inner.parameter("f32[16]"), inner.parameter("s32[]"), inner.parameter("s32[]")
-    half = inner.op("dynamic-slice", "f32[8]", [a, i], dynamic_slice_sizes=[8])
-    p = inner.op("dynamic-slice", "f32[4]", [half, j], dynamic_slice_sizes=[4])
-    q = inner.op("dynamic-slice", "f32[4]", [half, i], dynamic_slice_sizes=[4])
-    inner.op("add", "f32[4]", [p, q])
-    return inner
-
-
-def test_producers_stand_in_the_order_of_their_variables() -> None:
-    root = fused(offsets(Builder("f")), "f32[4]", ["f32[16]", "s32[]", "s32[]"]).root()
-    source, *_ = indexing.output_to_input(root)
-    assert [str(one.map) for one in source] == [
-        "(d0){rt0, rt1} -> (d0 + rt0 + rt1), domain: d0 in [0, 3], rt0 in [0, 8], rt1 in [0, 4]"
-    ] * 2
-    _, i, j = root.called_computations[0].parameters
-    assert {tuple(producer.instruction for producer in one.runtime) for one in source} == {(i, j), (i, i)}
-    # rt0 is the offset of the first slice taken, whose room is 8.
-    assert all(one.runtime[0].instruction is i for one in source)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_real_offsets_find_the_elements(seed: int) -> None:
-    """Slices, updates and gathers inside of one another, run with NumPy on distinct numbers."""
-    r = random.Random(seed)
-    builder = Builder()
-    source = builder.parameter("f32[6,5]")
-    offsets = [builder.parameter("s32[]") for _ in range(4)]
-    indices = builder.parameter("s32[4,2]")
-    zero = builder.constant("s32[]", [0])
-    at, dims = source, [6, 5]
-    for _ in range(r.randint(2, 4)):
-        kind = r.choice(["slice", "gather", "transpose", "reverse", "iota"])
-        text = ",".join(map(str, dims))
-        if kind == "slice":
-            sizes = [r.randint(1, n) for n in dims]
-            starts = [r.choice([*offsets, zero]) for _ in dims]
-            at = builder.op(
-                "dynamic-slice", f"f32[{','.join(map(str, sizes))}]", [at, *starts], dynamic_slice_sizes=sizes
-            )
-            dims = sizes
-        elif kind == "gather" and len(dims) == 2:
-            sizes = [1, r.randint(1, dims[1])]
-            out = [4, sizes[1]]
-            numbers = {
-                "offset_dims": [1],
-                "collapsed_slice_dims": [0],
-                "start_index_map": [0, 1],
-                "index_vector_dim": 1,
-            }
-            shape = f"f32[{out[0]},{out[1]}]"
-            at = builder.op("gather", shape, [at, indices], gather_dimension_numbers=numbers, gather_slice_sizes=sizes)
-            dims = out
-        elif kind == "iota" and len(dims) == 2:
-            counted = builder.op("iota", "s32[3,1]", iota_dimension := [], dimensions=[0])
-            del iota_dimension
-            numbers = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "index_vector_dim": 1}
-            at = builder.op(
-                "gather",
-                f"f32[3,{dims[1]}]",
-                [at, counted],
-                gather_dimension_numbers=numbers,
-                gather_slice_sizes=[1, dims[1]],
-            )
-            dims = [3, dims[1]]
-        elif kind == "transpose":
-            at = builder.op("transpose", f"f32[{','.join(map(str, dims[::-1]))}]", [at], dimensions=[1, 0])
-            dims = dims[::-1]
-        else:
-            at = builder.op("reverse", f"f32[{text}]", [at], dimensions=[0])
-    root = builder.root()
-    values = [
-        np.arange(30.0).reshape(6, 5),
-        *[np.array(r.randint(-1, 6)) for _ in offsets],
-        np.array([[r.randint(-1, 5) for _ in range(2)] for _ in range(4)]),
-    ]
-    every = run(root.computation, values)
-    found = indexing.output_to_ancestor(root, root.computation.parameters[0])
-    result = leaves(every[root])[0]
-    for index in np.ndindex(*result.shape):
-        named = {element for one in found for element in elements(one, index, every)}
-        assert named == {tuple(int(i) for i in np.argwhere(values[0] == result[index])[0])}, (str(found), index)
-
-
-def test_a_reduction_over_a_gather_keeps_the_range_that_its_producer_needs() -> None:
-    builder = Builder()
-    source, indices = builder.parameter("f32[9]"), builder.parameter("s32[5,3]")
-    numbers = {"offset_dims": [], "collapsed_slice_dims": [0], "start_index_map": [0], "index_vector_dim": 2}
-    rows = builder.op("gather", "f32[5,3]", [source, indices], gather_dimension_numbers=numbers, gather_slice_sizes=[1])
-    builder.op("reduce", "f32[5]", [rows, builder.op("constant", "f32[]")], dimensions=[1])
-    root = builder.root()
-    one = indexing.output_to_ancestor(root, root.computation.parameters[0])
-    assert str(one.map) == "(d0)[s0]{rt0} -> (rt0), domain: d0 in [0, 4], s0 in [0, 2], rt0 in [0, 8]"
-    (producer,) = one.runtime
-    assert str(producer.map) == "(d0)[s0] -> (d0, s0), domain: d0 in [0, 4], s0 in [0, 2]"
-    assert one.simplify() == one
-
-
 # -- branches, loops, asynchronous operations -------------------------------------------------------------------------------------
 
 
@@ -400,115 +287,3 @@ def test_copies_and_collectives_that_run_beside() -> None:
     assert found.replica.partners(5) == (2,)
     assert found.replica.partners(2) == ()
     assert found.replica.partners(2, backwards=True) == (5,)
-
-
-# -- whole modules ----------------------------------------------------------------------------------------------------------------
-
-
-def test_ancestors() -> None:
-    builder = Builder()
-    p = builder.parameter("f32[4,8]")
-    t = builder.op("transpose", "f32[8,4]", [p], dimensions=[1, 0])
-    n = builder.op("negate", "f32[8,4]", [t])
-    other = builder.op("reverse", "f32[8,4]", [t], dimensions=[0])
-    builder.op("add", "f32[8,4]", [n, other])
-    root = builder.root()
-    p, t, n, other, root = root.computation.instructions
-    found = indexing.output_to_ancestors(root)
-    assert [one.name for one in found] == [one.name for one in (root, n, other, t, p)]
-    assert len(found[t]) == len(found[p]) == 2
-    assert indexing.output_to_ancestor(root, t) == found[t]
-    assert indexing.output_to_ancestor(t, p) == indexing.output_to_input(t)[0]
-    assert len(indexing.output_to_ancestor(n, other)) == 0
-    assert indexing.output_to_ancestor(root, root).map == IndexingMap.identity([8, 4])
-    with pytest.raises(InvalidArgumentError, match="different computations"):
-        indexing.output_to_ancestor(root, one_op("negate", "f32[4]", ["f32[4]"]))
-
-
-def test_a_module_at_once() -> None:
-    builder = fused(offsets(Builder("f")), "f32[4]", ["f32[16]", "s32[]", "s32[]"])
-    module = builder.module()
-    found = list(indexing.module_indexing(module))
-    assert [one.instruction for one in found] == [one for one in module.instructions() if one.operands]
-    for instruction, output, operands in found:
-        assert operands == indexing.output_to_input(instruction, output)
-
-
-def test_operands_that_do_not_fit() -> None:
-    bad = [
-        one_op("broadcast", "f32[4]", ["f32[3]"], dimensions=[0]),
-        one_op("broadcast", "f32[4]", ["f32[4]"], dimensions=[7]),
-        one_op("broadcast", "f32[4]", ["f32[4]"], dimensions=[-1]),
-        one_op("broadcast", "f32[4]", []),
-        one_op("transpose", "f32[4,3]", ["f32[4,3]"], dimensions=[1, 0]),
-        one_op("transpose", "f32[4,3]", ["f32[3,4]"], dimensions=[1, 1]),
-        one_op("reshape", "f32[4]", ["f32[3]"]),
-        one_op("reshape", "f32[0]", ["f32[3]"]),
-        one_op("bitcast", "f32[4]", ["f32[3]"]),
-        one_op("concatenate", "f32[4]", ["f32[3]"], dimensions=[0]),
-        one_op("concatenate", "f32[4]", []),
-        one_op("pad", "f32[4]", ["f32[4]", "f32[]"]),
-        one_op("slice", "f32[4]", ["f32[4]"]),
-        one_op("slice", "f32[4]", ["f32[4]"], slice_dimensions=[{"start": 0, "limit": 4, "stride": 0}]),
-        one_op("dot", "f32[4]", ["f32[4]", "f32[4]"]),
-        one_op("dot", "f32[4]", ["f32[4]"]),
-        one_op("reduce", "f32[]", ["f32[4]"], dimensions=[0]),
-        one_op("reduce", "f32[]", ["f32[4]", "f32[]"], dimensions=[1]),
-        one_op("reduce-window", "f32[4]", ["f32[4]", "f32[]"]),
-        one_op("convolution", "f32[4]", ["f32[4]", "f32[4]"]),
-        one_op("gather", "f32[4]", ["f32[4]", "s32[4]"]),
-        one_op("scatter", "f32[4]", ["f32[4]", "s32[4]", "f32[4]"]),
-        one_op("dynamic-slice", "f32[5]", ["f32[4]", "s32[]"], dynamic_slice_sizes=[5]),
-        one_op("dynamic-slice", "f32[3]", ["f32[4]"], dynamic_slice_sizes=[3]),
-        one_op("dynamic-update-slice", "f32[3]", ["f32[3]"]),
-        one_op("get-tuple-element", "f32[3]", ["(f32[3])"], tuple_index=1),
-        one_op("get-tuple-element", "f32[3]", ["f32[3]"]),
-        one_op("tuple", "(f32[3], f32[2])", ["f32[3]"]),
-        one_op("add", "f32[3]", ["f32[3]", "f32[4]"]),
-        one_op("add", "f32[3]", ["f32[3]", "(f32[3])"]),
-        one_op("sort", "f32[3]", ["f32[3]"], dimensions=[1]),
-        one_op("topk", "f32[3]", ["f32[3]"], k=7),
-        one_op("fft", "c64[3]", ["c64[3]"], fft_length=[3, 3]),
-        one_op("cholesky", "f32[3]", ["f32[3]"]),
-        one_op("triangular-solve", "f32[3]", ["f32[3,3]", "f32[3]"]),
-        one_op("batch-norm-training", "f32[3]", ["f32[3]"]),
-        one_op("all-gather", "f32[3]", ["f32[2]"], dimensions=[0]),
-        one_op("all-to-all", "f32[3]", ["f32[3]"], dimensions=[0], replica_groups=[{"replica_ids": [0, 1]}]),
-        one_op("fusion", "f32[3]", ["f32[3]"]),
-        one_op("while", "f32[3]", ["f32[3]"]),
-        one_op("conditional", "f32[3]", ["pred[]", "f32[3]"]),
-        one_op("async-start", "f32[3]", ["f32[3]"]),
-        one_op("async-done", "f32[3]", ["f32[3]"]),
-        one_op("copy-start", "f32[3]", ["f32[3]"]),
-        one_op("select-and-scatter", "f32[3]", ["f32[3]", "f32[1]", "f32[]"]),
-        one_op("bitcast-convert", "f32[3,4]", ["f32[4]"]),
-        one_op("opt-barrier", "f32[3]", ["f32[4]"]),
-        one_op("scaled-dot", "f32[]", ["f32[]", "f32[]", "f32[2]", "f32[]"]),
-    ]  # fmt: skip
-    for root in bad:
-        with pytest.raises(InvalidModuleError, match=root.name):
-            indexing.output_to_input(root)
-        for operand in range(len(root.operands)):
-            # The other direction looks at what it needs.
-            with suppress(InvalidModuleError):
-                indexing.input_to_output(root, operand)
-
-
-@pytest.mark.parametrize("opcode", ["negate", "reverse", "transpose"])
-def test_unbounded_sizes_are_unknown(opcode: str) -> None:
-    root = one_op(opcode, "f32[?,3]", ["f32[?,3]"], dimensions=[0, 1])
-    assert indexing.output_to_input(root)[0].map.is_undefined
-    assert indexing.input_to_output(root)[0].map.is_undefined
-
-
-def test_empty_arrays() -> None:
-    for root in (
-        one_op("transpose", "f32[8,0]", ["f32[0,8]"], dimensions=[1, 0]),
-        one_op("reshape", "f32[2,0]", ["f32[0,8]"]),
-        one_op("bitcast", "f32[2,0]", ["f32[0,8]"]),
-        one_op("broadcast", "f32[2,0]", ["f32[2]"], dimensions=[0]),
-    ):
-        assert str(indexing.output_to_input(root)[0][0]) == "KNOWN EMPTY"
-    read, start = indexing.output_to_input(one_op("reduce", "f32[8]", ["f32[0,8]", "f32[]"], dimensions=[0]))
-    assert read.map.is_known_empty
-    assert str(start.map) == "(d0) -> (), domain: d0 in [0, 7]"
