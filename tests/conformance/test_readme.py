@@ -1,4 +1,4 @@
-"""What the README shows is what comes back: every Python session and every shell session in it is run."""
+"""What the README and the pages of docs show is what comes back: every Python session and every shell session in them is run."""
 
 import builtins
 import doctest
@@ -15,7 +15,8 @@ from xlashape import errors
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = _BLOCK.findall(README)
 
 
 def console_sessions():
@@ -33,10 +34,12 @@ def test_there_are_sessions_of_both_kinds():
     assert any(kind == "pycon" for kind, _ in BLOCKS)
 
 
-def test_the_python_session(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", "docs/indexing.md"])
+def test_the_python_session(page, tmp_path, monkeypatch):
+    text = (ROOT / page).read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    session = "\n".join(text for kind, text in BLOCKS if kind == "pycon")
-    test = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
+    session = "\n".join(block for kind, block in _BLOCK.findall(text) if kind == "pycon")
+    test = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
     assert not runner.run(test, out=report.append).failed, "".join(report)
