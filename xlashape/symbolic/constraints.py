@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
-from xlashape.limits import spend
+from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of
 from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mod, Variable
@@ -131,21 +131,47 @@ class Domain:
         return expression_of(quotients, 0), max(-skipped, lowest), min(high // common - skipped, highest)
 
     def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
-        """x mod m = c and x mod n = c are one, modulo the least common multiple. A variable is narrowed to the first and last value that fits."""
+        """x mod m = c and x mod n = c are one, modulo the least common multiple, for 0 ≤ c < m, n, where that fits int64.
+
+        A variable is narrowed to the first and last value that all its congruences allow.
+        """
         result: list[Constraint] = []
         moduli: dict[tuple[Expr, int], int] = {}
+        apart: list[Constraint] = []
+        of_variables: dict[Variable, list[tuple[int, int]]] = {}
         for expr, interval in constraints.items():
             if isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.lower == interval.upper:
-                key = (expr.lhs, interval.lower)
-                moduli[key] = lcm(moduli.get(key, 1), expr.rhs.value)
-            else:
-                result.append((expr, interval))
+                value, modulus = interval.lower, expr.rhs.value
+                if 0 <= value < modulus:  # else it never holds, though c may be a remainder of the multiple
+                    if isinstance(expr.lhs, Variable):
+                        of_variables.setdefault(expr.lhs, []).append((value, modulus))
+                    merged = lcm(moduli.get((expr.lhs, value), 1), modulus)
+                    if merged <= INT64_MAX:
+                        moduli[expr.lhs, value] = merged
+                    else:
+                        apart.append((expr, interval))
+                    continue
+            result.append((expr, interval))
         for (expr, value), modulus in moduli.items():
             result.append((Mod(expr, modulus), Interval(value, value)))
-            if isinstance(expr, Variable):
-                low, high = self.bounds[expr]
-                self._narrow(expr, low + (value - low) % modulus, high - (high - value) % modulus)
-        return result
+        for variable, remainders in of_variables.items():
+            self._narrow_to_remainders(variable, remainders)
+        return result + apart  # behind the merged ones, so that the next round finds the same order
+
+    def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
+        """To the first and last value with all these (remainder, modulus): by the Chinese remainder theorem at once, as from one to the other takes ages."""
+        low, high = self.bounds[variable]
+        value, modulus = 0, 1
+        for other, divisor in remainders:
+            common = gcd(modulus, divisor)
+            if (other - value) % common:
+                self.is_empty = True
+                return
+            steps = (other - value) // common * pow(modulus // common, -1, divisor // common) % (divisor // common)
+            value, modulus = value + modulus * steps, modulus * (divisor // common)
+            if modulus > high - low:  # one value at most: the next round asks it about the others
+                break
+        self._narrow(variable, low + (value - low) % modulus, high - (high - value) % modulus)
 
 
 def _divided(low: int, high: int, factor: int) -> Bounds:

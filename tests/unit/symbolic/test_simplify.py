@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, dim, minimum, rng
@@ -175,3 +177,43 @@ def test_deep_and_shared():
     expected, inside = source.evaluate_batch(points)
     results, kept = found.evaluate_batch(points)
     assert (expected == results).all() and (inside == kept).all()
+
+
+def test_congruences_of_one_variable_against_enumeration():
+    """Remainders that exclude each other, that are none of their modulus, and those that meet in few places."""
+    chosen = random.Random(3)
+    for _ in range(300):
+        congruences = [(chosen.randint(0, 12), chosen.randint(1, 12)) for _ in range(chosen.randint(1, 4))]
+        low = chosen.randint(-40, 40)
+        high = low + chosen.randint(0, 200)
+        constraints = [(dim(0) % modulus, (value, value)) for value, modulus in congruences]
+        found = IndexingMap([Var(Interval(low, high))], results=[dim(0)], constraints=constraints)
+        simple = found.simplify()
+        inside = [x for x in range(low, high + 1) if all(x % modulus == value for value, modulus in congruences)]
+        assert [x for x in range(low, high + 1) if simple.evaluate((x,)) is not None] == inside, found
+        if inside and not simple.is_known_empty:
+            assert IndexingMap.parse(str(simple)).simplify() == simple
+
+
+@pytest.mark.parametrize(
+    ("text", "simple"),
+    [
+        ("d0 mod 2 in [1, 1], d0 mod 4 in [2, 2]", "KNOWN EMPTY"),
+        (
+            "d0 mod 2147483648 in [1, 1], d0 mod 2147483647 in [2, 2]",
+            "(d0) -> (d0), domain: d0 in [2147483649, 4611686018427387905], "
+            "d0 mod 2147483647 in [2, 2], d0 mod 2147483648 in [1, 1]",
+        ),
+    ],
+)
+def test_congruences_that_meet_far_apart_are_found_at_once(text, simple):
+    assert str(IndexingMap.parse(f"(d0) -> (d0), domain: d0 in [0, 9000000000000000000], {text}").simplify()) == simple
+
+
+def test_congruences_whose_common_multiple_is_no_int64_stay_apart():
+    primes = (4294967231, 4294967279, 4294967291)
+    constraints = [((dim(0) - dim(1)) % prime, (1, 1)) for prime in primes]
+    simple = IndexingMap.from_sizes([2**62, 2**62], results=[dim(0)])
+    simple = IndexingMap(simple.dims, results=simple.results, constraints=constraints).simplify()
+    assert IndexingMap.parse(str(simple)) == simple
+    assert len(simple.constraints) == 3
