@@ -6,13 +6,14 @@ Tuples are taken apart and put together precisely; any other operation is taken 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.registry import element_starts, first_leaves, leaves
 from xlashape.limits import spend
 
-__all__ = ["Dependencies", "dependencies", "ordered", "origin"]
+__all__ = ["Dependencies", "dependencies", "ends_first", "ordered", "origin", "origins", "reached_from", "reaching"]
 
 MAX_COUNT = 1 << 20
 PASSING = frozenset({"copy", "opt-barrier", "domain", "add-dependency"})
@@ -37,25 +38,84 @@ class Dependencies(NamedTuple):
 
 def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
     """The instruction, and its leaf, that a leaf is handed on from untouched, through tuples and copies."""
-    one, at = instruction, leaf
-    while True:
-        opcode = one.proto.opcode
-        if opcode == "tuple":
-            starts = element_starts(one.shape)
-            if not 0 <= at < starts[-1] or len(starts) != len(one.operands) + 1:
-                return one, at
-            number = bisect_right(starts, at) - 1
-            one, at = one.operands[number], at - starts[number]
-        elif opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
-            starts = element_starts(one.operands[0].shape)
-            if not 0 <= one.proto.tuple_index < len(starts) - 1:
-                return one, at
-            at += starts[one.proto.tuple_index]
-            one = one.operands[0]
-        elif opcode in PASSING and one.operands:
-            one = one.operands[0]
-        else:
-            return one, at
+    at = instruction, leaf
+    while (before := _handed_on_from(*at)) is not None:
+        at = before
+    return at
+
+
+def origins(instruction: HloInstruction, count: int) -> list[tuple[HloInstruction, int]]:
+    """The origin of each leaf. Ways that several leaves share are gone once."""
+    found: list[tuple[HloInstruction, int]] = []
+    known: dict[tuple[HloInstruction, int], tuple[HloInstruction, int]] = {}
+    for leaf in range(count):
+        at = instruction, leaf
+        way: list[tuple[HloInstruction, int]] = []
+        while (end := known.get(at)) is None and (before := _handed_on_from(*at)) is not None:
+            way.append(at)
+            at = before
+        spend(len(way))
+        found.append(at if end is None else end)
+        known |= dict.fromkeys(way, found[-1])
+    return found
+
+
+def _handed_on_from(one: HloInstruction, at: int) -> tuple[HloInstruction, int] | None:
+    """The leaf of an operand that a leaf is, untouched."""
+    opcode = one.proto.opcode
+    if opcode == "tuple":
+        starts = element_starts(one.shape)
+        if not 0 <= at < starts[-1] or len(starts) != len(one.operands) + 1:
+            return None
+        number = bisect_right(starts, at) - 1
+        return one.operands[number], at - starts[number]
+    if opcode == "get-tuple-element" and one.operands and one.operands[0].shape.is_tuple:
+        starts = element_starts(one.operands[0].shape)
+        if not 0 <= one.proto.tuple_index < len(starts) - 1:
+            return None
+        return one.operands[0], at + starts[one.proto.tuple_index]
+    return (one.operands[0], at) if opcode in PASSING and one.operands else None
+
+
+def reached_from(first: int, steps: Sequence[int]) -> int:
+    """The leaves, as bits, that any number of steps leads to from `first`, which are among them; `steps` has those that one leads to."""
+    found, pending = 0, first
+    while pending:
+        spend(1)
+        leaf = pending.bit_length() - 1
+        found |= 1 << leaf
+        pending = (pending | steps[leaf]) & ~found
+    return found
+
+
+def reaching(last: int, steps: Sequence[int], order: Sequence[int]) -> int:
+    """The leaves, as bits, from which any number of steps leads to some of `last`, which are among them. `order` is `ends_first`'s."""
+    found, before = last, 0
+    while found != before:
+        before = found
+        spend(len(order))
+        for leaf in order:
+            if steps[leaf] & found:
+                found |= 1 << leaf
+    return found
+
+
+def ends_first(steps: Sequence[int]) -> list[int]:
+    """The leaves in an order in which what a step leads to comes before what it starts from, but for what goes round."""
+    order: list[int] = []
+    unseen = (1 << len(steps)) - 1
+    while unseen:
+        stack = [unseen.bit_length() - 1]
+        unseen ^= 1 << stack[0]
+        while stack:
+            spend(1)
+            following = steps[stack[-1]] & unseen
+            if following:
+                stack.append(following.bit_length() - 1)
+                unseen ^= 1 << stack[-1]
+            else:
+                order.append(stack.pop())
+    return order
 
 
 def dependencies(computation: HloComputation, known: dict[HloComputation, tuple[int, bool]]) -> Dependencies:
@@ -79,7 +139,9 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
                 continue
         every = 0
         for operand in one.operands:
-            for mask in known[operand.place]:
+            masks = known[operand.place]
+            spend(len(masks))
+            for mask in masks:
                 every |= mask
         shape = one.shape
         known[one.place] = (every,) * len(leaves(shape)) if shape.is_tuple else (every,)

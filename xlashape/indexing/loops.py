@@ -18,7 +18,7 @@ from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExcee
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.analysis import EMPTY
 from xlashape.indexing.build import dims_of, everything, identity, to_scalar
-from xlashape.indexing.leaf_dependencies import Dependencies, dependencies, origin
+from xlashape.indexing.leaf_dependencies import Dependencies, dependencies, ends_first, origins, reached_from, reaching
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.registry import leaves
 from xlashape.indexing.requests import WAYS_OF_ACCESS, Asking, Request, Steps
@@ -27,6 +27,9 @@ from xlashape.indexing.trip_counts import trip_count
 from xlashape.shape import Shape
 
 __all__ = ["Loop"]
+
+MAX_KEPT_MEMBERS = 1 << 5
+"""Members of a set that is kept for the next loop. Of n arrays that all depend on one another, n sets have n members each."""
 
 
 class Loop:
@@ -47,10 +50,12 @@ class Loop:
         if not fits:
             raise InvalidModuleError(f"instruction {self.name!r} (while) has a body or operands that do not fit it")
         parameter = self.body.parameters[0]
-        self.changed = [origin(self.body.root, leaf) != (parameter, leaf) for leaf in range(len(self.arrays))]
+        self.changed = [
+            found != (parameter, leaf) for leaf, found in enumerate(origins(self.body.root, len(self.arrays)))
+        ]
         self.count = trip_count(instruction, self.body, self.condition) if any(self.changed) else 0
         self._dependencies: tuple[Dependencies, Dependencies] | None = None
-        self._masks: dict[int, int] | None = None
+        self._order: list[int] | None = None
         self._given_up = False
         self._counted = counted
 
@@ -68,8 +73,11 @@ class Loop:
                 return (yield from self._followed_back(output))
             except LimitExceededError as error:
                 self._give_up(error)
-        mask, exchanged = self._reached()[output], self._known()[0].exchanges
-        return (_every_element(dims, self.arrays, mask, exchanged),)
+        body, _ = self._known()
+        mask = reached_from(1 << output | self._control(), body.leaves)
+        if mask.bit_count() > MAX_KEPT_MEMBERS:
+            return (_every_element.__wrapped__(dims, self.arrays, mask, body.exchanges),)
+        return (_every_element(dims, self.arrays, mask, body.exchanges),)
 
     def _followed_back(self, output: int) -> Steps:
         dims = self.arrays[output]
@@ -105,12 +113,15 @@ class Loop:
                 return (yield from self._followed_forth(leaf))
             except LimitExceededError as error:
                 self._give_up(error)
-        exchanged = self._known()[0].exchanges
-        for output, mask in self._reached().items():
-            if mask >> leaf & 1:
-                first[output] = {whole(dims, self.arrays[output], output, exchanged=exchanged): None}
-            else:
-                first.pop(output, None)
+        body, _ = self._known()
+        if self._order is None:
+            self._order = ends_first(body.leaves)
+        reached = reaching(1 << leaf, body.leaves, self._order)
+        decides = bool(reached & self._control())
+        for output, changed in enumerate(self.changed):
+            if changed and (decides or reached >> output & 1):
+                every = whole(dims, self.arrays[output], output, exchanged=body.exchanges)
+                first[output] = {every: None}
         return self._by_leaf(first)
 
     def _followed_forth(self, leaf: int) -> Steps:
@@ -132,7 +143,8 @@ class Loop:
 
     def _deciding(self, dims: Dims, found: Frontier) -> Asking[None]:
         """Elements that the condition reads, in whichever iteration, take part in everything that the body changes."""
-        walk = Walk(self.condition, dims, {0: ()}, self._forth, self.compose)
+        exchanged = self._known()[1].exchanges
+        walk = Walk(self.condition, dims, {0: ()}, self._forth, self.compose, exchanged=exchanged)
         for leaf, members in [(leaf, list(members)) for leaf, members in found.items()]:
             (decided,) = yield Request(self.condition, 0, leaf)
             for member in members:
@@ -154,7 +166,8 @@ class Loop:
     # -- both ---------------------------------------------------------------------------------------------------------------------
 
     def _walk(self, body: HloComputation, dims: Dims, step: Step) -> Walk:
-        return Walk(body, dims, dict(enumerate(self.arrays)), step, self.compose)
+        exchanged = any(known.exchanges for known in self._known())
+        return Walk(body, dims, dict(enumerate(self.arrays)), step, self.compose, exchanged=exchanged)
 
     def _is_followed(self) -> bool:
         return not self._given_up and sum(known.instructions for known in self._known()) <= MAX_INSTRUCTIONS
@@ -170,21 +183,9 @@ class Loop:
             self._dependencies = dependencies(self.body, self._counted), dependencies(self.condition, self._counted)
         return self._dependencies
 
-    def _reached(self) -> dict[int, int]:
-        """The leaves that each changed leaf may depend on after some iterations, as bits."""
-        if self._masks is None:
-            body, condition = self._known()
-            control = condition.leaves[0] if self.count is None else 0
-            self._masks = {}
-            for output, changed in enumerate(self.changed):
-                if changed:
-                    mask, pending = 0, (1 << output) | control
-                    while pending:
-                        leaf = pending.bit_length() - 1
-                        mask |= 1 << leaf
-                        pending = (pending | body.leaves[leaf]) & ~mask
-                    self._masks[output] = mask
-        return self._masks
+    def _control(self) -> int:
+        """The leaves that decide how often the body runs, as bits."""
+        return self._known()[1].leaves[0] if self.count is None else 0
 
 
 def _set(found: Frontier) -> OperandIndexingSet:

@@ -44,6 +44,8 @@ MAX_ROUNDS = 32
 """Rounds that are gone through one by one."""
 SPARE_RANGES = 2
 """Range variables of a map beyond one for each dimension of what it leads to, before it is given up for "every element"."""
+MAX_NODES = 1 << 8
+"""Nodes of a map's expressions, before it is given up for "every element": divisions may double them in every round."""
 
 Dims: TypeAlias = tuple[int, ...]
 Member: TypeAlias = OperandIndexing
@@ -94,11 +96,18 @@ def moved_to(one: OperandIndexing, leaf: int) -> OperandIndexing:
 class Walk:
     """Goes from an array of the sizes `dims` through the rounds of `body`.
 
-    `sizes` are those of the leaves of the state that steps lead to.
+    `sizes` are those of the leaves of the state that steps lead to. `exchanged`: some step reads what other replicas hold.
     """
 
     def __init__(
-        self, body: HloComputation, dims: Dims, sizes: Mapping[int, Dims], step: Step, compose: Compose
+        self,
+        body: HloComputation,
+        dims: Dims,
+        sizes: Mapping[int, Dims],
+        step: Step,
+        compose: Compose,
+        *,
+        exchanged: bool,
     ) -> None:
         self.body = body
         self.dims = dims
@@ -107,6 +116,7 @@ class Walk:
         self.sizes = sizes
         self.step = step
         self.compose = compose
+        self.exchanged = exchanged
 
     def rounds(self, first: Frontier, most: int) -> Asking[Rounds]:
         """Round after round, `most` or until they repeat. A frontier of too many maps is given up: nothing is known of it then."""
@@ -137,13 +147,11 @@ class Walk:
         pending = deque([member for members in first.values() for member in members])
         given_up: set[int] = set()
         filled: set[int] = set()
-        exchanged = any(member.replica is not None for member in pending)
         while pending:
             member = pending.popleft()
             if member not in found[member.leaf]:
                 continue
             for second in (yield from self.step(member.leaf)):
-                exchanged = exchanged or second.replica is not None
                 if second.leaf in given_up:
                     continue
                 composed = self.through(member, second)
@@ -152,21 +160,18 @@ class Walk:
                     continue
                 if composed.replica is None and second.leaf in filled:
                     continue
-                full = whole(self.dims, self.sizes[second.leaf], second.leaf)
+                full = everything(self.dims, self.sizes[second.leaf]).map
                 if len(there) >= MAX_WAYS:
                     given_up.add(second.leaf)
-                    composed = full
+                    composed = self._whole(second.leaf)
                     there.clear()
-                elif composed.replica is None and composed.map == full.map:
+                elif composed.replica is None and composed.map == full:
                     # Every element is named: no other map says more.
                     filled.add(second.leaf)
                     for one in [one for one in there if one.replica is None]:
                         del there[one]
                 there[composed] = None
                 pending.append(composed)
-        if exchanged:
-            for leaf in given_up:
-                found[leaf] = {whole(self.dims, self.sizes[leaf], leaf, exchanged=True): None}
         return {leaf: members for leaf, members in found.items() if members}
 
     def through(self, member: Member, second: OperandIndexing) -> Member:
@@ -179,10 +184,17 @@ class Walk:
         target = self.sizes[second.leaf]
         if found.runtime:
             found = _of_any_round(found, self._values)
-        if found.map.is_undefined or len(found.map.ranges) > len(target) + SPARE_RANGES:
+        if found.map.is_undefined or len(found.map.ranges) > len(target) + SPARE_RANGES or _is_long(found.map):
             exchanged = second.replica is not None or member.replica is not None
             return whole(self.dims, target, second.leaf, exchanged=exchanged)
         return found
+
+    def _whole(self, leaf: int) -> Member:
+        return whole(self.dims, self.sizes[leaf], leaf, exchanged=self.exchanged)
+
+
+def _is_long(found: IndexingMap) -> bool:
+    return sum([one.size for one in found.results]) + sum([one.size for one, _ in found.constraints]) > MAX_NODES
 
 
 def _key(frontier: Frontier) -> frozenset[OperandIndexing]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.build import dims_of, identity
-from xlashape.indexing.leaf_dependencies import Dependencies
+from xlashape.indexing.leaf_dependencies import Dependencies, ends_first, reached_from, reaching
 from xlashape.indexing.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
 from xlashape.indexing.registry import leaves
 from xlashape.indexing.requests import WAYS_OF_ACCESS, Asking, Request, Steps
@@ -115,6 +115,7 @@ class _Way:
         self.carried_near, self.carried_far = (
             (scan.outputs, scan.inputs) if self.is_back else (scan.inputs, scan.outputs)
         )
+        self._reached: int | None = None
 
     def sets(self) -> Steps:
         """One for each array on the other side."""
@@ -124,7 +125,7 @@ class _Way:
         found = Rounds([], None)
         if scan.is_followed:
             sizes = {number: end.sizes for number, end in enumerate(self.targets)}
-            walk = Walk(scan.body, self.source.sizes, sizes, self._step, scan.compose)
+            walk = Walk(scan.body, self.source.sizes, sizes, self._step, scan.compose, exchanged=scan.known.exchanges)
             try:
                 found = yield from walk.rounds(start(self.source.sizes, _HERE), scan.count)
                 # Before the first step nothing but the array itself is reached.
@@ -196,20 +197,16 @@ class _Way:
 
     def _depends(self, number: int) -> bool:
         """Whether any number of steps leads to an array."""
-        scan = self.scan
-        result, operand = (self.number, number) if self.is_back else (number, self.number)
-        seen = {result}
-        pending = [result]
-        while pending:
-            mask = scan.known.leaves[pending.pop()]
-            if mask >> operand & 1:
-                return True
-            carried = mask >> scan.inputs
-            for k in range(carried.bit_length()):
-                if carried >> k & 1 and scan.outputs + k not in seen:
-                    seen.add(scan.outputs + k)
-                    pending.append(scan.outputs + k)
-        return False
+        results, inputs = self.scan.known.leaves, self.scan.inputs
+        if self._reached is None:
+            # From what a step takes to what the step before took.
+            steps = (0,) * inputs + results[self.scan.outputs :]
+            self._reached = (
+                reached_from(results[self.number], steps)
+                if self.is_back
+                else reaching(1 << self.number, steps, ends_first(steps))
+            )
+        return bool(self._reached >> number & 1 if self.is_back else self._reached & results[number])
 
     # -- from slices to arrays ----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.analysis import EMPTY, Answer, from_operand, from_output
 from xlashape.indexing.leaf_dependencies import dependencies
 from xlashape.indexing.ops.reduction import SORT_TO_INPUT, SORT_TO_OUTPUT
+from xlashape.indexing.registry import leaves
 
 __all__ = ["sort_from_operand", "sort_from_output"]
 
@@ -35,6 +36,7 @@ def _deciding(instruction: HloInstruction, counted: Counted) -> int:
         return (1 << count) - 1
     comparator = called[0]
     masks = dependencies(comparator, counted).leaves
-    if len(called) > 1 or len(comparator.parameters) != 2 * count or len(masks) != 1:
+    elements = [leaf for one in comparator.parameters for leaf in leaves(one.shape)]
+    if len(called) > 1 or not len(comparator.parameters) == len(elements) == 2 * count or len(masks) != 1:
         raise InvalidModuleError(f"instruction {instruction.name!r} (sort) calls a comparator that does not fit it")
     return sum(1 << number for number in range(count) if masks[0] >> 2 * number & 3)

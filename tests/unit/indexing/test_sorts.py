@@ -57,7 +57,11 @@ def test_without_a_comparator_any_array_may_decide() -> None:
 def test_a_comparator_that_does_not_fit() -> None:
     two = comparator(1, [0])
     two.name = "more"
-    for calls in ([comparator(1, [0])], [comparator(3, [0])], [comparator(2, [0]), two]):
+    pairs = Builder("pairs")
+    for shape in ("(f32[], f32[])", "f32[]", "f32[]", "f32[]"):
+        pairs.parameter(shape)
+    pairs.op("compare", "pred[]", [1, 1], comparison_direction="LT")
+    for calls in ([comparator(1, [0])], [comparator(3, [0])], [comparator(2, [0]), two], [pairs]):
         root = sort(2, calls)
         for ask in (indexing.output_to_input, indexing.input_to_output):
             with pytest.raises(InvalidModuleError, match=root.name):
