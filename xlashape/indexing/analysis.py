@@ -51,6 +51,9 @@ _ = ops  # importing it registers the rules
 MAX_SIGNATURES = 1 << 13
 """Different operations whose answers are kept. When there are more, all are forgotten."""
 
+MAX_HELD_SETS = 1 << 18
+"""Sets of all answers that are kept. When there are more, all are forgotten: a custom call of n operands with n results has n² of them."""
+
 MAX_KEPT_SETS = 1 << 5
 """Sets of an answer that is kept as it is. A tuple of n elements has n answers of n sets, and all but n of the n² are empty."""
 
@@ -100,14 +103,35 @@ class Signature:
 _signatures: dict[tuple[Any, ...], Signature] = {}
 _sets: dict[int, tuple[Row, OperandIndexingSet]] = {}
 """Of rows that rules share, by the identity of the row, which is held here too."""
+_held_sets = 0
 _lock = Lock()
 
 
 def forget() -> None:
     """Forgets every answer. Nothing but time depends on what is kept."""
     with _lock:
-        _signatures.clear()
+        _forget_signatures()
         _sets.clear()
+
+
+def _forget_signatures() -> None:
+    global _held_sets
+    for one in _signatures.values():
+        one.answers = {}  # whoever goes through a module holds the signature of the instruction it is at
+    _signatures.clear()
+    _held_sets = 0
+
+
+def _keep(known: Signature, asked: Any, kept: _Kept) -> None:
+    global _held_sets
+    sets = 1 + len(kept.sets) + len(kept.open)
+    spend(sets)
+    with _lock:
+        if _held_sets + sets > MAX_HELD_SETS:
+            _forget_signatures()
+            known.answers = {}
+        _held_sets += sets
+        known.answers[asked] = kept
 
 
 def signature(instruction: HloInstruction, registered: Registered) -> Signature:
@@ -132,7 +156,7 @@ def _new_signature(instruction: HloInstruction, registered: Registered, key: tup
     made = Signature(registered, key[1], key[3:], attributes)
     with _lock:
         if len(_signatures) >= MAX_SIGNATURES:
-            _signatures.clear()
+            _forget_signatures()
         _signatures[key] = made
     return made
 
@@ -157,7 +181,8 @@ def answer_from_output(instruction: HloInstruction, output: int, known: Signatur
         if known.unbounded:
             return unknown_from_output(instruction)
         rows = _ruled(instruction, known.registered, op, output)
-        kept = known.answers[output] = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
+        kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
+        _keep(known, output, kept)
     return kept.answer or _bound(kept, instruction)
 
 
@@ -183,7 +208,8 @@ def from_operand(instruction: HloInstruction, operand: int, leaf: int, registere
             return unknown_from_operand(instruction)
         rows = _ruled(instruction, known.registered, op, operand, leaf)
         targets = tuple([(shape,) for shape in op.outputs])
-        kept = known.answers[operand, leaf] = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
+        kept = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
+        _keep(known, (operand, leaf), kept)
     return kept.answer or _bound(kept, instruction)
 
 

@@ -16,6 +16,7 @@ from xlashape.indexing.build import make_map
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import output_to_input
 from xlashape.indexing.registry import leaves
+from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.shape.tile_formula import geometry, logical_index, physical_position
 from xlashape.symbolic import IndexingMap, Interval, dim
@@ -87,6 +88,7 @@ def physical_of(
 
 
 def _between_positions(output: Shape, one: OperandIndexing, operand: Shape) -> OperandIndexing:
+    spend(1)
     if is_unbounded(output) or is_unbounded(operand):
         return OperandIndexing(IndexingMap.undefined(), leaf=one.leaf)
     from_position = OperandIndexing(physical_to_logical(output))

@@ -19,6 +19,7 @@ from xlashape.indexing.queries import checked_number, naming
 from xlashape.indexing.registry import leaves
 from xlashape.indexing.transactions import OperandCoalescing, check_warp, coalescing_of
 from xlashape.indexing.utilisation import OperandUtilisation, utilisation_of
+from xlashape.limits import spend
 
 __all__ = ["InstructionReads", "OperandReads", "executed_readers", "instruction_reads", "module_reads", "operand_reads"]
 
@@ -125,6 +126,7 @@ def _reads(
     analysis: Analysis, instruction: HloInstruction, output: int, warp: int, segment_bytes: int
 ) -> tuple[OperandReads, ...]:
     maps: tuple[OperandIndexingSet, ...] = analysis.output_to_input(instruction, output)
+    spend(len(maps))
     used = utilisation_of(instruction, maps)
     ways = coalescing_of(instruction, physical_of(instruction, output, maps), warp, segment_bytes)
     grouped: list[list[OperandCoalescing]] = [[] for _ in used]

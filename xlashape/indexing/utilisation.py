@@ -20,6 +20,7 @@ from xlashape.indexing.counting import (
 from xlashape.indexing.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import output_to_input
 from xlashape.indexing.registry import leaves
+from xlashape.limits import spend
 from xlashape.math import product
 from xlashape.symbolic import IndexingMap, VariableKind
 
@@ -77,6 +78,7 @@ def utilisation_of(
 
 
 def _utilisation(read: OperandIndexingSet, sizes: list[int]) -> OperandUtilisation:
+    spend(1 + len(read))
     elements = sum(sizes)
     members = [one for one in read if not one.map.is_known_empty]
     if any(one.map.is_undefined for one in members):
@@ -84,8 +86,11 @@ def _utilisation(read: OperandIndexingSet, sizes: list[int]) -> OperandUtilisati
     reads: int | None = 0
     distinct: int | None = 0
     bound = False
+    of_leaf: dict[int, list[OperandIndexing]] = {}
+    for one in members:
+        of_leaf.setdefault(one.leaf, []).append(one)
     for leaf, size in enumerate(sizes):
-        own = [one for one in members if one.leaf == leaf]
+        own = of_leaf.get(leaf, [])
         for one in own:
             count = _point_count(one.map)
             reads = None if reads is None or count is None else reads + count

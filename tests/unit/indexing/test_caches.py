@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 
 from xlashape.hlo import HloModule
-from xlashape.indexing import Analysis, analysis, module_indexing, output_to_input
+from xlashape.indexing import Analysis, analysis, module_indexing, module_reads, output_to_input
+from xlashape.limits import budget
 
 MIXED = """HloModule m
 
@@ -79,3 +80,35 @@ def test_a_long_tuple_is_kept_in_little_memory():
         tracemalloc.stop()
     # All answers at once hold 1500² sets: 18 MB of references alone.
     assert peak < 6 << 20
+
+
+def custom_call_of(count: int) -> HloModule:
+    """As many results as operands, each of which may need every element of each operand."""
+    lines = "\n".join(f"  p{i} = f32[2] parameter({i})" for i in range(count))
+    names = ", ".join(f"p{i}" for i in range(count))
+    shapes = ", ".join(["f32[2]"] * count)
+    root = f'  ROOT r = ({shapes}) custom-call({names}), custom_call_target="x"'
+    return HloModule.parse(f"HloModule m\n\nENTRY e {{\n{lines}\n{root}\n}}\n")
+
+
+def test_what_is_kept_of_a_custom_call_does_not_grow_with_the_square_of_its_operands(monkeypatch):
+    count, most = 200, 2000
+    monkeypatch.setattr(analysis, "MAX_HELD_SETS", most)
+    analysis.forget()
+    module = custom_call_of(count)
+    held = analysis.signature(module.entry.root, analysis.OUTPUT_TO_INPUT["custom-call"])
+    for one in module_indexing(module):
+        assert [len(found) for found in one.operands] == [1] * count
+        assert sum(len(kept.sets) for kept in held.answers.values()) <= most
+    analysis.forget()
+
+
+@pytest.mark.parametrize("question", [module_indexing, module_reads])
+def test_each_operand_counts_against_the_budget(question):
+    """Whatever is kept: an operand of an output is a step or more, so a deadline is looked at often enough."""
+    count = 40
+    module = custom_call_of(count)
+    analysis.forget()
+    with budget() as spent:
+        assert sum(1 for _ in question(module)) == count
+    assert spent.steps >= count * count
