@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xlashape.limits import spend
 from xlashape.symbolic.canonicalize import Form, Terms, expression_of
-from xlashape.symbolic.expr import Add, Binary, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
+from xlashape.symbolic.expr import Add, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
 from xlashape.symbolic.rules import floordiv as floordiv_rules
 from xlashape.symbolic.rules import mod as mod_rules
 from xlashape.symbolic.rules import sum as sum_rules
@@ -48,48 +48,45 @@ class Canonicalizer:
 
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
-        found = self._forms.get(expr)
-        if found is None:
-            if self._file_at_once(expr):
-                return self._forms[expr]
-            forms = self._forms
-            # A long sum is one node with many operands: its parts are sums of their own to nobody.
-            stack = [expr]
-            while stack:
-                node = stack[-1]
-                if node in forms:
-                    stack.pop()
-                    continue
-                operands = (
-                    sum_terms(node)
-                    if isinstance(node, Add)
-                    else (node.rhs, node.lhs)
-                    if isinstance(node, Binary)
-                    else ()
-                )
-                waiting = False
-                for operand in operands:
-                    if operand not in forms:
-                        if not self._file_at_once(operand):
-                            stack.append(operand)
-                            waiting = True
-                if waiting:
-                    continue
+        forms = self._forms
+        found = forms.get(expr)
+        if found is not None:
+            return found
+        if self._is_filed_at_once(expr):
+            return forms[expr]
+        # A long sum is one node with many operands: its parts are sums of their own to nobody.
+        stack = [(expr, _operands(expr))]
+        while stack:
+            node, operands = stack[-1]
+            if node in forms:
                 stack.pop()
-                spend(1 + len(operands))
-                forms[node] = self._total(node, operands) if isinstance(node, Add) else self._form(node)
-            found = forms[expr]
-        return found
+                continue
+            waiting = False
+            for operand in operands:
+                if operand not in forms and not self._is_filed_at_once(operand):
+                    stack.append((operand, _operands(operand)))
+                    waiting = True
+            if waiting:
+                continue
+            stack.pop()
+            spend(1 + len(operands))
+            forms[node] = self._total(node, operands) if node.__class__ is Add else self._form(node)
+        return forms[expr]
 
-    def _file_at_once(self, node: Expr) -> bool:
+    def _is_filed_at_once(self, node: Expr) -> bool:
         """Whether it is a variable, a constant or a multiple of a variable: their forms take no stack."""
-        if isinstance(node, Mul) and isinstance(node.lhs, Variable) and isinstance(node.rhs, Constant):
-            self._forms[node] = self._scaled(self._form(node.lhs), node.rhs.value)
-            return True
-        if isinstance(node, Variable | Constant):
-            self._forms[node] = self._form(node)
-            return True
-        return False
+        cls = node.__class__
+        if cls is Variable:
+            self._forms[node] = self._variable(node)
+        elif cls is Constant:
+            self._forms[node] = {}, node.value  # type: ignore[attr-defined]
+        elif cls is Mul and node.rhs.__class__ is Constant and node.lhs.__class__ is Variable:  # type: ignore[attr-defined]
+            factor = node.rhs.value  # type: ignore[attr-defined]
+            terms, constant = self._variable(node.lhs)  # type: ignore[attr-defined]
+            self._forms[node] = ({node.lhs: factor} if terms and factor else {}, constant * factor)  # type: ignore[attr-defined]
+        else:
+            return False
+        return True
 
     def range_of(self, atom: Expr) -> Bounds:
         """Nobody asks: the rules above need no bounds."""
@@ -152,10 +149,6 @@ class Canonicalizer:
     def _form(self, node: Expr) -> Form:
         cls = node.__class__
         forms = self._forms
-        if cls is Constant:
-            return {}, node.value  # type: ignore[attr-defined]
-        if cls is Variable:
-            return self._variable(node)
         lhs, rhs = forms[node.lhs], forms[node.rhs]  # type: ignore[attr-defined]
         if cls is Mul:
             if not rhs[0]:
@@ -220,3 +213,8 @@ class Canonicalizer:
             return {}, 0
         terms, constant = {atom: coefficient * factor for atom, coefficient in terms.items()}, constant * factor
         return self._sum(terms, constant)
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    """The terms of a sum, else both operands."""
+    return sum_terms(node) if node.__class__ is Add else (node.rhs, node.lhs)  # type: ignore[attr-defined]

@@ -96,8 +96,8 @@ class TileReader(Simplifier):
     _floordiv_rules = tuple([rule for rule in floordiv_rules.RULES if rule is not floordiv_rules.one_value])
     _mod_rules = tuple([_within_period if rule is mod_rules.one_period else rule for rule in mod_rules.RULES])
 
-    def _form(self, node: Expr) -> Form:
-        return ({node: 1}, 0) if node.__class__ is Variable else super()._form(node)
+    def _variable(self, node: Expr) -> Form:
+        return {node: 1}, 0
 
 
 def linear_form(reader: Simplifier, expr: Expr) -> Form:
