@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from enum import IntEnum
-from threading import RLock
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
-from weakref import ref
 
 from xlashape.errors import InvalidMapError
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
+from xlashape.symbolic.interning import intern, references
 
 __all__ = [
     "Add",
@@ -129,35 +128,6 @@ class Expr:
         return Expr.printer(self)
 
 
-# Interning. A node is found by its class and parts; parts are interned themselves, so the key is hashed by identity. The table holds its nodes weakly:
-# a plain dictionary of references costs a quarter of a WeakValueDictionary.
-class _Reference(ref["Expr"]):
-    __slots__ = ("key",)
-    key: tuple[Any, ...]
-
-
-_references: dict[tuple[Any, ...], _Reference] = {}
-_lock = RLock()  # taken again where collecting garbage, which can begin anywhere, ends a node
-
-
-def _intern(key: tuple[Any, ...], node: Expr) -> Any:
-    made = _Reference(node, _ended)
-    made.key = key
-    with _lock:  # two threads may have made the same node at once: the first one stays
-        reference = _references.get(key)
-        found = None if reference is None else reference()
-        if found is not None:
-            return found
-        _references[key] = made
-        return node
-
-
-def _ended(reference: _Reference) -> None:
-    with _lock:
-        if _references.get(reference.key) is reference:  # else an equal node has taken its place
-            del _references[reference.key]
-
-
 class Constant(Expr):
     """An integer."""
 
@@ -168,9 +138,9 @@ class Constant(Expr):
 
     def __new__(cls, value: int) -> Constant:
         key = (cls, value)
-        reference = _references.get(key)
+        reference = references.get(key)
         if reference is not None and (found := reference()) is not None and value.__class__ is int:
-            return found  # type: ignore[return-value]
+            return found
         value = _plain_int(value, "a constant")
         if value.bit_length() > _MAX_CONSTANT_BITS:
             raise InvalidMapError(f"a constant of an expression has more than {_MAX_CONSTANT_BITS} bits")
@@ -179,7 +149,7 @@ class Constant(Expr):
         _set_depth(node, 0)
         _set_size(node, 1)
         _set_order(node, (8, value))
-        return _intern((cls, value), node)
+        return intern((cls, value), node)
 
 
 class Variable(Expr):
@@ -192,9 +162,9 @@ class Variable(Expr):
     index: int
 
     def __new__(cls, kind: VariableKind, index: int) -> Variable:
-        reference = _references.get((cls, kind, index))
+        reference = references.get((cls, kind, index))
         if reference is not None and (found := reference()) is not None:
-            return found  # type: ignore[return-value]
+            return found
         try:
             kind = VariableKind(kind)
         except ValueError:
@@ -208,7 +178,7 @@ class Variable(Expr):
         _set_depth(node, 0)
         _set_size(node, 1)
         _set_order(node, (7, int(kind), index))
-        return _intern((cls, kind, index), node)
+        return intern((cls, kind, index), node)
 
 
 class Binary(Expr):
@@ -221,7 +191,7 @@ class Binary(Expr):
 
     def __new__(cls, lhs: Operand, rhs: Operand) -> Any:
         key = (cls, lhs, rhs)
-        reference = _references.get(key)
+        reference = references.get(key)
         if reference is not None and (found := reference()) is not None:
             return found
         left, right = as_expr(lhs), as_expr(rhs)
@@ -242,7 +212,7 @@ class Binary(Expr):
         _set_depth(node, below + 1)
         _set_size(node, size)
         _set_order(node, None)
-        return _intern((cls, left, right), node)
+        return intern((cls, left, right), node)
 
     _divides: ClassVar[bool] = False
 

@@ -21,13 +21,13 @@ from xlashape.symbolic import (
     const,
     dim,
     floor_div,
+    interning,
     maximum,
     minimum,
     modulo,
     rng,
     rt,
 )
-from xlashape.symbolic import expr as expr_module
 from xlashape.symbolic.expr import postorder, sum_terms
 from xlashape.symbolic.order import order_key
 
@@ -42,10 +42,10 @@ def test_equal_expressions_are_the_same_object():
 
 def test_references_go_away_with_their_last_user():
     expr = dim(91) * 12345 + 67890
-    before = len(expr_module._references)
+    before = len(interning.references)
     del expr
     gc.collect()
-    assert len(expr_module._references) < before
+    assert len(interning.references) < before
 
 
 def test_references_are_frozen():
