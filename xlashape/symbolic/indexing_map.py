@@ -8,27 +8,25 @@ rt have one value, known only at run time; who produces it is kept by the floors
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlashape.errors import InvalidMapError
 from xlashape.symbolic.constraints import Constraint
-from xlashape.symbolic.evaluate import Program
 from xlashape.symbolic.expr import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
 from xlashape.symbolic.expression_text import default_name
+from xlashape.symbolic.frozen_map import FrozenMap, fill, set_known_empty, set_undefined
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import MapParts, Producer, Var
 from xlashape.symbolic.renumber import composed, restricted
 from xlashape.symbolic.simplify_map import simplify_parts
 from xlashape.symbolic.substitute import variables_of
 from xlashape.symbolic.text import map_text, parse_map_parts
-from xlashape.symbolic.well_formed import check_names, checked_interval, checked_variables, merged_domain
+from xlashape.symbolic.well_formed import check_names, checked_interval, checked_variables
 
 if TYPE_CHECKING:
-    import numpy as np
     from google.protobuf.message import Message
-    from numpy.typing import NDArray
 
     from xlashape.proto import v1
 
@@ -41,7 +39,7 @@ _LARGEST_CACHED = 1 << 12
 """Nodes of a map that is remembered: larger ones would hold memory that nobody asked to keep."""
 
 
-class IndexingMap:
+class IndexingMap(FrozenMap):
     """A frozen, hashable map. Two maps are equal if they are written the same, names included; see `same_function` for more.
 
     `dims`, `ranges` and `runtime` are the variables with their bounds, `results` one expression per dimension of B, `constraints` pairs
@@ -55,28 +53,7 @@ class IndexingMap:
     ((10,), None)
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_cache",
-        "_hash",
-        "constraints",
-        "dims",
-        "is_known_empty",
-        "is_undefined",
-        "ranges",
-        "results",
-        "runtime",
-    )
-
-    dims: tuple[Var, ...]
-    ranges: tuple[Var, ...]
-    runtime: tuple[Var, ...]
-    results: tuple[Expr, ...]
-    constraints: tuple[Constraint, ...]
-    is_known_empty: bool
-    is_undefined: bool
-    _cache: dict[str, Any]
-    _hash: int | None
+    __slots__ = ()
 
     def __init__(
         self,
@@ -100,7 +77,7 @@ class IndexingMap:
                     f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind"
                 )
         check_names(groups)
-        _fill(self, groups[0], groups[1], groups[2], expressions, pairs)
+        fill(self, groups[0], groups[1], groups[2], expressions, pairs)
 
     # Construction
 
@@ -115,7 +92,7 @@ class IndexingMap:
     ) -> IndexingMap:
         """Of parts that are known to fit each other."""
         made = object.__new__(cls)
-        _fill(made, dims, ranges, runtime, results, constraints)
+        fill(made, dims, ranges, runtime, results, constraints)
         return made
 
     @classmethod
@@ -145,14 +122,14 @@ class IndexingMap:
     def empty(cls) -> IndexingMap:
         """A map known to be empty: no point satisfies its domain. Prints as KNOWN EMPTY."""
         made = cls()
-        _set_known_empty(made, True)
+        set_known_empty(made, True)
         return made
 
     @classmethod
     def undefined(cls) -> IndexingMap:
         """A map of which nothing is known. Prints as UNDEFINED."""
         made = cls()
-        _set_undefined(made, True)
+        set_undefined(made, True)
         return made
 
     @classmethod
@@ -172,46 +149,12 @@ class IndexingMap:
         check_names([parts.dims, parts.ranges, parts.runtime])
         return cls._of(parts)
 
-    # Value semantics
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"indexing maps are frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"indexing maps are frozen: cannot delete {name}")
-
-    def _key(self) -> tuple[Any, ...]:
-        return (
-            self.is_known_empty,
-            self.is_undefined,
-            self.dims,
-            self.ranges,
-            self.runtime,
-            self.results,
-            self.constraints,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return self._key() == other._key() if isinstance(other, IndexingMap) else NotImplemented
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            _set_hash(self, hash(self._key()))
-        assert self._hash is not None
-        return self._hash
+    # Text, pickles and protos
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.is_undefined:
             return (IndexingMap.undefined, ())
         return (_rebuild, (self.dims, self.ranges, self.runtime, self.results, self.constraints, self.is_known_empty))
-
-    def __copy__(self) -> IndexingMap:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> IndexingMap:
-        return self
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -246,92 +189,6 @@ class IndexingMap:
         from xlashape.symbolic.serde import map_from_proto
 
         return map_from_proto(value)
-
-    def _size(self) -> int:
-        """Nodes of all its expressions as trees."""
-        return sum([expr.size for expr in self.results]) + sum([expr.size for expr, _ in self.constraints])
-
-    def _parts(self) -> MapParts:
-        kind = "undefined" if self.is_undefined else "empty" if self.is_known_empty else "map"
-        return MapParts(kind, self.dims, self.ranges, self.runtime, self.results, self.constraints)
-
-    # Questions
-
-    @property
-    def variables(self) -> tuple[Var, ...]:
-        """All variables in the order of a point: dimensions, ranges, runtime."""
-        return self.dims + self.ranges + self.runtime
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """How many dimensions, range and runtime variables there are."""
-        return (len(self.dims), len(self.ranges), len(self.runtime))
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether every element maps to itself: results d0, d1, …, and nothing else in the map."""
-        if self.is_undefined or self.is_known_empty or self.ranges or self.runtime or self.constraints:
-            return False
-        return len(self.results) == len(self.dims) and all(result is dim(i) for i, result in enumerate(self.results))
-
-    def variable_expressions(self) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]]:
-        """The variables as expressions: dimensions, ranges, runtime."""
-        dims, ranges, runtime = [
-            tuple([Variable(kind, i) for i in range(n)]) for kind, n in zip(VariableKind, self.counts, strict=True)
-        ]
-        return dims, ranges, runtime
-
-    def used_variables(self) -> set[Variable]:
-        """The variables that results or constraints mention."""
-        return variables_of([*self.results, *(expr for expr, _ in self.constraints)])
-
-    # Evaluation
-
-    def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
-
-        Exact for integers of any size. Raises InvalidIndexError for a wrong number of values, InvalidMapError on an undefined map.
-        """
-        self._refuse_undefined("evaluated")
-        program = self._program()
-        point = tuple(_point_value(value) for value in point)
-        result = program.run(point)
-        return None if self.is_known_empty else result
-
-    def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
-
-        Computes in int64, or exactly where the bounds of the variables allow a value beyond it; a result that does not fit raises
-        SizeOverflowError.
-
-        >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
-        >>> results.tolist(), inside.tolist()
-        ([[1, 1], [3, 7], [0, 0]], [True, True, False])
-        """
-        self._refuse_undefined("evaluated")
-        results, inside = self._program().run_batch(points)
-        if self.is_known_empty:
-            results[:] = 0
-            inside[:] = False
-        return results, inside
-
-    def domain_points(self) -> Iterator[tuple[int, ...]]:
-        """Every point of the domain in lexicographic order. Lazy; each point tried counts a step of the budget."""
-        self._refuse_undefined("enumerated")
-        if self.is_known_empty:
-            return
-        yield from self._program().points()
-
-    def _program(self) -> Program:
-        program = self._cache.get("program")
-        if program is None:
-            bounds = [var.bounds for var in self.variables]
-            program = self._cache["program"] = Program(bounds, self.counts, self.results, self.constraints)
-        return program
-
-    def _refuse_undefined(self, what: str) -> None:
-        if self.is_undefined:
-            raise InvalidMapError(f"an undefined map cannot be {what}")
 
     # Algebra
 
@@ -440,7 +297,7 @@ class IndexingMap:
             return self
         made = IndexingMap._of(restricted(self._parts(), (dims, ranges, runtime)))
         if self.is_known_empty:
-            _set_known_empty(made, True)
+            set_known_empty(made, True)
         return made
 
 
@@ -469,7 +326,7 @@ def _simplified(found: IndexingMap) -> IndexingMap:
     parts = simplify_parts(bounds, found.results, list(found.constraints))
     if parts is None:
         made = make(found.dims, found.ranges, found.runtime, (const(0),) * len(found.results), ())
-        _set_known_empty(made, True)
+        set_known_empty(made, True)
         return made
     groups = [found.dims, found.ranges, found.runtime]
     if parts.bounds is not bounds:
@@ -488,42 +345,5 @@ def _composed(first: IndexingMap, second: IndexingMap) -> IndexingMap:
 def _rebuild(*parts: Any) -> IndexingMap:
     made = IndexingMap._make(*parts[:5])  # pyright: ignore[reportPrivateUsage]
     if parts[5]:
-        _set_known_empty(made, True)
+        set_known_empty(made, True)
     return made
-
-
-def _point_value(value: Any) -> int:
-    if value.__class__ is int:
-        return value
-    return const(value).value
-
-
-def _fill(
-    made: IndexingMap,
-    dims: tuple[Var, ...],
-    ranges: tuple[Var, ...],
-    runtime: tuple[Var, ...],
-    results: tuple[Expr, ...],
-    constraints: Sequence[Constraint],
-) -> None:
-    domain = merged_domain(dims, ranges, runtime, constraints)
-    _set_dims(made, domain.dims)
-    _set_ranges(made, domain.ranges)
-    _set_runtime(made, domain.runtime)
-    _set_results(made, tuple([const(0)] * len(results)) if domain.is_empty else results)
-    _set_constraints(made, domain.constraints)
-    _set_known_empty(made, domain.is_empty)
-    _set_undefined(made, False)
-    _set_cache(made, {})
-    _set_hash(made, None)
-
-
-_set_dims = IndexingMap.dims.__set__  # type: ignore[attr-defined]
-_set_ranges = IndexingMap.ranges.__set__  # type: ignore[attr-defined]
-_set_runtime = IndexingMap.runtime.__set__  # type: ignore[attr-defined]
-_set_results = IndexingMap.results.__set__  # type: ignore[attr-defined]
-_set_constraints = IndexingMap.constraints.__set__  # type: ignore[attr-defined]
-_set_known_empty = IndexingMap.is_known_empty.__set__  # type: ignore[attr-defined]
-_set_undefined = IndexingMap.is_undefined.__set__  # type: ignore[attr-defined]
-_set_cache = IndexingMap._cache.__set__  # type: ignore[attr-defined]
-_set_hash = IndexingMap._hash.__set__  # type: ignore[attr-defined]
