@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexingMap", "Var", "WithoutUnused"]
 
-_CACHED = 1 << 14
-"""Simplified maps and compositions that are remembered."""
+_CACHED = 1 << 12
+"""Simplified maps and compositions that are remembered. A large model has a few hundred different ones."""
 
-_LARGEST_CACHED = 1 << 12
-"""Nodes of a map that is remembered: larger ones would hold memory that nobody asked to keep."""
+_LARGEST_CACHED = 1 << 8
+"""Nodes of a map that is remembered, at some 300 bytes each: larger ones would hold memory that nobody asked to keep."""
 
 
 class IndexingMap(FrozenMap):

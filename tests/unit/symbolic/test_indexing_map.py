@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -268,3 +270,22 @@ def test_long_sums_take_time_in_proportion():
     with limits.budget(steps=60_000):
         simplified = m.simplify()
     assert simplified.evaluate((57, 31)) == m.evaluate((57, 31))
+
+
+def test_what_is_remembered_of_large_maps_is_little_memory():
+    """Whoever asks about different maps of hundreds of terms all day long leaves nothing behind."""
+
+    def ask(first: int) -> None:
+        terms = sum((dim(i) * (first + i) for i in range(100)), const(0))
+        IndexingMap.from_sizes([10] * 100, results=[terms]).simplify()
+
+    ask(1000)
+    tracemalloc.start()
+    try:
+        for first in range(2000, 22000, 1000):
+            ask(first)
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert left < 200_000  # kept, each of the twenty maps would be some hundred nodes of its own
