@@ -39,6 +39,7 @@ from xlashape.indexing.scans import Scan
 from xlashape.indexing.sorts import sort_from_operand, sort_from_output
 from xlashape.limits import spend
 from xlashape.shape import Shape
+from xlashape.symbolic import IndexingMap
 
 __all__ = ["Analysis", "Reached"]
 
@@ -332,8 +333,8 @@ def _unbounded(instruction: HloInstruction) -> bool:
     return any(is_unbounded(shape) for shape in (instruction.shape, *(one.shape for one in instruction.operands)))
 
 
-def _set(found: object, leaf: int = 0, *, every: bool = False) -> OperandIndexingSet:
-    return OperandIndexingSet([OperandIndexing(found, leaf=leaf, every=every)])  # type: ignore[arg-type]
+def _set(found: IndexingMap, leaf: int = 0) -> OperandIndexingSet:
+    return OperandIndexingSet([OperandIndexing(found, leaf=leaf)])
 
 
 def _start(shape: Shape, leaf: int) -> OperandIndexing:

@@ -284,8 +284,10 @@ class _Values:
         if name is None:
             one = at[0]
             key: object = (id(one), at[1])
-            if one.proto.opcode in _SCALAR and depth < MAX_DEPTH:
-                proto = one.proto
+            proto = one.proto
+            # A constant array may be large: it is itself alone.
+            is_compared = proto.opcode in _SCALAR and not (proto.opcode == "constant" and one.shape.dimensions)
+            if is_compared and depth < MAX_DEPTH:
                 literal = proto.literal.SerializeToString(deterministic=True) if proto.opcode == "constant" else b""
                 operands = tuple([self._name(operand, 0, depth + 1) for operand in one.operands])
                 key = (proto.opcode, one.shape, proto.comparison_direction, proto.comparison_type, literal, operands)
