@@ -29,6 +29,7 @@ from xlashape.indexing.analysis import (
     unknown_from_operand,
     unknown_from_output,
 )
+from xlashape.indexing.arguments import given
 from xlashape.indexing.build import dims_of, everything, identity, to_scalar
 from xlashape.indexing.leaf_dependencies import dependencies, ordered
 from xlashape.indexing.loops import Loop
@@ -289,7 +290,7 @@ class Analysis:
                 if not instruction.operands:
                     continue
                 spend(1)
-                answer = yield from self._from_output(instruction, leaf)
+                answer = given(instruction, (yield from self._from_output(instruction, leaf)))
                 for operand, read in zip(instruction.operands, answer, strict=True):
                     if among is not None and operand not in among:
                         continue
@@ -311,7 +312,7 @@ class Analysis:
             for number, operand in enumerate(instruction.operands):
                 for at, members in list(reached.get(operand, {}).items()):
                     spend(1)
-                    answer = yield from self._from_operand(instruction, number, at)
+                    answer = given(instruction, (yield from self._from_operand(instruction, number, at)))
                     for output, written in enumerate(answer):
                         for second in written:
                             there = reached.setdefault(instruction, {}).setdefault(output, {})

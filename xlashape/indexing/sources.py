@@ -63,6 +63,19 @@ class RuntimeVariable:
             bounds=self.bounds,
         )
 
+    def with_instruction(self, instruction: HloInstruction) -> RuntimeVariable:
+        """The same value, produced by another instruction."""
+        if instruction is self.instruction:
+            return self
+        return RuntimeVariable(
+            instruction,
+            self.map,
+            self.leaf,
+            is_position=self.is_position,
+            is_clamped=self.is_clamped,
+            bounds=self.bounds,
+        )
+
     def matters(self, bounds: Interval) -> bool:
         """Whether it decides about the access even if nothing else depends on it: it may come to lie outside of its bounds in the map."""
         if self.bounds is None:
