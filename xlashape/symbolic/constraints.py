@@ -10,6 +10,7 @@ from xlashape.symbolic.canonicalize import Form, Terms, expression_of
 from xlashape.symbolic.expr import Add, Constant, Expr, FloorDiv, Mod, Variable
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.rules.floordiv import splits
+from xlashape.symbolic.rules.rule import domain_law
 from xlashape.symbolic.simplify import Simplifier
 
 __all__ = ["Constraint", "Domain"]
@@ -74,8 +75,18 @@ class Domain:
         elif (low, high) != before:
             self.bounds = {**self.bounds, variable: (low, high)}
 
+    @domain_law(
+        (
+            "d0 in [-9, 9], d1 in [-9, 9], (d0 - d1 + 3) / 4 in [0, 1]",
+            "d0 in [-9, 9], d1 in [-9, 9], -d1 + d0 in [-3, 4]",
+        ),
+        ("d0 in [0, 9], d0 + 2 in [5, 20]", "d0 in [3, 9]"),
+    )
     def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
-        """The same condition with constants, factors and floor divisions moved into the interval, first as written and then simplified."""
+        """The same condition with constants, factors and floor divisions moved into the interval, first as written and then simplified.
+
+        x + c in [a, b] is x in [a - c, b - c]; x / d in [a, b] is x in [a d, b d + d - 1].
+        """
         low, high = interval
         while True:
             if isinstance(expr, Add) and isinstance(expr.rhs, Constant):
@@ -90,6 +101,15 @@ class Domain:
                 else:
                     expr = simpler
 
+    @domain_law(
+        ("d0 in [0, 9], d1 in [0, 9], d0 * 3 + 1 in [5, 20]", "d0 in [2, 6], d1 in [0, 9]"),
+        ("d0 in [-9, 9], d0 * -3 in [-7, 5]", "d0 in [-1, 2]"),
+        ("d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 19]", "d0 in [0, 4], d1 in [0, 3]"),
+        (
+            "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]",
+            "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]",
+        ),
+    )
     def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
         """The form without its constant and, where the interval allows it, its factor.
 
@@ -114,6 +134,14 @@ class Domain:
                 return found
         return expression_of(terms, 0), low, high
 
+    @domain_law(
+        ("d0 in [0, 9], d1 in [8, 9], d0 * 2 + d1 in [0, 15]", "d0 in [0, 3], d1 in [8, 9]"),
+        (
+            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
+            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
+        ),
+        ("d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]", ""),
+    )
     def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:
         """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: a digit that does not count from 0."""
         smallest = min(map(abs, terms.values()))
@@ -130,8 +158,15 @@ class Domain:
         lowest, highest = self.simplifier.range_of_form(quotients, 0)
         return expression_of(quotients, 0), max(-skipped, lowest), min(high // common - skipped, highest)
 
+    @domain_law(
+        ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [1, 1]", "d0 in [1, 97], d0 mod 12 in [1, 1]"),
+        (
+            "d0 in [-9, 9], d1 in [-9, 9], (d0 * 2 + d1) mod 4 in [1, 1], (d0 * 2 + d1) mod 6 in [1, 1]",
+            "d0 in [-9, 9], d1 in [-9, 9], (d0 * 2 + d1) mod 12 in [1, 1]",
+        ),
+    )
     def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
-        """x mod m = c and x mod n = c are one, modulo the least common multiple, for 0 ≤ c < m, n, where that fits int64.
+        """x mod m = c and x mod n = c is one constraint, modulo the least common multiple, for 0 ≤ c < m, n, where that fits int64.
 
         A variable is narrowed to the first and last value that all its congruences allow.
         """
@@ -158,8 +193,15 @@ class Domain:
             self._narrow_to_remainders(variable, remainders)
         return result + apart  # behind the merged ones, so that the next round finds the same order
 
+    @domain_law(
+        (
+            "d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [3, 3]",
+            "d0 in [9, 93], d0 mod 4 in [1, 1], d0 mod 6 in [3, 3]",
+        ),
+        ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [2, 2]", ""),
+    )
     def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
-        """To the first and last value with all these (remainder, modulus): by the Chinese remainder theorem at once, as from one to the other takes ages."""
+        """x mod m = c, x mod n = d, …: x is between the first and the last value with all these (remainder, modulus), by the Chinese remainder theorem at once, as from one to the other takes ages."""
         low, high = self.bounds[variable]
         value, modulus = 0, 1
         for other, divisor in remainders:

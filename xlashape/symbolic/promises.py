@@ -14,6 +14,7 @@ from xlashape.symbolic.canonicalize import Form, Terms, expression_of
 from xlashape.symbolic.expr import Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
+from xlashape.symbolic.rules.rule import law
 from xlashape.symbolic.simplify import Simplifier
 
 __all__ = ["PromisedSimplifier"]
@@ -121,16 +122,35 @@ class PromisedSimplifier(Simplifier):
             return self._narrowed(terms, constant, low, high, multiples=True)
         return low, high
 
+    @law(
+        ("d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 3]", "(d0 + d1) mod 4", "d0 + d1"),
+        (
+            "d0 in [0, 7], d1 in [0, 2], -d0 + d1 in [0, 5]",
+            "(d0 * -25 + d1 * 25) / 2 mod 160",
+            "(d0 * -25 + d1 * 25) / 2",
+        ),
+        ("d0 in [0, 7], d1 in [0, 2], -d1 + d0 in [0, 5]", "((-d1 + d0) * 3) mod 16", "(d0 * 3 - d1 * 3) mod 16"),
+    )
     def _narrowed(self, terms: Terms, constant: int, low: int, high: int, *, multiples: bool = False) -> Bounds:
-        """The range of a sum with a promised range, or of a multiple of such. It may turn out empty: then the domain of the map is."""
+        """x + y in [a, b]: so is x * g + y * g = (x + y) * g in [a g, b g], for g that divides what was promised; where `multiples`, for any g.
+
+        The range may turn out empty: then the domain of the map is."""
         common = gcd(*terms.values())
         known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
         if known is not None and (multiples or known[2] % common == 0):
             return max(low, known[0] * common + constant), min(high, known[1] * common + constant)
         return low, high
 
+    @law(
+        ("d0 in [0, 99], d0 / 10 + d0 in [6, 15]", "(d0 / 10 + d0 - 6) / 50", "0"),
+        (
+            "d0 in [0, 1], (d0 + 17) / 3 + ((d0 + 17) mod 3) * 5 in [15, 15]",
+            "((d0 + 17) / 3 + ((d0 + 17) mod 3) * 5) / 2 mod 8",
+            "7",
+        ),
+    )
     def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """(terms + constant) / divisor, for what is left of a sum that is being divided; one value is seen first."""
+        """x / d = q if x, what is left of a sum that is being divided, is promised to stay within [q d, q d + d - 1]."""
         low, high = self.range_of_form(terms, constant)
         if low // divisor == high // divisor:
             return {}, low // divisor
@@ -138,7 +158,13 @@ class PromisedSimplifier(Simplifier):
 
     # One node whose operands are done
 
+    @law(
+        ("d0 in [0, 30], d1 in [0, 30], (d1 * 2 + d0) / 8 in [0, 1]", "(d1 * 2 + d0) / 16", "0"),
+        ("d0 in [0, 1], -d0 mod 100 in [95, 100]", "((-d0 mod 100) / 10 + d0) mod 10", "(d0 + 9) mod 10"),
+        ("d0 in [0, 9], d1 in [0, 9], (d0 + d1) mod 4 in [2, 2]", "(d0 + d1) mod 4 + d1", "d1 + 2"),
+    )
     def _form(self, node: Expr) -> Form:
+        """x / d = c, x mod m = c if that is the only value left by promises, known as they are written."""
         if node.__class__ is FloorDiv or node.__class__ is Mod:
             low, high = self._written.of(node)
             if low == high:
@@ -153,7 +179,9 @@ class PromisedSimplifier(Simplifier):
         found = super()._sum(terms, constant)
         return self._with_known_values(*found) if self._known_values else found
 
+    @law(("d0 in [0, 9], d1 in [0, 9], d0 * d1 in [6, 6]", "d0 * d1 + d1", "d1 + 6"))
     def _with_known_values(self, terms: Terms, constant: int) -> Form:
+        """x * k + y = c k + y if x is promised to be c."""
         for atom, value in self._known_values.items():
             if atom in terms:
                 constant += terms[atom] * value

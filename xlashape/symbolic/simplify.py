@@ -29,6 +29,7 @@ from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.rules import floordiv as floordiv_rules
 from xlashape.symbolic.rules import mod as mod_rules
 from xlashape.symbolic.rules import sum as sum_rules
+from xlashape.symbolic.rules.rule import law
 from xlashape.symbolic.substitute import substitute
 
 __all__ = ["Simplifier"]
@@ -169,7 +170,12 @@ class Simplifier(Canonicalizer):
         low, high = self._ranges.of(node)
         return ({}, low) if low == high else ({node: 1}, 0)
 
+    @law(
+        ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8) / 9", "0"),
+        ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 9) / 8", "((d0 * 3 + d1) mod 9) / 8"),
+    )
     def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
+        """(x mod m) / d = 0 for m ≤ d, as it is written, before the mod is simplified."""
         assert isinstance(node, FloorDiv)
         if isinstance(node.lhs, Mod):
             self._divides_mods = True
@@ -185,8 +191,15 @@ class Simplifier(Canonicalizer):
                 return found
         return super().floor_div(*dividend, divisor)
 
+    @law(
+        (
+            "d0 in [0, 7], d1 in [0, 6], d2 in [0, 10]",
+            "(d0 * 1000 + (d1 * 11 + d2) mod 44) / 400",
+            "(d0 * 5) / 2",
+        )
+    )
     def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
-        """(x * g + y mod m) / (d g) is x / d if y mod m, as it is written, stays within [0, g): its terms alone need not."""
+        """(x * g + y mod m) / (d g) = x / d if y mod m, as it is written, stays within [0, g): its terms alone need not."""
         operands = sum_terms(dividend)
         forms = self._forms
         mods = [term for term in operands if isinstance(term, Mod) and len(forms[term][0]) > 1]
@@ -203,8 +216,12 @@ class Simplifier(Canonicalizer):
         terms = {atom: coefficient // common for atom, coefficient in rest[0].items()}
         return self.floor_div_of_rest(terms, rest[1] // common, divisor // common)
 
+    @law(
+        ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8 + d1 * 4) mod 4", "(d0 * 3 + d1) mod 4"),
+        ("d0 in [-7, -4]", "(d0 mod 7 + d0 * 10) mod 30", "(d0 mod 3) * 10 + d0 + 7"),
+    )
     def _mod_node(self, node: Expr, dividend: Form, modulus: int) -> Form:
-        """(x mod (m k) + y m) mod m is x mod m as it is written, before x mod (m k) is simplified."""
+        """(x mod (m k) + y m) mod m = x mod m as it is written, before x mod (m k) is simplified; like terms in x stand apart."""
         assert isinstance(node, Mod)
         inner, found = node.lhs, None
         while True:
@@ -218,8 +235,12 @@ class Simplifier(Canonicalizer):
             inner = found = inner.lhs
         return super().modulo(*(dividend if found is None else self.form_of(found)), modulus)
 
+    @law(
+        ("d0 in [3, 3], d1 in [3, 9]", "min(d0, d1)", "3"),
+        ("d0 in [0, 3], d1 in [3, 9]", "min(d0, d1)", "min(d0, d1)"),
+    )
     def _min_max(self, node: Expr) -> Form:
-        """Bounds are not used inside min and max, as in XLA; only a single possible value is found out."""
+        """min(x, y) = c if it can have no other value. Beyond that, bounds are not used inside min and max, as in XLA."""
         terms, constant = self.canonicalizer.form_of(node)
         low, high = self.range_of_form(terms, constant)
         if low == high:

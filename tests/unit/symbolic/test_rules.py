@@ -8,10 +8,15 @@ import re
 import pytest
 
 from xlashape.symbolic import IndexingMap
+from xlashape.symbolic.constraints import Domain
+from xlashape.symbolic.promises import PromisedSimplifier
 from xlashape.symbolic.rules import floordiv, minmax, mod, product
 from xlashape.symbolic.rules import sum as sum_rules
-from xlashape.symbolic.rules.rule import Example
+from xlashape.symbolic.rules.rule import DomainExample, Example
+from xlashape.symbolic.simplify import Simplifier
 
+METHODS = [rule for cls in (Simplifier, PromisedSimplifier) for rule in vars(cls).values() if hasattr(rule, "examples")]
+OF_DOMAINS = {rule.__name__: rule for rule in vars(Domain).values() if hasattr(rule, "domain_examples")}
 RULES = [
     *floordiv.RULES,
     *floordiv.RULES_WITHOUT_BOUNDS,
@@ -21,6 +26,7 @@ RULES = [
     *sum_rules.RULES_WITHOUT_BOUNDS,
     minmax.fold,
     product.multiply_forms,
+    *METHODS,
 ]
 NAMED = {f"{rule.__module__.rsplit('.', 1)[1]}.{rule.__name__}": rule for rule in RULES}
 
@@ -54,3 +60,25 @@ def test_example(name: str, example: Example):
 
 def test_rules_are_told_apart():
     assert len(NAMED) == len({id(rule) for rule in RULES})
+    assert (len(METHODS), len(OF_DOMAINS)) == (8, 5)
+
+
+@pytest.mark.parametrize("name", OF_DOMAINS)
+def test_rule_for_domains_has_a_law(name):
+    assert " is " in OF_DOMAINS[name].__doc__
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(example, id=f"{name}: {example.domain}")
+        for name, rule in OF_DOMAINS.items()
+        for example in rule.domain_examples
+    ],
+)
+def test_example_of_a_domain(example: DomainExample):
+    source = as_map(example.domain, "0")
+    found = source.simplify()
+    assert str(found).partition("domain: ")[2] == example.target
+    for point in itertools.product(*(range(low, high + 1) for (low, high), _ in source.dims)):
+        assert (source.evaluate(point) is None) == (found.evaluate(point) is None), point

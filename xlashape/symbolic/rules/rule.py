@@ -1,6 +1,7 @@
 """What a rule is: a function from one linear form to another that is equal to it wherever the variables keep their bounds.
 
-A rule answers None where it does not apply. Its docstring states the law and its condition; `@law` gives examples, which the tests check at every point
+A rule answers None where it does not apply. Laws that ask how an expression is written, what is promised or what a domain holds are methods of those who
+know; they are marked alike. The docstring states the law and its condition; `@law` gives examples, which the tests check at every point
 of their box. A rule that answers has made progress: rules never undo each other's work.
 """
 
@@ -12,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from xlashape.symbolic.canonicalize import Form, Terms
 from xlashape.symbolic.expr import Expr
 
-__all__ = ["Context", "Example", "law"]
+__all__ = ["Context", "DomainExample", "Example", "domain_law", "law"]
 
 Bounds = tuple[int, int]
 F = TypeVar("F", bound=Callable[..., object])
@@ -54,11 +55,28 @@ class Example(NamedTuple):
     target: str
 
 
+class DomainExample(NamedTuple):
+    """`domain` simplifies to `target`, "" if no point is left. Both in XLA's text."""
+
+    domain: str
+    target: str
+
+
 def law(*examples: tuple[str, str, str]) -> Callable[[F], F]:
     """Marks a rule and gives its examples: (domain, source, target)."""
 
     def mark(function: F) -> F:
         function.examples = tuple(Example(*example) for example in examples)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def domain_law(*examples: tuple[str, str]) -> Callable[[F], F]:
+    """Marks a rule for domains and gives its examples: (domain, target)."""
+
+    def mark(function: F) -> F:
+        function.domain_examples = tuple(DomainExample(*example) for example in examples)  # type: ignore[attr-defined]
         return function
 
     return mark
