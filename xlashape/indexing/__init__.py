@@ -23,7 +23,8 @@ some values lead to. A while loop and a scan have the maps of their computations
 within a bound, or what is called is very large, every element is named of those arrays that matter at all, and marked.
 
 As in XLA, the map of a dynamic-update-slice's update leads outside of the update where nothing of it is read, and range variables name sets: those
-of a convolution's two operands do not pair what is multiplied if the window is reversed.
+of a convolution's two operands do not pair what is multiplied if the window is reversed. From the output to the kernel of a convolution, elements
+that meet nothing but padding are named too; from the kernel to the output they are not.
 """
 
 from xlashape.indexing.computations import Analysis

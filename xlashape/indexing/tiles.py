@@ -29,6 +29,7 @@ from xlashape.symbolic import (
     dim,
     symbolic_tile,
 )
+from xlashape.symbolic.indexing_map import checked_map
 from xlashape.symbolic.substitute import substitute
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     >>> push_tile(rows, [16]), push_tile(rows, [12])
     (TileBox(offsets=(0, 0), sizes=(2, 8), strides=(1, 1)), None)
     """
+    checked_map(found)
     if found.is_undefined:
         raise InvalidArgumentError("nothing can be pushed through an undefined map")
     box = _checked(tile)

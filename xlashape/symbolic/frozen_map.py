@@ -11,7 +11,7 @@ from xlashape.symbolic.evaluate import Program
 from xlashape.symbolic.expr import Expr, Variable, VariableKind, const, dim
 from xlashape.symbolic.map_parts import MapParts, Var
 from xlashape.symbolic.substitute import variables_of
-from xlashape.symbolic.well_formed import merged_domain
+from xlashape.symbolic.well_formed import listed, merged_domain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,7 +131,7 @@ class FrozenMap:
         """
         self._refuse_undefined("evaluated")
         program = self._program()
-        point = tuple(_point_value(value) for value in point)
+        point = tuple([_point_value(value) for value in listed(point, "point")])
         result = program.run(point)
         return None if self.is_known_empty else result
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xlashape.errors import InvalidMapError
 from xlashape.limits import check, spend
 from xlashape.math import product
-from xlashape.symbolic.indexing_map import IndexingMap
+from xlashape.symbolic.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.ranges import Ranges
 from xlashape.symbolic.substitute import variables_of
@@ -43,6 +43,7 @@ def image_bounds(found: IndexingMap) -> tuple[Interval, ...]:
     >>> image_bounds(IndexingMap.parse("(d0) -> (d0 mod 8, d0 / 8), domain: d0 in [0, 31]"))
     ([0, 7], [0, 3])
     """
+    checked_map(found)
     bounds = _box(found)
     if found.is_known_empty:
         return tuple([Interval(0, -1)] * len(found.results))
@@ -57,6 +58,7 @@ def domain_blocks(
 
     LimitExceededError if the box of the variables' bounds holds more than `maximum` points.
     """
+    checked_map(found)
     import numpy as np
 
     bounds = _box(found)
@@ -82,6 +84,7 @@ def domain_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
     >>> domain_size(IndexingMap.parse("(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 3]"))
     10
     """
+    checked_map(found)
     _box(found)
     simple = found.simplify()
     if simple.is_known_empty:
@@ -112,6 +115,7 @@ def image_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
     >>> image_size(IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 9], s0 in [0, 2]"))
     12
     """
+    checked_map(found)
     import numpy as np
 
     _box(found)
@@ -137,6 +141,8 @@ def same_function(a: IndexingMap, b: IndexingMap, maximum: int = MAX_POINTS) -> 
     >>> same_function(IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 3]"), IndexingMap.identity([4]))
     True
     """
+    checked_map(a, "a")
+    checked_map(b, "b")
     if a.is_undefined or b.is_undefined:
         return a.is_undefined and b.is_undefined
     if a.is_known_empty and b.is_known_empty:

@@ -23,14 +23,14 @@ from xlashape.symbolic.renumber import composed, restricted
 from xlashape.symbolic.simplify_map import simplify_parts
 from xlashape.symbolic.substitute import variables_of
 from xlashape.symbolic.text import map_text, parse_map_parts
-from xlashape.symbolic.well_formed import check_names, checked_interval, checked_variables
+from xlashape.symbolic.well_formed import check_names, checked_interval, checked_variables, listed
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from xlashape.proto import v1
 
-__all__ = ["IndexingMap", "Var", "WithoutUnused"]
+__all__ = ["IndexingMap", "Var", "WithoutUnused", "checked_map"]
 
 _CACHED = 1 << 12
 """Simplified maps and compositions that are remembered. A large model has a few hundred different ones."""
@@ -68,8 +68,8 @@ class IndexingMap(FrozenMap):
             tuple([var._replace(name="") if var.name == default_name(kind, i) else var for i, var in enumerate(group)])
             for kind, group in zip(VariableKind, groups, strict=True)
         ]
-        expressions = tuple([as_expr(result) for result in results])
-        pairs = [(as_expr(expr), checked_interval(interval)) for expr, interval in constraints]
+        expressions = tuple([as_expr(result) for result in listed(results, "results")])
+        pairs = [_checked_constraint(constraint) for constraint in listed(constraints, "constraints")]
         counts = [len(group) for group in groups]
         for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
             if variable.index >= counts[variable.kind]:
@@ -104,9 +104,11 @@ class IndexingMap(FrozenMap):
         cls, dim_sizes: Iterable[int], range_sizes: Iterable[int] = (), results: Iterable[Operand] = ()
     ) -> IndexingMap:
         """Variables d0, d1, … in [0, size - 1] and s0, s1, … likewise. A size of 0 gives a map known to be empty."""
-        return cls(
-            [Var(Interval.of_size(n)) for n in dim_sizes], [Var(Interval.of_size(n)) for n in range_sizes], (), results
-        )
+        dims, ranges = [
+            [Var(Interval.of_size(const(size).value)) for size in listed(sizes, "sizes")]
+            for sizes in (dim_sizes, range_sizes)
+        ]
+        return cls(dims, ranges, (), results)
 
     @classmethod
     def identity(cls, sizes: Iterable[int]) -> IndexingMap:
@@ -115,7 +117,7 @@ class IndexingMap(FrozenMap):
         >>> IndexingMap.identity([2, 3])
         (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]
         """
-        sizes = list(sizes)
+        sizes = listed(sizes, "sizes")
         return cls.from_sizes(sizes, results=[dim(i) for i in range(len(sizes))])
 
     @classmethod
@@ -203,12 +205,14 @@ class IndexingMap(FrozenMap):
         >>> first.compose(IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"))
         (d0)[s0] -> (d0, s0), domain: d0 in [0, 7], s0 in [0, 3]
         """
+        checked_map(second, "second")
         if self._size() + second._size() > _LARGEST_CACHED:
             return _composed.__wrapped__(self, second)
         return _composed(self, second)
 
     def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
         """`compose` as substitution alone: the results of `second` with the results of `self` in place of its dimensions."""
+        checked_map(second, "second")
         if self.is_undefined or second.is_undefined:
             return IndexingMap.undefined()
         if len(self.results) != len(second.dims):
@@ -299,6 +303,23 @@ class IndexingMap(FrozenMap):
         if self.is_known_empty:
             set_known_empty(made, True)
         return made
+
+
+def checked_map(value: IndexingMap, field: str = "map") -> IndexingMap:
+    """The map, or InvalidMapError for anything else. For callers without types."""
+    if not isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidMapError(f"{field} takes an IndexingMap, not {type(value).__name__}", field=field)
+    return value
+
+
+def _checked_constraint(constraint: tuple[Operand, Interval | tuple[int, int]]) -> tuple[Expr, Interval]:
+    try:
+        expr, interval = constraint
+    except (TypeError, ValueError):
+        raise InvalidMapError(
+            f"a constraint is an expression and an interval, not {constraint!r:.60}", field="constraints"
+        ) from None
+    return as_expr(expr), checked_interval(interval)
 
 
 class WithoutUnused(NamedTuple):

@@ -12,7 +12,7 @@ from xlashape.limits import spend
 from xlashape.symbolic.canonicalize import Form
 from xlashape.symbolic.expr import Constant, Expr, FloorDiv, Mod, Variable, VariableKind, const, dim
 from xlashape.symbolic.image import image_bounds
-from xlashape.symbolic.indexing_map import IndexingMap
+from xlashape.symbolic.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.simplify import Simplifier
@@ -30,6 +30,7 @@ def inverse(found: IndexingMap) -> IndexingMap:
     >>> inverse(IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"))
     (d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]
     """
+    checked_map(found)
     if found.is_undefined:
         raise UnsupportedError("an undefined map has no inverse")
     if found.ranges or found.runtime:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xlashape.errors import InvalidArgumentError
 from xlashape.symbolic.expr import Expr, Variable, VariableKind, const, dim
 from xlashape.symbolic.expression_text import expression_text
-from xlashape.symbolic.indexing_map import IndexingMap
+from xlashape.symbolic.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.ranges import Ranges
@@ -247,6 +247,7 @@ def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
     >>> tile.offsets, tile.sizes, tile.strides, str(tile.constraints)
     ((3, 0), (d1, 5), (2, 1), 'always')
     """
+    checked_map(found)
     if found.is_undefined:
         return None
     if found.is_known_empty:

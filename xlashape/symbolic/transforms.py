@@ -8,10 +8,11 @@ from xlashape.errors import InvalidMapError
 from xlashape.math import ceil_div
 from xlashape.symbolic.constraints import Constraint
 from xlashape.symbolic.expr import Constant, Expr, Mod, Variable, VariableKind, const, dim, rng
-from xlashape.symbolic.indexing_map import IndexingMap
+from xlashape.symbolic.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.substitute import substitute
+from xlashape.symbolic.well_formed import listed
 
 __all__ = ["ranges_to_dims", "rescale_symbols", "select_results"]
 
@@ -26,6 +27,7 @@ def rescale_symbols(found: IndexingMap) -> IndexingMap:
     >>> rescale_symbols(m)
     (d0)[s0] -> (d0 + s0 * 6), domain: d0 in [0, 3], s0 in [0, 2]
     """
+    checked_map(found)
     while not found.is_undefined and not found.is_known_empty:
         congruence = next((c for c in found.constraints if _is_congruence_of_range(c[0], c[1])), None)
         if congruence is None:
@@ -69,10 +71,11 @@ def ranges_to_dims(found: IndexingMap, indices: Iterable[int] | None = None) -> 
     >>> ranges_to_dims(m)
     (d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]
     """
+    checked_map(found)
     if found.is_undefined:
         return found
     count = len(found.ranges)
-    moved = list(range(count)) if indices is None else list(dict.fromkeys(indices))
+    moved = list(range(count)) if indices is None else list(dict.fromkeys(_numbers(indices)))
     if not all(0 <= i < count for i in moved):
         raise InvalidMapError(
             f"the map has {count} range variables; there is none of number {next(i for i in moved if not 0 <= i < count)}"
@@ -86,6 +89,10 @@ def ranges_to_dims(found: IndexingMap, indices: Iterable[int] | None = None) -> 
         [found.ranges[i] for i in stay],
         replaced,
     )
+
+
+def _numbers(indices: Iterable[int]) -> list[int]:
+    return [const(i).value for i in listed(indices, "indices")]
 
 
 def _with_variables(
@@ -109,9 +116,10 @@ def select_results(found: IndexingMap, indices: Iterable[int]) -> IndexingMap:
     >>> select_results(IndexingMap.identity([2, 3, 4]), [2, 0])
     (d0, d1, d2) -> (d2, d0), domain: d0 in [0, 1], d1 in [0, 2], d2 in [0, 3]
     """
+    checked_map(found)
     if found.is_undefined:
         return found
-    chosen = list(indices)
+    chosen = _numbers(indices)
     for i in chosen:
         if not 0 <= i < len(found.results):
             raise InvalidMapError(f"the map has {len(found.results)} results; there is none of number {i}")

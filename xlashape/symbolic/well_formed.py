@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from xlashape.errors import InvalidMapError
 from xlashape.symbolic.constraints import Constraint
@@ -13,7 +13,17 @@ from xlashape.symbolic.interval import Interval
 from xlashape.symbolic.map_parts import Var
 from xlashape.symbolic.order import order_key
 
-__all__ = ["MergedDomain", "check_names", "checked_interval", "checked_variables", "distinct_names", "merged_domain"]
+__all__ = [
+    "MergedDomain",
+    "check_names",
+    "checked_interval",
+    "checked_variables",
+    "distinct_names",
+    "listed",
+    "merged_domain",
+]
+
+T = TypeVar("T")
 
 
 class MergedDomain(NamedTuple):
@@ -26,10 +36,18 @@ class MergedDomain(NamedTuple):
     is_empty: bool
 
 
+def listed(values: Iterable[T], field: str) -> list[T]:
+    """The values. InvalidMapError for what is no sequence. For callers without types."""
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidMapError(f"{field} takes a sequence, not {type(values).__name__}", field=field) from None
+
+
 def checked_variables(group: Iterable[Var]) -> tuple[Var, ...]:
     """Variables as given, a pair of bounds or with a name. Raises InvalidMapError."""
     made: list[Var] = []
-    for var in group:
+    for var in listed(group, "variables"):
         bounds, name = var if isinstance(var, Var) else (var, "")  # pyright: ignore[reportUnnecessaryIsInstance]
         made.append(Var(checked_interval(bounds), name))
     return tuple(made)
