@@ -108,6 +108,13 @@ def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bo
         counts = [_point_count(one.map) for one in members]
         total = size if None in counts else sum(count for count in counts if count is not None)
         return min(size, total), True
+    if len({one.runtime for one in members}) > 1:
+        # Offsets of their own move what each of them reads: over the same elements or beside one another.
+        counts = [_distinct_elements(fixed_runtime(one.map)) for one in members]
+        known = [count for count in counts if count is not None]
+        if size in known:
+            return size, False
+        return (min(size, sum(known)), True) if len(known) == len(counts) else (size, True)
     maps = list(dict.fromkeys(fixed_runtime(one.map) for one in members))
     counts = [_distinct_elements(one) for one in maps]
     if size in counts or len(maps) == 1:

@@ -186,6 +186,8 @@ class Domain:
                     else:
                         apart.append((expr, interval))
                     continue
+                if isinstance(expr.lhs, Variable):
+                    self.is_empty = True
             result.append((expr, interval))
         for (expr, value), modulus in moduli.items():
             result.append((Mod(expr, modulus), Interval(value, value)))

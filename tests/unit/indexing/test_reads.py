@@ -125,3 +125,19 @@ def test_a_budget_names_the_instruction() -> None:
         budget(5, None, "a question"),
     ):
         indexing.operand_reads(root)
+
+
+def test_two_offsets_of_one_operand_may_lead_apart_or_together() -> None:
+    module = HloModule.parse("""HloModule m
+fused {
+  t = f32[16]{0} parameter(0)  i = s32[] parameter(1)  j = s32[] parameter(2)
+  a = f32[4]{0} dynamic-slice(t, i), dynamic_slice_sizes={4}  b = f32[4]{0} dynamic-slice(t, j), dynamic_slice_sizes={4}
+  ROOT s = f32[4]{0} add(a, b)
+}
+ENTRY main {
+  t = f32[16]{0} parameter(0)  i = s32[] parameter(1)  j = s32[] parameter(2)
+  ROOT f = f32[4]{0} fusion(t, i, j), kind=kLoop, calls=fused
+}
+""")
+    table = indexing.operand_utilisation(module.entry.root)[0]
+    assert (table.elements, table.distinct, table.reads, table.is_upper_bound) == (16, 8, 8, True)

@@ -217,3 +217,9 @@ def test_congruences_whose_common_multiple_is_no_int64_stay_apart():
     simple = IndexingMap(simple.dims, results=simple.results, constraints=constraints).simplify()
     assert IndexingMap.parse(str(simple)) == simple
     assert len(simple.constraints) == 3
+
+
+def test_a_remainder_that_no_variable_has_leaves_nothing() -> None:
+    assert (
+        str(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 10], d0 mod 8 in [19, 19]").simplify()) == "KNOWN EMPTY"
+    )
