@@ -18,6 +18,9 @@ functions but for these, judged by running the operations:
   depends on itself. Ours stand in order.
 - offsets that are constants beyond their bounds, and constant arrays of equally spaced values: ours are folded, clamped as the operation does it.
 
+An offset is known by the instruction that computes it. Within a computation that is called from several places that is one instruction with
+several values: what calls read at such offsets counts as one access, though they may differ; offsets that are handed in are told apart.
+
 Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name what
 some values lead to. A while loop and a scan have the maps of their computations, followed from step to step until they repeat; where they do not
 within a bound, or what is called is very large, every element is named of those arrays that matter at all, and marked.

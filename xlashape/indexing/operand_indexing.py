@@ -139,11 +139,11 @@ class OperandIndexing:
         widened = IndexingMap(inner.dims, second.map.ranges, second.map.runtime, inner.results)
         return producer.with_map(_trimmed(self.map.compose_unsimplified(widened)))
 
-    def replaced(self, map: IndexingMap, runtime: tuple[RuntimeVariable, ...]) -> OperandIndexing:  # noqa: A002
+    def replaced(self, map: IndexingMap, runtime: tuple[RuntimeVariable, ...]) -> OperandIndexing:  # noqa: A002  # the proto's name
         """The same access with another map and its producers."""
         return OperandIndexing(map, runtime, self.replica, self.leaf, every=self._every)
 
-    def _with_map(self, map: IndexingMap) -> OperandIndexing:  # noqa: A002
+    def _with_map(self, map: IndexingMap) -> OperandIndexing:  # noqa: A002  # the proto's name
         return (
             self if map is self.map else OperandIndexing(map, self.runtime, self.replica, self.leaf, every=self._every)
         )

@@ -52,7 +52,7 @@ class RuntimeVariable:
         self.is_clamped = is_clamped
         self.bounds = bounds
 
-    def with_map(self, map: IndexingMap) -> RuntimeVariable:  # noqa: A002
+    def with_map(self, map: IndexingMap) -> RuntimeVariable:  # noqa: A002  # the proto's name
         """The same producer, seen through another map."""
         return RuntimeVariable(
             self.instruction,
@@ -124,7 +124,7 @@ class ReplicaIndexing:
 
     def __init__(
         self,
-        map: IndexingMap,  # noqa: A002
+        map: IndexingMap,  # noqa: A002  # the proto's name
         groups: tuple[tuple[int, ...], ...] = (),
         pairs: tuple[tuple[int, int], ...] | None = None,
     ) -> None:
