@@ -202,13 +202,15 @@ def _one_group(index: Sequence[Expr], sizes: Sequence[int], targets: Sequence[in
         stride //= size
         linear = linear + expr * stride
     results: list[Expr] = []
-    stride = total = product(targets)
+    stride = product(targets)
+    rest = linear
     for size in targets:
         stride //= size
         if size == 1:
             results.append(const(0))
-            continue
-        place = linear if stride == 1 else linear // stride
-        # The most major size needs no mod: the position lies below the product.
-        results.append(place if stride * size == total else place % size)
+        elif stride == 1:
+            results.append(rest)
+        else:
+            results.append(rest // stride)
+            rest = rest % stride
     return results
