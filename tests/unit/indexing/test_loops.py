@@ -3,95 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from dependence import compare, flat, observed
 from hlo_builder import Builder
-from numpy_interpreter import result
+from while_loops import COUNTS, Parts, below, check, counted, counter_below, drawn, loop, maps, shape_of
 
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError, LimitExceededError
-from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo import HloModule
 from xlashape.indexing import computations, loops, rounds
 from xlashape.indexing.trip_counts import trip_count
 from xlashape.limits import budget
-
-Values = Sequence[Any]
-
-
-def shape_of(parts: Sequence[str]) -> str:
-    return f"({', '.join(parts)})"
-
-
-class Parts:
-    """The elements of a body's or condition's parameter."""
-
-    def __init__(self, name: str, parts: Sequence[str]) -> None:
-        self.builder = Builder(name)
-        state = self.builder.parameter(shape_of(parts))
-        self.at = [self.builder.op("get-tuple-element", one, [state], tuple_index=i) for i, one in enumerate(parts)]
-
-
-def below(
-    parts: Sequence[str], counter: int = 0, limit: int | None = 1, value: int = 0, direction: str = "LT"
-) -> Builder:
-    """A condition: an element of the state compared with another one (None: with a number)."""
-    c = Parts("condition", parts)
-    other = c.builder.constant("s32[]", [value]) if limit is None else c.at[limit]
-    c.builder.op("compare", "pred[]", [c.at[counter], other], comparison_direction=direction)
-    return c.builder
-
-
-def counted(b: Parts, at: int = 0, by: int = 1, opcode: str = "add") -> int:
-    return b.builder.op(opcode, "s32[]", [b.at[at], b.builder.constant("s32[]", [by])])
-
-
-def loop(body: Builder, condition: Builder, parts: Sequence[str], **fields: Any) -> HloInstruction:
-    builder = Builder()
-    builder.op("while", shape_of(parts), [builder.parameter(shape_of(parts))], calls=[body, condition], **fields)
-    return builder.root()
-
-
-def run_loop(root: HloInstruction, again: Callable[[int, Values], bool], *state: Any) -> Values:
-    values: list[Any] = list(state)
-    for done in range(100):
-        if not again(done, values):
-            return values
-        values = flat(result(root.called_computations[0], [tuple(values)]))
-    raise AssertionError("the loop does not end")
-
-
-def counter_below(done: int, values: Values) -> bool:
-    return bool(values[0] < values[1])
-
-
-def check(root: HloInstruction, again: Callable[[int, Values], bool], draws: list[list[Any]], **more: Any) -> None:
-    def moves(number: int, old: Any) -> list[Any]:
-        is_number = root.shape.tuple_shapes[number].element_type.is_integral
-        return [v for v in range(6) if v != old] if is_number else [old + 0.37]
-
-    seen = observed(lambda *values: run_loop(root, again, *values), [[np.asarray(v) for v in d] for d in draws], moves)
-    compare(root, seen, tuple_operand=True, **more)
-
-
-def drawn(parts: Sequence[str], counts: Sequence[tuple[int, ...]], seed: int = 0) -> list[list[Any]]:
-    """The numbers given, then arrays of random ones."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for numbers in counts:
-        dims = [part[part.index("[") + 1 : -1] for part in parts[len(numbers) :]]
-        found.append([*numbers, *(rng.random([int(n) for n in d.split(",") if n]) + 1 for d in dims)])
-    return found
-
-
-COUNTS = [(0, n) for n in range(5)] + [(2, 5), (3, 1)]
-
-
-def maps(root: HloInstruction, output: int) -> list[tuple[int, str]]:
-    return [(one.leaf, str(one.map)) for one in indexing.output_to_input(root, output)[0]]
 
 
 def test_an_elementwise_body() -> None:
@@ -269,94 +193,6 @@ def test_the_condition_reads_an_array() -> None:
     rng = np.random.default_rng(0)
     draws = [[rng.random(3) * 9, rng.random(3) * 5 + 0.5, rng.random(2)] for _ in range(200)]
     check(root, lambda _, values: bool(values[0].sum() < 20), draws)
-
-
-def test_a_loop_over_rows() -> None:
-    """What a scan over the rows of an array becomes: a row read and a row written at the counter, and a sum."""
-    parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]", "f32[2]", "f32[4,2]"]
-    b = Parts("body", parts)
-    o = b.builder
-
-    def index() -> int:
-        """The counter, as written by who lets it count from the end: computed anew by each that uses it."""
-        zero, four = o.constant("s32[]", [0]), o.constant("s32[]", [4])
-        negative = o.op("compare", "pred[]", [b.at[0], zero], comparison_direction="LT")
-        return o.op("select", "s32[]", [negative, o.op("add", "s32[]", [b.at[0], four]), b.at[0]])
-
-    zero = o.constant("s32[]", [0])
-    row = o.op("dynamic-slice", "f32[1,2]", [b.at[2], index(), zero], dynamic_slice_sizes=[1, 2])
-    state = o.op("add", "f32[2]", [b.at[4], o.op("reshape", "f32[2]", [row])])
-    sums = o.op("dynamic-update-slice", "f32[4,2]", [b.at[3], o.op("reshape", "f32[1,2]", [state]), index(), zero])
-    same = o.op("dynamic-update-slice", "f32[4,2]", [b.at[5], row, index(), zero])
-    o.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[2], sums, state, same])
-    root = loop(o, below(parts), parts)
-    # An update is taken to leave its place as it is, as dynamic-update-slice's own map has it, and no iteration knows which row the last one had.
-    check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(2, 3), (3, 3), (5, 5), (4, 3)])
-    copied = indexing.output_to_input(root, 5)[0]
-    assert [str(one.map) for one in copied if one.leaf == 2] == [
-        "(d0, d1) -> (d0, d1), domain: d0 in [0, 3], d1 in [0, 1]"
-    ]
-    assert {leaf for leaf, _ in maps(root, 5)} == {0, 1, 2, 5}
-    summed = indexing.output_to_input(root, 3)[0]
-    assert {str(one.map) for one in summed if one.leaf == 4} == {"(d0, d1) -> (d1), domain: d0 in [0, 3], d1 in [0, 1]"}
-    assert not any(one.runtime for output in range(6) for one in indexing.output_to_input(root, output)[0])
-
-
-def rows_by_fusions(cut: Builder, put: Builder, *, again: bool = False) -> HloInstruction:
-    """A row read by one fusion, negated, and written by another one, as a compiler leaves such loops."""
-    parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]"]
-    at = cut.parameter("s32[]")
-    zero = cut.constant("s32[]", [0])
-    cut.op("dynamic-slice", "f32[1,2]", [cut.parameter("f32[4,2]"), at, zero], dynamic_slice_sizes=[1, 2])
-    whole, row, place = put.parameter("f32[4,2]"), put.parameter("f32[1,2]"), put.parameter("s32[]")
-    put.op("dynamic-update-slice", "f32[4,2]", [whole, row, place, put.constant("s32[]", [0])])
-    b = Parts("body", parts)
-    taken = b.builder.op("fusion", "f32[1,2]", [b.at[0], b.at[2]], calls=[cut])
-    if again:
-        one = b.builder.op("add", "s32[]", [b.at[0], b.builder.constant("s32[]", [1])])
-        other = b.builder.op("fusion", "f32[1,2]", [one, b.at[2]], calls=[cut])
-        taken = b.builder.op("add", "f32[1,2]", [taken, other])
-    written = b.builder.op(
-        "fusion", "f32[4,2]", [b.at[3], b.builder.op("negate", "f32[1,2]", [taken]), b.at[0]], calls=[put]
-    )
-    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[2], written])
-    return loop(b.builder, below(parts), parts)
-
-
-def test_offsets_of_fusions_are_what_they_are_given() -> None:
-    parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]"]
-    root = rows_by_fusions(Builder("cut"), Builder("put"))
-    check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(3, 3)])
-    assert [text for leaf, text in maps(root, 3) if leaf == 2] == [
-        "(d0, d1) -> (d0, d1), domain: d0 in [0, 3], d1 in [0, 1]"
-    ]
-    # A fused computation that two fusions share reads two rows: it is not said which.
-    root = rows_by_fusions(Builder("cut"), Builder("put"), again=True)
-    check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(2, 3), (3, 3)])
-
-
-def test_offsets_of_a_computation_called_twice_are_two() -> None:
-    """The same instruction cuts at one offset, then at another one."""
-    cut = Builder("cut")
-    whole, at = cut.parameter("f32[8]"), cut.parameter("s32[]")
-    cut.op(
-        "concatenate",
-        "f32[8]",
-        [
-            cut.op("dynamic-slice", "f32[4]", [whole, at], dynamic_slice_sizes=[4]),
-            cut.op("slice", "f32[4]", [whole], slice_dimensions=[{"start": 4, "limit": 8, "stride": 1}]),
-        ],
-        dimensions=[0],
-    )
-    parts = ["s32[]", "s32[]", "f32[8]"]
-    b = Parts("body", parts)
-    once = b.builder.op("call", "f32[8]", [b.at[2], b.at[0]], calls=[cut])
-    twice = b.builder.op("call", "f32[8]", [once, b.at[1]], calls=[cut])
-    b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], twice])
-    root = loop(b.builder, below(parts), parts)
-    check(
-        root, counter_below, drawn(parts, [(i, n) for i in range(6) for n in range(6)]), loose=[(0, 2), (1, 2), (2, 2)]
-    )
 
 
 def random_loop(r: random.Random) -> tuple[list[str], Builder]:
