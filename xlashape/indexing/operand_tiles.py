@@ -38,6 +38,12 @@ def operand_tiles(
     `tile` may be sizes alone: a tile at the origin with strides 1. Without one, the symbolic tiles alone are answered. A tile that sticks
     out of the output is cut off there. InvalidArgumentError for a tile of another rank or with a size below 1, LimitExceededError for one
     of too many elements, else errors as for `output_to_input`.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
+    >>> (found,) = operand_tiles(HloModule.parse(text).entry.root, [4, 16])
+    >>> found.tile
+    TileBox(offsets=(0, 0), sizes=(16, 4), strides=(1, 1))
     """
     found: list[OperandTile] = []
     with naming(instruction):

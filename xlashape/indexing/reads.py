@@ -44,7 +44,7 @@ class OperandReads(NamedTuple):
     operand: int
     utilisation: OperandUtilisation
     accesses: tuple[OperandCoalescing, ...]
-    """One for each way in which the operand is read. None where it is not, or where no array is behind it."""
+    """One for each way in which the operand is read; empty where it is not."""
 
 
 class InstructionReads(NamedTuple):
@@ -59,7 +59,13 @@ class InstructionReads(NamedTuple):
 def operand_reads(
     instruction: HloInstruction, output: int = 0, *, warp: int = 32, segment_bytes: int = 128
 ) -> tuple[OperandReads, ...]:
-    """`operand_utilisation` and `coalescing` of each operand. Errors are theirs: an output without positions, a warp or segment below 1."""
+    """`operand_utilisation` and `coalescing` of each operand. Errors are theirs: an output without positions, a warp or segment below 1.
+
+    >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT t = f32[64,64] transpose(p), dimensions={1,0} }"
+    >>> (found,) = operand_reads(HloModule.parse(text).entry.root)
+    >>> found.utilisation.utilisation, found.accesses[0].stride, found.accesses[0].transactions
+    (1.0, 64, 32.0)
+    """
     output = checked_number(instruction, output, "output")
     check_warp(warp, segment_bytes)
     with naming(instruction):

@@ -43,7 +43,7 @@ class XlaProcess:
         """For the first run and each further one: the leaves of the result; of several replicas, for each leaf an array a replica."""
         if self._process is None:
             # Open as long as the process is.
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process that writes to it
             command = [sys.executable, str(Path(__file__))]
             # One thread is faster for so little, and only what ends the process is worth reading.
             environment = {**os.environ, "PJRT_NPROC": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -125,9 +125,9 @@ def draws(root: HloInstruction) -> list[list[np.ndarray]]:
 def test_a_difference(name: str) -> None:
     root, run, operand, theirs, backwards = DIFFERENCES[name]
     # Enough to change both halves of an integer.
-    moves = lambda _, old: [old + 0x10001 if isinstance(old, np.integer) else v for v in (old + 0.37, 1 - old)]  # noqa: E731
+    moves = lambda _, old: [old + 0x10001 if isinstance(old, np.integer) else v for v in (old + 0.37, 1 - old)]  # noqa: E731  # chosen between two
     if root.operands[0].shape.element_type.text == "s16":
-        moves = lambda _, old: [old + 1]  # noqa: E731
+        moves = lambda _, old: [old + 1]  # noqa: E731  # chosen between two
     seen = observed(run, draws(root), moves)[operand, 0]
     into, out = root.operands[operand].shape.dimensions, root.shape.dimensions
     read, written = indexing.output_to_input(root)[operand], indexing.input_to_output(root, operand)[0]
