@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from xlashape.shape import index_util as index_util
     from xlashape.shape import layout_util as layout_util
     from xlashape.shape import shape_util as shape_util
-    from xlashape.shape import tiling as tiling
+    from xlashape.shape import tiling
     from xlashape.symbolic import IndexingMap as IndexingMap
 
 # public name → where it lives; a module where the second part is empty

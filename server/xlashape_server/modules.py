@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule, wire
-from xlashape.hlo.parse import decode_text
+from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
 from xlashape_server.precount import count

@@ -33,7 +33,7 @@ for line in sys.stdin:
 
 _MEMORY = """
 import resource, sys
-from xlashape.hlo.parse import parse_module
+from xlashape.hlo.text.reader.module import parse_module
 from xlashape.proto import xla
 def rss():
     with open("/proc/self/statm") as statm:
@@ -79,7 +79,7 @@ def main(paths: list[Path], python: str | None) -> None:
     """Prints one line a text."""
     import tempfile
 
-    from xlashape.hlo.parse import parse_module
+    from xlashape.hlo.text.reader.module import parse_module
 
     xla = None
     if python is not None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xlashape.hlo import HloModule
-from xlashape.hlo.print import module_text
+from xlashape.hlo.text.writer.module import module_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))

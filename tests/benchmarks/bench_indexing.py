@@ -30,8 +30,9 @@ from xla_peer import ROOT, SHARED, Peer
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing import Analysis, analysis
-from xlashape.indexing.registry import leaves
+from xlashape.indexing import Analysis
+from xlashape.indexing.ops.registry import leaves
+from xlashape.indexing.walk import analysis
 
 ROUNDS = 7
 Question = tuple[HloInstruction, int]

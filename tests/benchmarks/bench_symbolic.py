@@ -143,7 +143,7 @@ def simplification(rounds: int) -> None:
 
 
 def _uncached() -> Callable[[IndexingMap], IndexingMap]:
-    from xlashape.symbolic import indexing_map
+    from xlashape.symbolic.map import indexing_map
 
     return indexing_map._simplified.__wrapped__
 

@@ -22,8 +22,8 @@ from xlashape.shape import (
     layout_util,
     shape_util,
 )
-from xlashape.shape.program_shape import ProgramShape
-from xlashape.shape.shape_index import ShapeIndex
+from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.value.shape_index import ShapeIndex
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 TEXTS = [json.loads(line)["text"] for line in (VECTORS / "shapes.jsonl").read_text().splitlines()]

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlashape.shape.tile_batches import _Chunk  # pyright: ignore[reportPrivateUsage]
-from xlashape.shape.tile_program import trace
+from xlashape.shape.tiling.batches import _Chunk  # pyright: ignore[reportPrivateUsage]
+from xlashape.shape.tiling.program import trace
 
 Formula = Callable[[list[Any]], Any]
 

@@ -14,7 +14,7 @@ from xlashape.cli.asking import answering, question
 from xlashape.cli.output import print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError
 from xlashape.math import byte_text, checked_int64
-from xlashape.shape.padding import PaddingReport, padding_report
+from xlashape.shape.tiling.padding import PaddingReport, padding_report
 
 if TYPE_CHECKING:
     from xlashape_client.results import ShapeDescription

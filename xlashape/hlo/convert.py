@@ -38,7 +38,7 @@ from xlashape.errors import (
 )
 from xlashape.hlo import wire
 from xlashape.hlo.config import ModuleConfig
-from xlashape.hlo.print import PrintOptions, module_text
+from xlashape.hlo.text.writer.module import PrintOptions, module_text
 from xlashape.proto import coerce, pool, xla
 from xlashape.text import Source
 
@@ -138,7 +138,7 @@ def decode(data: bytes, name: str | None = None) -> Document:
     kind = _kind(data)
     form = Format(kind, compressed)
     if kind is Kind.HLO:
-        from xlashape.hlo.parse import decode_text, parse_text
+        from xlashape.hlo.text.reader.module import decode_text, parse_text
 
         module, config = parse_text(decode_text(data, name))
         return Document(module, None, form, config)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, NotFoundError
-from xlashape.hlo.literal_data import from_raw, raw, row_major_places
+from xlashape.hlo.formatting import safe_name
+from xlashape.hlo.literal.data import from_raw, raw, row_major_places
 from xlashape.hlo.module import HloModule
-from xlashape.hlo.print_text import safe_name
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import xla
 from xlashape.shape import Layout, Shape

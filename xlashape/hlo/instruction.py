@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
-from xlashape.hlo.opcode import Opcode
+from xlashape.hlo.ops.opcode import Opcode
 from xlashape.proto import xla
 from xlashape.shape import Shape
 

@@ -123,7 +123,7 @@ class HloModule:
     @classmethod
     def parse(cls, text: str | Source) -> HloModule:
         """The module that HLO text says, as XLA's own parser understands it. Raises ParseError with line and column."""
-        from xlashape.hlo.parse import parse_text
+        from xlashape.hlo.text.reader.module import parse_text
 
         proto, config = parse_text(text)
         return cls(proto, config=config)
@@ -135,8 +135,8 @@ class HloModule:
         return copy
 
     def to_text(self, **options: Any) -> str:
-        """The module as XLA prints it. The options are those of `xlashape.hlo.print.PrintOptions`."""
-        from xlashape.hlo.print import module_text
+        """The module as XLA prints it. The options are those of `xlashape.hlo.text.writer.module.PrintOptions`."""
+        from xlashape.hlo.text.writer.module import module_text
 
         return module_text(self, **options)
 

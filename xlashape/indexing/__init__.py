@@ -30,10 +30,8 @@ of a convolution's two operands do not pair what is multiplied if the window is 
 that meet nothing but padding are named too; from the kernel to the output they are not.
 """
 
-from xlashape.indexing.computations import Analysis
-from xlashape.indexing.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
-from xlashape.indexing.operand_tiles import OperandTile, operand_tiles
-from xlashape.indexing.physical import logical_to_physical, output_to_input_physical, physical_to_logical
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
+from xlashape.indexing.answers.sources import ReplicaIndexing, RuntimeVariable
 from xlashape.indexing.queries import (
     InstructionIndexing,
     input_to_output,
@@ -42,11 +40,13 @@ from xlashape.indexing.queries import (
     output_to_ancestors,
     output_to_input,
 )
-from xlashape.indexing.reads import InstructionReads, OperandReads, module_reads, operand_reads
-from xlashape.indexing.sources import ReplicaIndexing, RuntimeVariable
-from xlashape.indexing.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
-from xlashape.indexing.transactions import OperandCoalescing, coalescing
-from xlashape.indexing.utilisation import OperandUtilisation, operand_utilisation
+from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
+from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
+from xlashape.indexing.reports.reads import InstructionReads, OperandReads, module_reads, operand_reads
+from xlashape.indexing.reports.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
+from xlashape.indexing.reports.transactions import OperandCoalescing, coalescing
+from xlashape.indexing.reports.utilisation import OperandUtilisation, operand_utilisation
+from xlashape.indexing.walk.computations import Analysis
 
 __all__ = [
     "Analysis",

@@ -22,11 +22,11 @@ from xlashape.errors import (
     from_details,
 )
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing.analysis import Answer, answer_from_output, leaf_count, signature
-from xlashape.indexing.computations import Analysis
-from xlashape.indexing.operand_indexing import OperandIndexingSet
-from xlashape.indexing.registry import OUTPUT_TO_INPUT
-from xlashape.shape.index_check import integer
+from xlashape.indexing.answers.operand_indexing import OperandIndexingSet
+from xlashape.indexing.ops.registry import OUTPUT_TO_INPUT
+from xlashape.indexing.walk.analysis import Answer, answer_from_output, leaf_count, signature
+from xlashape.indexing.walk.computations import Analysis
+from xlashape.shape.tiling.index_check import integer
 
 __all__ = [
     "InstructionIndexing",

@@ -4,12 +4,12 @@ The values stand here; tiled indexing and the functions of XLA's ShapeUtil, Layo
 own: `from xlashape.shape import index_util, layout_util, shape_util, tiling`.
 """
 
-from xlashape.shape.layout import Layout
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.program_shape import ProgramShape
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
-from xlashape.shape.shape_index import ShapeIndex
-from xlashape.shape.tile import COMBINE, SplitConfig, Tile
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.value.shape_index import ShapeIndex
+from xlashape.shape.value.tile import COMBINE, SplitConfig, Tile
 
 __all__ = [
     "COMBINE",

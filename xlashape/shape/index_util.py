@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from xlashape.errors import InvalidIndexError, InvalidShapeError
 from xlashape.math import product
-from xlashape.shape._arguments import dimension_number
-from xlashape.shape._calls import guard_all
-from xlashape.shape.index_check import checked_index, integer, shown
-from xlashape.shape.layout import Layout
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
-from xlashape.shape.tile_formula import array_of
+from xlashape.shape.arguments import dimension_number
+from xlashape.shape.guards import guard_all
+from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.tiling.index_check import checked_index, integer, shown
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
 
 __all__ = [
     "bump_indices",

@@ -35,11 +35,11 @@ from xlashape.errors import (
 )
 from xlashape.limits import INT64_MAX
 from xlashape.shape import tiling
-from xlashape.shape._value import Value, int64, int64s
-from xlashape.shape.index_check import checked_index
-from xlashape.shape.layout import Layout
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.tiling.index_check import checked_index
+from xlashape.shape.value.base import Value, int64, int64s
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
 
 if TYPE_CHECKING:
     import numpy as np

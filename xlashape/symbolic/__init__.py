@@ -1,6 +1,6 @@
 """The algebra of indexing maps: intervals, expressions, maps, and their simplifier."""
 
-from xlashape.symbolic.expr import (
+from xlashape.symbolic.expr.expression import (
     Add,
     Binary,
     CeilDiv,
@@ -18,16 +18,16 @@ from xlashape.symbolic.expr import (
     rng,
     rt,
 )
-from xlashape.symbolic.folding import ceil_div, floor_div, maximum, minimum, modulo
-from xlashape.symbolic.image import domain_blocks, domain_size, image_bounds, image_size, same_function
-from xlashape.symbolic.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
-from xlashape.symbolic.interval import Interval
-from xlashape.symbolic.inverse import inverse
-from xlashape.symbolic.map_parts import MapParts, Producer, Var
-from xlashape.symbolic.tile import SymbolicTile, symbolic_tile
-from xlashape.symbolic.tile_box import TileBox
-from xlashape.symbolic.tile_constraints import Divides, InRange, TileConstraints
-from xlashape.symbolic.transforms import ranges_to_dims, rescale_symbols, select_results
+from xlashape.symbolic.expr.folding import ceil_div, floor_div, maximum, minimum, modulo
+from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.map.image import domain_blocks, domain_size, image_bounds, image_size, same_function
+from xlashape.symbolic.map.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
+from xlashape.symbolic.map.inverse import inverse
+from xlashape.symbolic.map.parts import MapParts, Producer, Var
+from xlashape.symbolic.map.transforms import ranges_to_dims, rescale_symbols, select_results
+from xlashape.symbolic.tile.box import TileBox
+from xlashape.symbolic.tile.constraints import Divides, InRange, TileConstraints
+from xlashape.symbolic.tile.symbolic_tile import SymbolicTile, symbolic_tile
 
 __all__ = [
     "Add",

@@ -111,7 +111,7 @@ class IndexingQuestions(Transport):
         style: str = "xla",
         timeout: float | None = None,
     ) -> InstructionTiles:
-        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.operand_tiles`.
+        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.operand_tiles`.
 
         `sizes` of the tile, which begins at 0 with strides 1 unless told otherwise; without them, the symbolic tiles alone.
         """

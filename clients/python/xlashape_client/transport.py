@@ -10,7 +10,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
-from xlashape.hlo.parse import decode_text
+from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import coerce, v1
 from xlashape_client.inputs import AnyModule, content_of, is_text, message_of
 

@@ -10,7 +10,7 @@ import pytest
 from execution import replicas
 from execution.case import FAMILIES
 
-from xlashape.indexing import registry
+from xlashape.indexing.ops import registry
 
 REGISTERED = sorted({*registry.OUTPUT_TO_INPUT, *registry.INPUT_TO_OUTPUT, *registry.CALLS})
 

@@ -9,7 +9,7 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError, NotFoundErr
 from xlashape.hlo import HloModule
 from xlashape.hlo.edit import Editor
 from xlashape.hlo.literal import to_numpy
-from xlashape.hlo.verify import verify
+from xlashape.hlo.verifier import verify
 from xlashape.proto import xla
 
 TEXT = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }

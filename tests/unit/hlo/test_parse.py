@@ -11,7 +11,7 @@ from optional import needed_in_ci
 
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo import HloModule
-from xlashape.hlo.parse import parse_module
+from xlashape.hlo.text.reader.module import parse_module
 from xlashape.proto import xla
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ import pytest
 
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, ParseError
 from xlashape.hlo import HloModule, ModuleConfig
-from xlashape.hlo.parse import decode_text, parse_module
+from xlashape.hlo.text.reader.module import decode_text, parse_module
 from xlashape.limits import budget
 from xlashape.text import Source
 
@@ -172,7 +172,7 @@ def test_hostile_text_ends_in_an_error(text):
 
 
 def test_elided_constants_are_bounded_in_all(monkeypatch):
-    monkeypatch.setattr("xlashape.hlo.literal_parse.MAX_ELIDED_BYTES", 10_000)
+    monkeypatch.setattr("xlashape.hlo.literal.parse.MAX_ELIDED_BYTES", 10_000)
     with pytest.raises(LimitExceededError, match="elided constants"):
         parse_module(HEAD + "".join(f" a{n} = f32[1000] constant({{...}})\n" for n in range(3)) + "}\n")
 

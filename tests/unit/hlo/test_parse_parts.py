@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from xlashape.errors import ParseError
-from xlashape.hlo.attributes import OPERATIONS
-from xlashape.hlo.emit import post_order
-from xlashape.hlo.encode import Fields, numbered_ids, varint
-from xlashape.hlo.infer import infer_shape
 from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.names import UniqueNames
-from xlashape.hlo.opcode import Opcode
-from xlashape.hlo.parse import parse_module, parse_text
-from xlashape.hlo.parse_mesh import canonical_iota
-from xlashape.hlo.parse_sharding import parse_sharding
-from xlashape.hlo.parse_state import Instruction
+from xlashape.hlo.ops.infer import infer_shape
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.table import OPERATIONS
+from xlashape.hlo.text.reader.emit import post_order
+from xlashape.hlo.text.reader.module import parse_module, parse_text
+from xlashape.hlo.text.reader.state import Instruction
+from xlashape.hlo.text.reader.unique_names import UniqueNames
+from xlashape.hlo.values.mesh import canonical_iota
+from xlashape.hlo.values.sharding import parse_sharding
 from xlashape.proto import xla
+from xlashape.proto.wire import Fields, numbered_ids, varint
 from xlashape.shape import Shape
 
 

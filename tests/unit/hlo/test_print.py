@@ -10,7 +10,7 @@ from optional import needed_in_ci
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
-from xlashape.hlo.print import PrintOptions, module_text
+from xlashape.hlo.text.writer.module import PrintOptions, module_text
 from xlashape.proto import xla
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"

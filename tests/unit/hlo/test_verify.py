@@ -8,7 +8,7 @@ import pytest
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloModule
-from xlashape.hlo.verify import Problem, check, verify
+from xlashape.hlo.verifier import Problem, check, verify
 from xlashape.proto import xla
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"

@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 
 from xlashape.hlo import HloModule
-from xlashape.indexing import Analysis, analysis, module_indexing, module_reads, output_to_input
+from xlashape.indexing import Analysis, module_indexing, module_reads, output_to_input
+from xlashape.indexing.walk import analysis
 from xlashape.limits import budget
 
 MIXED = """HloModule m

@@ -9,7 +9,7 @@ from hlo_builder import Builder, fused
 
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
-from xlashape.indexing import computations
+from xlashape.indexing.walk import computations
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
 

@@ -16,7 +16,7 @@ from map_enumeration import elements
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction
-from xlashape.shape import tile_formula
+from xlashape.shape.tiling import formula as tile_formula
 from xlashape.symbolic import IndexingMap
 
 

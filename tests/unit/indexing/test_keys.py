@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from xlashape.errors import InvalidModuleError
-from xlashape.indexing import attributes, registry
-from xlashape.indexing.keys import key_of
+from xlashape.indexing.ops import attributes, registry
+from xlashape.indexing.ops.keys import key_of
 from xlashape.proto import is_repeated, xla
 
 READERS = sorted(

@@ -10,8 +10,9 @@ from hlo_builder import Builder
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing import Knowledge, leaf_dependencies, loops, rounds, scans
-from xlashape.indexing.leaf_dependencies import ends_first, origin, origins, reached_from, reaching
+from xlashape.indexing import Knowledge
+from xlashape.indexing.walk import leaf_dependencies, loops, rounds, scans
+from xlashape.indexing.walk.leaf_dependencies import ends_first, origin, origins, reached_from, reaching
 from xlashape.limits import budget
 
 

@@ -13,8 +13,8 @@ from while_loops import COUNTS, Parts, below, check, counted, counter_below, dra
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloModule
-from xlashape.indexing import computations, loops, rounds
-from xlashape.indexing.trip_counts import trip_count
+from xlashape.indexing.walk import computations, loops, rounds
+from xlashape.indexing.walk.trip_counts import trip_count
 from xlashape.limits import budget
 
 

@@ -13,7 +13,8 @@ from hlo_builder import one_op
 from xlashape import indexing
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloModule
-from xlashape.indexing import TileBox, tiles
+from xlashape.indexing import TileBox
+from xlashape.indexing.reports import tiles
 from xlashape.symbolic import IndexingMap
 
 MAPS = [

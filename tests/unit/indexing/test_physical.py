@@ -11,7 +11,7 @@ from map_enumeration import elements
 
 from xlashape import indexing
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
-from xlashape.indexing.counting import distinct_elements, point_count
+from xlashape.indexing.reports.counting import distinct_elements, point_count
 from xlashape.shape import Shape, tiling
 from xlashape.symbolic import IndexingMap, dim
 

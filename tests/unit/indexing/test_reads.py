@@ -10,6 +10,7 @@ from hlo_builder import one_op
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloInstruction, HloModule
+from xlashape.indexing.reports.reads import instruction_reads
 from xlashape.limits import budget
 from xlashape.shape import tiling
 
@@ -56,7 +57,7 @@ def test_a_module_is_read_by_what_it_executes() -> None:
 
 def test_every_output_of_a_tuple() -> None:
     sort = one_op("sort", "(f32[6], s32[6])", ["f32[6]", "s32[6]"], dimensions=[0])
-    assert [one.output for one in indexing.reads.instruction_reads(sort)] == [0, 1]
+    assert [one.output for one in instruction_reads(sort)] == [0, 1]
     operands = indexing.operand_reads(sort, 1)
     assert [one.operand for one in operands] == [0, 1]
     assert [one.utilisation.utilisation for one in operands] == [1.0, 1.0]

@@ -7,7 +7,7 @@ from hlo_builder import one_op
 
 from xlashape import indexing
 from xlashape.hlo import Opcode
-from xlashape.indexing import registry
+from xlashape.indexing.ops import registry
 
 WITHOUT_OPERANDS = {"constant", "iota", "parameter", "partition-id", "replica-id", "rng-get-and-update-state"}
 

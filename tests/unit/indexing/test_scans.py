@@ -14,7 +14,7 @@ from numpy_interpreter import result
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing import computations, rounds
+from xlashape.indexing.walk import computations, rounds
 
 
 def scan(
@@ -205,7 +205,7 @@ def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_computation_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xlashape.indexing import scans
+    from xlashape.indexing.walk import scans
 
     expected = scan(cumulative(), "(f32[4], f32[])", ["f32[4]", "f32[]"])
     monkeypatch.setattr(scans, "MAX_INSTRUCTIONS", 2)

@@ -12,7 +12,8 @@ from hlo_builder import one_op
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError
 from xlashape.proto import xla
-from xlashape.shape import Shape, tile_formula
+from xlashape.shape import Shape
+from xlashape.shape.tiling import formula as tile_formula
 
 # -- fft --------------------------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,9 @@ from xlashape.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from xlashape.shape import Layout, PrimitiveType, Shape, buffers, strided_copy, tiling
+from xlashape.shape import Layout, PrimitiveType, Shape, tiling
+from xlashape.shape.tiling.buffers import pack as buffers
+from xlashape.shape.tiling.buffers import strided_copy
 
 pytest.importorskip("ml_dtypes", reason="element types that NumPy lacks come from ml_dtypes")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from xlashape.caches import BoundedCache
 from xlashape.shape import Shape
-from xlashape.shape._cache import BoundedCache
 
 
 def weight(cache: BoundedCache[str, int]) -> int:

@@ -10,8 +10,8 @@ import pytest
 from xlashape.errors import DecodeError, InvalidIndexError, InvalidShapeError, ParseError
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.program_shape import ProgramShape, program_shape_text
-from xlashape.shape.shape_index import ShapeIndex
+from xlashape.shape.value.program_shape import ProgramShape, program_shape_text
+from xlashape.shape.value.shape_index import ShapeIndex
 
 TEXTS = [
     "() -> ()",

@@ -6,7 +6,7 @@ import pytest
 
 from xlashape.errors import InvalidArgumentError, ParseError
 from xlashape.shape import COMBINE, UNBOUNDED_SIZE, Layout, PrimitiveType, Shape, SplitConfig, Tile
-from xlashape.shape.text import parse_layout, parse_shape, shape_text
+from xlashape.shape.text.shape_text import parse_layout, parse_shape, shape_text
 from xlashape.text import Cursor
 
 SPELLINGS = [

@@ -32,8 +32,8 @@ from xlashape.shape import (
     layout_util,
     shape_util,
 )
-from xlashape.shape.program_shape import ProgramShape
-from xlashape.shape.shape_index import ShapeIndex
+from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.value.shape_index import ShapeIndex
 
 parse = Shape.parse
 

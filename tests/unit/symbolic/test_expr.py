@@ -21,15 +21,15 @@ from xlashape.symbolic import (
     const,
     dim,
     floor_div,
-    interning,
     maximum,
     minimum,
     modulo,
     rng,
     rt,
 )
-from xlashape.symbolic.expr import postorder, sum_terms
-from xlashape.symbolic.order import order_key
+from xlashape.symbolic.expr import interning
+from xlashape.symbolic.expr.expression import postorder, sum_terms
+from xlashape.symbolic.expr.order import order_key
 
 
 def test_equal_expressions_are_the_same_object():

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, dim, minimum, rng
-from xlashape.symbolic.promises import PromisedSimplifier
-from xlashape.symbolic.simplify import Simplifier
+from xlashape.symbolic.simplify.promises import PromisedSimplifier
+from xlashape.symbolic.simplify.simplifier import Simplifier
 
 
 def assert_simplifies(text: str, results: str) -> IndexingMap:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from xlashape.indexing.attributes import Groups, collective, permutation_pairs
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import Groups, collective, permutation_pairs
+from xlashape.indexing.ops.build import (
     NOTHING,
     dims_of,
     everything,
@@ -19,7 +19,7 @@ from xlashape.indexing.build import (
     require,
     require_dims,
 )
-from xlashape.indexing.registry import Access, Op, Replicas, Rows, input_to_output, leaves, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Replicas, Rows, input_to_output, leaves, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
 __all__ = ["all_of_group", "group_size"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from xlashape.indexing.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
+from xlashape.indexing.ops.build import (
     Malformed,
     everything,
     make_map,
@@ -21,10 +21,10 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
+from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.indexing.ops.windows import check_window, simplified_window_input, window_input, window_output
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
-from xlashape.symbolic.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute
 
 
 class _Dot:

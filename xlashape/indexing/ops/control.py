@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from xlashape.indexing.attributes import opcode, tuple_index
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import opcode, tuple_index
+from xlashape.indexing.ops.build import (
     NOTHING,
     Malformed,
     dims_of,
@@ -22,7 +22,7 @@ from xlashape.indexing.build import (
     require,
     to_scalar,
 )
-from xlashape.indexing.registry import (
+from xlashape.indexing.ops.registry import (
     Access,
     Op,
     Rows,

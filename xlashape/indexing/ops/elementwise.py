@@ -5,8 +5,8 @@ Matches XLA's elementwise ops, map, copy, constants and random numbers. A scalar
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import random_algorithm
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import random_algorithm
+from xlashape.indexing.ops.build import (
     Malformed,
     dims_of,
     every_element,
@@ -17,7 +17,7 @@ from xlashape.indexing.build import (
     require,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.proto import xla
 from xlashape.symbolic import Interval, dim, rng
 

@@ -7,8 +7,8 @@ A gather clamps its start so that the slice stays inside; a scatter leaves out a
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import IndexNumbers, gather, scatter
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import IndexNumbers, gather, scatter
+from xlashape.indexing.ops.build import (
     dims_of,
     everything,
     identity,
@@ -18,7 +18,7 @@ from xlashape.indexing.build import (
     require,
     require_dims,
 )
-from xlashape.indexing.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
 from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
 
 

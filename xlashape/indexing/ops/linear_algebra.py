@@ -5,9 +5,9 @@ The maps follow from the definition of the result, not from how a backend comput
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import FftLengths, cholesky, fft, triangular_solve
-from xlashape.indexing.build import make_map, operand_dims, output_dims, require, require_operands
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.attributes import FftLengths, cholesky, fft, triangular_solve
+from xlashape.indexing.ops.build import make_map, operand_dims, output_dims, require, require_operands
+from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import dimensions, padding
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import dimensions, padding
+from xlashape.indexing.ops.build import (
     Malformed,
     dims_of,
     everything,
@@ -15,7 +15,7 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from xlashape.indexing.attributes import RaggedDotNumbers, collective, ragged_dot
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import RaggedDotNumbers, collective, ragged_dot
+from xlashape.indexing.ops.build import (
     everything,
     identity,
     make_map,
@@ -20,7 +20,7 @@ from xlashape.indexing.build import (
     require_operands,
 )
 from xlashape.indexing.ops.collective import all_of_group, group_size
-from xlashape.indexing.registry import Access, Op, Replicas, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Replicas, Rows, input_to_output, output_to_input
 from xlashape.symbolic import Expr, Interval, dim, rng, rt
 
 # -- ragged-dot -------------------------------------------------------------------------------------------------------------------

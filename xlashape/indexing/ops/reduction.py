@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import WindowDim, batch_norm, dimensions, topk, window
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import WindowDim, batch_norm, dimensions, topk, window
+from xlashape.indexing.ops.build import (
     NOTHING,
     dims_of,
     everything,
@@ -16,13 +16,13 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
+from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input, unlisted
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,
     window_input,
     window_output,
 )
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input, unlisted
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 

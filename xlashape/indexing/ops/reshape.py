@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.build import (
     everything,
     identity,
     make_map,
@@ -19,12 +19,12 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
-from xlashape.shape.tile_formula import geometry, logical_index, physical_position
+from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng
-from xlashape.symbolic.expr import as_expr
+from xlashape.symbolic.expr.expression import as_expr
 
 
 @output_to_input("reshape")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xlashape.indexing.attributes import dynamic_slice_sizes, slices
-from xlashape.indexing.build import (
+from xlashape.indexing.ops.attributes import dynamic_slice_sizes, slices
+from xlashape.indexing.ops.build import (
     Malformed,
     everything,
     identity,
@@ -14,7 +14,7 @@ from xlashape.indexing.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, Interval, const, dim, rt
 

@@ -10,11 +10,11 @@ from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
-from xlashape.indexing.attributes import WindowDim
-from xlashape.indexing.build import Malformed, make_map, require
+from xlashape.indexing.ops.attributes import WindowDim
+from xlashape.indexing.ops.build import Malformed, make_map, require
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
-from xlashape.symbolic.canonicalize import expression_of
-from xlashape.symbolic.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.simplify.canonicalize import expression_of
 
 __all__ = ["Placed", "check_window", "simplified_window_input", "window_input", "window_output"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xlashape.shape.layout import Layout
-from xlashape.shape.shape import Shape
-from xlashape.shape.tile_formula import array_of
+from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import Shape
 
 __all__ = ["has_layouts", "layout_of"]
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 from typing import overload
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape._arguments import text_of
-from xlashape.shape._equality import equal_layouts
-from xlashape.shape.layout import Layout
+from xlashape.shape.arguments import text_of
 from xlashape.shape.layout_util._common import has_layouts
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.program_shape import ProgramShape
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape, check_layout_fits
-from xlashape.shape.tile_formula import array_of
+from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.value.equality import equal_layouts
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape, check_layout_fits
 
 __all__ = [
     "clear_layout",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xlashape.shape._arguments import dimension_number
-from xlashape.shape.layout import Layout
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.shape import Shape
-from xlashape.shape.tile import SplitConfig, Tile
-from xlashape.shape.tile_formula import array_of
+from xlashape.shape.arguments import dimension_number
+from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.tile import SplitConfig, Tile
 
 __all__ = [
     "get_default_layout_for_r2",

@@ -5,7 +5,7 @@ process raises one of `xlashape.errors`. A buffer counts as the array it holds, 
 docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
 """
 
-from xlashape.shape._calls import guard_all
+from xlashape.shape.guards import guard_all
 from xlashape.shape.shape_util.bitcast import (
     BitcastDecomposition,
     BitcastDecompositionReshape,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape._arguments import dimension_number, dimension_numbers, permutation_of, text_of
-from xlashape.shape.layout import Layout
-from xlashape.shape.shape import Shape
-from xlashape.shape.tile_formula import array_of
+from xlashape.shape.arguments import dimension_number, dimension_numbers, permutation_of, text_of
+from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import Shape
 
 __all__ = [
     "array_of",

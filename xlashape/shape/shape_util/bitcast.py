@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.math import product
-from xlashape.shape.layout import Layout
-from xlashape.shape.shape import Shape
 from xlashape.shape.shape_util._common import array_of, minor_to_major_of, permutation_of, text_of
 from xlashape.shape.shape_util.elements import same_element_type
 from xlashape.shape.shape_util.make import make_shape_with_descending_layout_and_same_physical_layout
 from xlashape.shape.shape_util.sizes import elements_in
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import Shape
 
 __all__ = [
     "BitcastDecomposition",

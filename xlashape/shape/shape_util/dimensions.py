@@ -10,10 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShapeError
-from xlashape.shape.index_check import integer, shown
-from xlashape.shape.layout import Layout
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.shape.shape_util._common import (
     array_of,
     dimension_number,
@@ -25,6 +21,10 @@ from xlashape.shape.shape_util._common import (
     reordered,
     text_of,
 )
+from xlashape.shape.tiling.index_check import integer, shown
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
 
 __all__ = [
     "append_major_dimension",

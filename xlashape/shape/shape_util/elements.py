@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.shape import Shape
 from xlashape.shape.shape_util._common import array_of, map_leaves, on_array, text_of
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.shape import Shape
 
 __all__ = [
     "change_element_type",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.limits import spend
-from xlashape.shape.index_check import integer, shown
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.shape.shape_util._common import array_of, minor_to_major_of, text_of
+from xlashape.shape.tiling.index_check import integer, shown
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
 
 __all__ = ["for_each_index"]
 

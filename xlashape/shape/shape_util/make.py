@@ -11,14 +11,14 @@ from typing import Any
 
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_int64, product
-from xlashape.shape.layout import Layout
 from xlashape.shape.layout_util import validate_layout_in_shape
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.program_shape import ProgramShape
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.shape.shape_util._common import map_leaves, minor_to_major_of, text_of
 from xlashape.shape.shape_util.dimensions import permute_dimensions
-from xlashape.shape.tile import SplitConfig, Tile
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.value.tile import SplitConfig, Tile
 
 __all__ = [
     "device_shape_is_host_shape",

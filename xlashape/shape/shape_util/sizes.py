@@ -10,9 +10,9 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.math import ceil_div, checked_int64, checked_product
 from xlashape.shape import tiling
 from xlashape.shape.layout_util import max_split_size
-from xlashape.shape.primitive_type import PrimitiveType
-from xlashape.shape.shape import UNBOUNDED_SIZE, Shape
 from xlashape.shape.shape_util._common import array_of, minor_to_major_of, require_tuple, text_of
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
 
 __all__ = [
     "array_data_size",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xlashape.shape.program_shape import ProgramShape, program_shape_text
-from xlashape.shape.shape import Shape
-from xlashape.shape.text import shape_text
-from xlashape.shape.tile_formula import not_a_shape
+from xlashape.shape.text.shape_text import shape_text
+from xlashape.shape.tiling.formula import not_a_shape
+from xlashape.shape.value.program_shape import ProgramShape, program_shape_text
+from xlashape.shape.value.shape import Shape
 
 __all__ = ["human_string", "human_string_with_layout"]
 

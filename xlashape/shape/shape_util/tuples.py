@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xlashape.errors import InvalidIndexError
-from xlashape.shape.index_check import integer, shown
-from xlashape.shape.shape import Shape
-from xlashape.shape.shape_index import ShapeIndex
 from xlashape.shape.shape_util._common import dimension_number, on_array, require_tuple, text_of
-from xlashape.shape.tile_formula import not_a_shape
+from xlashape.shape.tiling.formula import not_a_shape
+from xlashape.shape.tiling.index_check import integer, shown
+from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.shape_index import ShapeIndex
 
 __all__ = [
     "IndexedShape",

@@ -1,0 +1,11 @@
+"""Literals: LiteralProto ↔ text, LiteralProto ↔ NumPy arrays. Matches XLA's Literal and what its printer and parser do with one.
+
+from xlashape.hlo.literal import from_numpy, literal_text, parse_literal, to_numpy
+"""
+
+from xlashape.hlo.literal.arrays import from_numpy, to_numpy
+from xlashape.hlo.literal.data import from_raw, raw
+from xlashape.hlo.literal.format import literal_text
+from xlashape.hlo.literal.parse import MAX_ELIDED_BYTES, Elided, parse_literal
+
+__all__ = ["MAX_ELIDED_BYTES", "Elided", "from_numpy", "from_raw", "literal_text", "parse_literal", "raw", "to_numpy"]

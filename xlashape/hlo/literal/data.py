@@ -1,0 +1,143 @@
+"""The elements of a LiteralProto as raw bytes, read and written without losing a bit.
+
+*Raw*: in the order of the literal's layout, little-endian, each of its type's own width, types below 8 bits in a byte each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.hlo.literal.values import ELEMENT_TYPES, ElementType
+from xlashape.math import product
+from xlashape.proto import xla
+
+__all__ = ["element_count", "element_type", "from_raw", "raw", "row_major_places"]
+
+
+def element_type(shape: xla.ShapeProto) -> ElementType:
+    """The element type of an array shape, or InvalidModuleError."""
+    element = ELEMENT_TYPES.get(shape.element_type)
+    if element is None:
+        raise InvalidModuleError(f"a literal cannot have element type {_type_name(shape.element_type)}")
+    return element
+
+
+def _type_name(number: int) -> str:
+    try:
+        return xla.PrimitiveType.Name(number).lower()
+    except ValueError:
+        return f"number {number}"
+
+
+def element_count(shape: xla.ShapeProto) -> int:
+    """The number of elements of a literal's array; InvalidModuleError for a negative (unbounded) size."""
+    if any(size < 0 for size in shape.dimensions):
+        raise InvalidModuleError("a literal cannot have an unbounded or negative dimension")
+    return product(shape.dimensions)
+
+
+def row_major_places(shape: xla.ShapeProto) -> list[int] | None:
+    """Of each element in the order of the layout its row-major place; None when both orders are the same."""
+    dimensions = list(shape.dimensions)
+    order = list(shape.layout.minor_to_major) if shape.HasField("layout") else []
+    rank = len(dimensions)
+    if not order or order == list(range(rank - 1, -1, -1)):
+        return None
+    if sorted(order) != list(range(rank)):
+        raise InvalidModuleError(f"minor_to_major {order} of a literal is not a permutation of its {rank} dimensions")
+    strides = [product(dimensions[i + 1 :]) for i in range(rank)]
+    places = [0]
+    for dimension in reversed(order):
+        steps = [i * strides[dimension] for i in range(dimensions[dimension])]
+        places = [place + step for place in places for step in steps]
+    return places
+
+
+def raw(literal: xla.LiteralProto) -> bytes:
+    """The elements of an array literal, in the order of its layout: little-endian, of the type's own width (at least a byte).
+
+    Bits are kept, nan payloads included. Raises InvalidModuleError if there are not as many elements as the shape has.
+    """
+    element = element_type(literal.shape)
+    found: Any = getattr(literal, element.field)
+    if element.storage == "bytes":
+        result = bytes(found)
+    elif element.storage == "varint":
+        result = array(element.code, found).tobytes()
+    else:
+        floats = array("f" if element.code == "I" else "d", found)
+        # A signalling nan on its way through a Python float would become a quiet one.
+        result = _wire_payload(literal, element.field_number) if any(v != v for v in floats) else floats.tobytes()
+    expected = element_count(literal.shape) * element.width
+    if len(result) != expected:
+        raise InvalidModuleError(
+            f"a literal of {element.name}{list(literal.shape.dimensions)} holds {len(result) // element.width} elements,"
+            f" not {expected // element.width}"
+        )
+    return result
+
+
+def _wire_payload(literal: xla.LiteralProto, number: int) -> bytes:
+    # Of a message just serialized: well-formed, the field packed.
+    data, at, parts = literal.SerializePartialToString(), 0, list[bytes]()
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        kind = tag & 7
+        if kind == 2:
+            size = varint()
+            if tag >> 3 == number:
+                parts.append(data[at : at + size])
+            at += size
+        elif kind == 0:
+            varint()
+        else:
+            at += 4 if kind == 5 else 8
+    return b"".join(parts)
+
+
+def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
+    """The array literal of a shape whose elements, in the order of the shape's layout, are `data` as `raw` gives it.
+
+    >>> from_raw(xla.ShapeProto(element_type=xla.U8, dimensions=[2]), b"ab").u8s
+    b'ab'
+    """
+    element = element_type(shape)
+    expected = element_count(shape) * element.width
+    if len(data) != expected:
+        raise InvalidArgumentError(f"{len(data)} bytes for a literal of {expected}")
+    if element.storage == "fixed":
+        tag, size = _varint(element.field_number << 3 | 2), _varint(len(data))
+        literal = xla.LiteralProto.FromString(tag + size + data) if data else xla.LiteralProto()
+    else:
+        literal = xla.LiteralProto()
+        if element.storage == "bytes":
+            setattr(literal, element.field, data)
+        else:
+            values: array[int] = array(element.code)
+            values.frombytes(data)
+            getattr(literal, element.field).extend(map(bool, values) if element.kind == "pred" else values)
+    literal.shape.CopyFrom(shape)
+    return literal
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

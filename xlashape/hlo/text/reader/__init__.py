@@ -1,0 +1,1 @@
+"""hlo/text/reader."""

@@ -1,0 +1,283 @@
+r"""The head of a module's text: its name, its attributes, and the tables of where instructions came from.
+
+    header      := 'HloModule' name (',' attribute)* tables?
+    attribute   := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
+                 | 'allow_spmd_sharding_propagation_to_parameters=' bools | 'allow_spmd_sharding_propagation_to_output=' bools
+                 | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}' | 'frontend_attributes=' …
+                 | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' ('may-alias' | 'must-alias'))? ')' (',' …)*)? '}'
+                 | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
+                 | 'origin_recovery_table=' '{' (array ':' array (',' string)?)* '}'
+    bools       := bool | '{' (bool (',' bool)*)? '}'
+    tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
+                   'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
+
+replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a compilation;
+HloModuleProto has no room for them: they go into a ModuleConfig beside it. A frame's
+`parent_frame_id` in text is one more than the parent's number, so 1 means none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from xlashape.hlo.lex import RESERVED, HloCursor
+from xlashape.hlo.text.reader.emit import Frames, Location
+from xlashape.hlo.text.reader.state import KnownShape, State
+from xlashape.hlo.values.metadata import parse_frontend_attributes, parse_original_array
+from xlashape.proto import xla
+from xlashape.proto.wire import Fields
+
+__all__ = ["Header", "parse_header"]
+
+_MODULE = Fields(xla.HloModuleProto)
+_DIGITS = re.compile(r"-?[0-9]")
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+_LOCATION = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+_FRAME = ("file_location_id", "parent_frame_id")
+_KINDS = {"may-alias": xla.MAY_ALIAS, "must-alias": xla.MUST_ALIAS}
+
+
+class Header:
+    """What the head of a module says."""
+
+    __slots__ = ("alias", "config", "data", "donor", "frames", "layout", "name", "recovery", "scheduled")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.config: dict[str, Any] = {}
+        """Fields of the module's ModuleConfig."""
+        self.scheduled = False
+        self.layout: tuple[list[KnownShape], KnownShape] | None = None
+        """Parameters and result of the entry computation, with the layouts that callers see."""
+        self.data = _MODULE.message("frontend_attributes", b"")
+        """Fields of the module that are done."""
+        self.alias: list[Alias] = []
+        self.donor: list[tuple[int, tuple[int, ...]]] = []
+        self.frames = Frames()
+        self.recovery: list[tuple[xla.OriginalArrayProto, xla.OriginalArrayProto, str, int]] = []
+
+
+Reader = Callable[[State, Header], None]
+
+
+class Alias(NamedTuple):
+    """An output that shares a parameter's buffer; `at` is where the text says so."""
+
+    output: tuple[int, ...]
+    parameter: int
+    parameter_index: tuple[int, ...]
+    kind: int
+    at: int
+
+
+def parse_header(state: State) -> Header:
+    """Reads the head; 'HloModule' is consumed."""
+    cursor = state.cursor
+    cursor.skip_space()
+    at = cursor.at
+    header = Header(cursor.parse_name("the name of the module"))
+    if header.name in RESERVED:
+        raise cursor.error(f"{header.name!r} cannot be a name", at=at, expected="a name", found=header.name)
+    seen: set[str] = set()
+    while cursor.accept(","):
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        if name in seen:
+            raise cursor.error(
+                f"attribute {name} stands there twice", at=at, expected="each attribute once", found=name
+            )
+        seen.add(name)
+        reader = _ATTRIBUTES.get(name)
+        if reader is None:
+            known = ", ".join(sorted(_ATTRIBUTES))
+            raise cursor.error(
+                f"a module has no attribute {name}; it may have {known}", at=at, expected="an attribute", found=name
+            )
+        reader(state, header)
+    if _accept_word(cursor, "FileNames"):
+        _tables(cursor, header)
+    return header
+
+
+def _accept_word(cursor: HloCursor, word: str) -> bool:
+    at = cursor.at
+    if cursor.parse_optional_word() == word:
+        return True
+    cursor.at = at
+    return False
+
+
+# -- attributes -----------------------------------------------------------------------------
+
+
+def _scheduled(state: State, header: Header) -> None:
+    header.scheduled = state.cursor.parse_bool()
+
+
+def _bool(field: str) -> Reader:
+    return lambda state, header: header.config.update({field: state.cursor.parse_bool()})
+
+
+def _bools(field: str) -> Reader:
+    def read(state: State, header: Header) -> None:
+        cursor = state.cursor
+        several = cursor.looking_at("{")
+        header.config[field] = tuple(cursor.parse_list(cursor.parse_bool)) if several else (cursor.parse_bool(),)
+
+    return read
+
+
+def _count(field: str) -> Reader:
+    return lambda state, header: header.config.update({field: state.cursor.parse_int("a count")})
+
+
+def _layout(state: State, header: Header) -> None:
+    cursor = state.cursor
+    cursor.expect("{")
+    cursor.expect("(")
+    parameters: list[KnownShape] = []
+    while not cursor.accept(")"):
+        parameters.append(state.parse_shape())
+        if not cursor.accept(",") and not cursor.looking_at(")"):
+            cursor.fail("',' or ')'")
+    cursor.expect("->")
+    header.layout = (parameters, state.parse_shape())
+    cursor.expect("}")
+
+
+def _alias(state: State, header: Header) -> None:
+    cursor = state.cursor
+
+    def one() -> Alias:
+        cursor.skip_space()
+        at = cursor.at
+        output = tuple(cursor.parse_ints(what="an index into the result"))
+        cursor.expect(":")
+        cursor.expect("(")
+        number = cursor.parse_int("a parameter's number")
+        cursor.expect(",")
+        index = tuple(cursor.parse_ints(what="an index into the parameter"))
+        kind: int = xla.MAY_ALIAS
+        if cursor.accept(","):
+            here = cursor.at
+            word = cursor.parse_name("may-alias or must-alias")
+            if word not in _KINDS:
+                raise cursor.error(f"expected may-alias or must-alias, found {word!r}", at=here)
+            kind = _KINDS[word]
+        cursor.expect(")")
+        return Alias(output, number, index, kind, at)
+
+    header.alias = cursor.parse_list(one)
+
+
+def _donor(state: State, header: Header) -> None:
+    cursor = state.cursor
+
+    def one() -> tuple[int, tuple[int, ...]]:
+        cursor.expect("(")
+        number = cursor.parse_int("a parameter's number")
+        cursor.expect(",")
+        index = tuple(cursor.parse_ints(what="an index into the parameter"))
+        cursor.expect(")")
+        return number, index
+
+    header.donor = cursor.parse_list(one)
+
+
+def _frontend(state: State, header: Header) -> None:
+    header.data += _MODULE.message(
+        "frontend_attributes", parse_frontend_attributes(state.cursor).SerializeToString(deterministic=True)
+    )
+
+
+def _recovery(state: State, header: Header) -> None:
+    cursor = state.cursor
+    cursor.expect("{")
+    while not cursor.accept("}"):
+        if header.recovery:
+            cursor.expect(",")
+        old = parse_original_array(cursor) or xla.OriginalArrayProto()
+        cursor.expect(":")
+        new = parse_original_array(cursor) or xla.OriginalArrayProto()
+        cursor.expect(",")
+        cursor.skip_space()
+        at = cursor.at
+        header.recovery.append((old, new, cursor.parse_text("the text of a module").decode(), at))
+
+
+_ATTRIBUTES: dict[str, Reader] = {
+    "alias_passthrough_params": _bool("alias_passthrough_params"),
+    "allow_spmd_sharding_propagation_to_output": _bools("allow_spmd_sharding_propagation_to_output"),
+    "allow_spmd_sharding_propagation_to_parameters": _bools("allow_spmd_sharding_propagation_to_parameters"),
+    "buffer_donor": _donor,
+    "entry_computation_layout": _layout,
+    "frontend_attributes": _frontend,
+    "input_output_alias": _alias,
+    "is_scheduled": _scheduled,
+    "num_partitions": _count("num_partitions"),
+    "origin_recovery_table": _recovery,
+    "replica_count": _count("replica_count"),
+}
+
+
+# -- tables ---------------------------------------------------------------------------------
+
+
+def _tables(cursor: HloCursor, header: Header) -> None:
+    files = _strings(cursor, "FileNames")
+    functions = _strings(cursor, "FunctionNames")
+    locations = _records(cursor, "FileLocations", _LOCATION)
+    frames = _records(cursor, "StackFrames", _FRAME)
+    named = [_location(files, functions, one) for one in locations]
+    header.frames = Frames(named, [(location, parent - 1) for location, parent in frames])
+
+
+def _location(files: list[str], functions: list[str], values: tuple[int, ...]) -> Location | None:
+    """The location that the values of its fields say; None where its names are in no table."""
+    file, function, line, end_line, column, end_column = values
+    if not (0 < file <= len(files) and 0 < function <= len(functions)):
+        return None
+    return files[file - 1], functions[function - 1], (line, end_line, column, end_column)
+
+
+def _number(cursor: HloCursor) -> bool:
+    """Whether an entry follows. Entries count by where they stand, from 1; the number written says nothing, as in XLA."""
+    cursor.skip_space()
+    if _DIGITS.match(cursor.text, cursor.at) is None:
+        return False
+    cursor.parse_int("the number of an entry")
+    return True
+
+
+def _strings(cursor: HloCursor, table: str) -> list[str]:
+    if table != "FileNames" and not _accept_word(cursor, table):
+        cursor.fail(f"the table {table}")
+    found: list[str] = []
+    while _number(cursor):
+        found.append(cursor.parse_text(f"an entry of {table}").decode())
+    return found
+
+
+def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tuple[int, ...]]:
+    if not _accept_word(cursor, table):
+        cursor.fail(f"the table {table}")
+    found: list[tuple[int, ...]] = []
+    while _number(cursor):
+        values: dict[str, int] = {}
+        cursor.expect("{")
+        while not cursor.accept("}"):
+            cursor.skip_space()
+            at = cursor.at
+            name = cursor.parse_attribute_name()
+            if name in values or name not in fields:
+                raise cursor.error(f"an entry of {table} has {', '.join(fields)}, each once; found {name!r}", at=at)
+            values[name] = cursor.parse_int_between(*_INT32, name)
+            cursor.accept(",")
+        missing = [name for name in fields if name not in values]
+        if missing:
+            raise cursor.error(f"an entry of {table} needs {', '.join(missing)}", expected=f"{missing[0]}=")
+        found.append(tuple(values[name] for name in fields))
+    return found

@@ -1,0 +1,395 @@
+r"""Instructions of HLO text.
+
+    instruction := 'ROOT'? name '=' right
+    right       := shape? opcode '(' operands ')' (',' attribute)*
+    operands    := (operand (',' operand)*)? ','?           operand := shape? reference | right
+    parameter(INT)      constant(literal)                   what stands in their parentheses
+    attribute   := name '=' value                           the names an opcode has: `attributes`; the values: `parse_value`
+
+What real dumps write is matched by three regular expressions an instruction, head, operands and one attribute after the other, and
+shapes and attributes are kept by their text. Everything else, comments in odd places, operands with operations within, goes the
+long way through the cursor, which also finds the words for what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+from xlashape.errors import ParseError
+from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
+from xlashape.hlo.literal import parse_literal
+from xlashape.hlo.ops.table import OPERATIONS, UNSET_ASYNC, Operation
+from xlashape.hlo.text.reader import complete
+from xlashape.hlo.text.reader.attributes import parse_attributes
+from xlashape.hlo.text.reader.state import MAX_DEPTH, Attribute, Body, Computation, KnownShape, State
+from xlashape.limits import spend
+from xlashape.proto import xla
+from xlashape.proto.wire import Fields
+
+__all__ = ["parse_body", "parse_instruction_text"]
+
+_FIELDS = Fields(xla.HloInstructionProto)
+
+_NO_NAME = RESERVED | KEYWORDS
+
+_SPACE = r"[ \t\r\n]*"
+_HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
+_SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
+_OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME}){{0,10000}})?)[ \t]*\)")
+_OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
+_NAME = re.compile(NAME)
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+_NUMBER = re.compile(r"[ \t]*([0-9]{1,7})[ \t]*\)")
+_SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
+_RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
+
+_MAX_PARAMETER = 1 << 24
+_STEPS = 10  # of a budget, an instruction
+
+
+def parse_body(state: State, computation: Computation) -> None:
+    """Reads instructions up to and with the '}' that ends the computation; the '{' is consumed. Fills `computation`."""
+    body = Body(state, computation, parse_body)
+    cursor = state.cursor
+    last: int | None = None
+    match_head = _HEAD.match
+    while True:
+        spend(_STEPS)
+        match = match_head(state.text, cursor.at)
+        if match is None and cursor.accept("}"):
+            if last is None:
+                cursor.at -= 1
+                cursor.fail("an instruction")
+            break
+        try:
+            last = _parse_instruction(body, match)
+        except ParseError as error:
+            if state.depth:
+                # Within an instruction of another computation, which is where to go on from.
+                raise
+            state.note(error)
+            # Those that use it are not mistakes of their own.
+            body.names.setdefault(body.current, -1)
+            last = -1
+            match = _RESYNC.search(state.text, cursor.at)
+            if match is None:
+                state.raise_errors()
+                return
+            cursor.at = match.start() + 1
+    if computation.root < 0:
+        computation.root = last
+    if not state.errors:
+        body.check_parameters()
+
+
+def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
+    """Reads one instruction, whose head is `match` if it is written as real dumps write it; answers its place."""
+    cursor, text = body.cursor, body.text
+    start = cursor.at
+    if match is not None:
+        root, percent, name, shape_text, opcode = match.groups()
+        name_at = match.start(3)
+        if name in _NO_NAME and (not percent or name in RESERVED):
+            raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
+        if name in body.names:
+            raise _twice(body, name, name_at)
+        shape = body.state.shapes.get(shape_text)
+        if shape is None:
+            body.current = name
+            shape = body.state.shape_of_text(shape_text, match.start(4))
+        cursor.at = match.end()
+        opcode_at = match.start(5)
+    else:
+        cursor.skip_space()
+        root = _accept_root(cursor)
+        cursor.skip_space()
+        name_at = cursor.at
+        name = cursor.parse_name("the name of an instruction")
+        if name in RESERVED:
+            raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
+        if name in body.names:
+            raise _twice(body, name, name_at)
+        if text.startswith("=", cursor.at) or not cursor.accept("="):
+            cursor.fail("' = '")
+        body.current = name
+        shape, opcode, opcode_at = _shape_and_opcode(body)
+        cursor.expect("(")
+    body.current = name
+    place = _finish_right(body, name, shape, opcode, opcode_at, 0)
+    body.names[name] = place
+    if root:
+        if body.computation.root >= 0:
+            raise cursor.error("a computation has only one ROOT", at=start, expected="no second ROOT")
+        body.computation.root = place
+    return place
+
+
+def _twice(body: Body, name: str, at: int) -> ParseError:
+    return body.cursor.error(
+        f"instruction {name!r} stands in this computation already", at=at, expected="another name", found=name
+    )
+
+
+def _accept_root(cursor: HloCursor) -> str | None:
+    at = cursor.at
+    match = _NAME.match(cursor.text, at)
+    if match is not None and match.group() == "ROOT":
+        cursor.at = match.end()
+        return "ROOT"
+    return None
+
+
+def _shape_and_opcode(body: Body) -> tuple[KnownShape | None, str, int]:
+    """shape? opcode; the shape is None where it is to be inferred."""
+    cursor = body.cursor
+    cursor.skip_space()
+    match = _NAME.match(cursor.text, cursor.at)
+    word = match.group() if match is not None else ""
+    shape = None
+    if match is None or word in RESERVED or (word == "b" and cursor.text.startswith("(", match.end())):
+        shape = body.state.parse_shape()
+        cursor.skip_space()
+    at = cursor.at
+    if cursor.text.startswith("%", at):
+        cursor.fail("an opcode")
+    return shape, cursor.parse_name("an opcode"), at
+
+
+def _is_named(cursor: HloCursor) -> bool:
+    """Whether an instruction begins with its name and '='."""
+    start = cursor.at
+    try:
+        _accept_root(cursor)
+        cursor.parse_name()
+        return cursor.accept("=")
+    except ParseError:
+        return False
+    finally:
+        cursor.at = start
+
+
+def parse_instruction_text(state: State, computation: Computation) -> None:
+    """Reads a text of one instruction, `(ROOT? name =)? shape opcode(operands), attributes`.
+
+    An operand that is nowhere is a parameter of `computation`, of the shape written before it.
+    """
+    body = Body(state, computation, parse_body)
+    body.open = True
+    cursor = state.cursor
+    cursor.skip_space()
+    if _is_named(cursor):
+        _parse_instruction(body, _HEAD.match(cursor.text, cursor.at))
+        computation.root = len(computation.instructions) - 1
+        body.check_parameters()
+        return
+    shape, opcode, at = _shape_and_opcode(body)
+    if shape is None:
+        cursor.at = at
+        cursor.fail("an instruction: its name and ' = ', or its shape")
+    cursor.expect("(")
+    computation.root = _finish_right(body, "_", shape, opcode, at, 0)
+    body.check_parameters()
+
+
+# -- the right side -------------------------------------------------------------------------
+
+
+def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, opcode_at: int, depth: int) -> int:
+    """Reads operands and attributes, the '(' consumed; adds the instruction and answers its place."""
+    cursor = body.cursor
+    wrapper = ""
+    operation = OPERATIONS.get(opcode)
+    if operation is None:
+        operation, opcode, wrapper = _async(body, opcode, opcode_at)
+    operands: tuple[int, ...] = ()
+    data = b""
+    number = 0
+    if opcode == "parameter":
+        number = _parameter(body)
+        data = _FIELDS.integer("parameter_number", number)
+    elif opcode == "constant":
+        data = _constant(body, shape, opcode_at)
+        if shape is not None and not shape.is_plain:
+            shape = shape.of_literal()
+    else:
+        operands = _operands(body, depth)
+    # Within operands there are no attributes: the comma behind is the operands' own.
+    attributes = parse_attributes(body, opcode, operation, wrapper, nested=depth > 0)
+    if -1 in operands:
+        # An operand could not be read; nothing more can be said of this instruction.
+        return -1
+    instructions = body.computation.instructions
+    count = len(operands)
+    if not operation.least <= count <= operation.most:
+        raise _count_error(cursor, opcode, operation, count, opcode_at)
+    known = [instructions[operand] for operand in operands]
+    made = complete.instruction(body.state, name, shape, opcode, data, operands, known, attributes, opcode_at, wrapper)
+    place = len(instructions)
+    if opcode == "parameter":
+        if body.computation.parameters.setdefault(number, place) != place:
+            raise cursor.error(f"parameter {number} stands in this computation already", at=opcode_at)
+    if "control-predecessors" in attributes:
+        made.control = attributes["control-predecessors"].calls
+    instructions.append(made)
+    return place
+
+
+def _count_error(cursor: HloCursor, opcode: str, operation: Operation, count: int, at: int) -> ParseError:
+    bound = f"{operation.least}" if operation.most == operation.least else f"at least {operation.least}"
+    return cursor.error(
+        f"{opcode} takes {bound} operand{'' if operation.least == 1 else 's'}, found {count}",
+        at=at,
+        expected=f"{bound} operands",
+        found=str(count),
+    )
+
+
+def _async(body: Body, opcode: str, at: int) -> tuple[Operation, str, str]:
+    """The operation that `negate-start`, `-update` or `-done` stands for, and the opcode wrapped."""
+    wrapped, _, ending = opcode.rpartition("-")
+    if ending not in ("start", "update", "done") or wrapped not in OPERATIONS:
+        raise body.cursor.error(f"unknown opcode {opcode!r}", at=at, expected="an opcode", found=opcode)
+    if ending == "start":
+        inner = OPERATIONS[wrapped]
+        allowed = inner.allowed | {"async_execution_thread"}
+        return Operation(inner.least, inner.most, inner.required, allowed), "async-start", wrapped
+    return Operation(1, 1, (), UNSET_ASYNC), f"async-{ending}", wrapped
+
+
+def _parameter(body: Body) -> int:
+    cursor = body.cursor
+    match = _NUMBER.match(cursor.text, cursor.at)
+    if match is not None:
+        cursor.at = match.end()
+        return int(match.group(1))
+    number = cursor.parse_int_between(0, _MAX_PARAMETER, "a parameter's number")
+    cursor.expect(")")
+    return number
+
+
+def _constant(body: Body, shape: KnownShape | None, at: int) -> bytes:
+    cursor, state = body.cursor, body.state
+    if shape is None:
+        raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
+    start = cursor.at
+    match = _SCALAR.match(cursor.text, start)
+    cache = state.attributes_of("constant")
+    key = ""
+    if match is not None:
+        if shape.shape.is_scalar and shape.shape.is_array:
+            key = f"\0{shape.shape.element_type}\0{match.group(1)}"
+        kept = cache.get(key) if key else None
+        if kept is not None:
+            cursor.at = match.end()
+            return kept.data
+    literal, cursor.at = parse_literal(state.source, start, shape.proto(), state.elided)
+    cursor.expect(")")
+    data = _FIELDS.message("literal", literal)
+    if key and match is not None and cursor.at == match.end():
+        state.keep_attribute(cache, key, Attribute("", data))
+    return data
+
+
+def _operands(body: Body, depth: int) -> tuple[int, ...]:
+    """Reads operands up to and with the ')'."""
+    cursor, text = body.cursor, body.text
+    match = _OPERANDS.match(text, cursor.at)
+    names = body.names
+    if match is not None:
+        inside = match.group(1)
+        if not inside:
+            cursor.at = match.end()
+            return ()
+        if "/" in inside:
+            inside = _COMMENT.sub("", inside)
+        try:
+            found = tuple([names[name] for name in _NAME.findall(inside)])
+        except KeyError:
+            pass
+        else:
+            cursor.at = match.end()
+            return found
+    places: list[int] = []
+    state = body.state
+    while True:
+        match = _OPERAND.match(text, cursor.at)
+        if match is not None:
+            shape_text, _, name, closing = match.groups()
+            place = names.get(name)
+            if place is not None:
+                if shape_text is not None and place >= 0:
+                    shape = state.shapes.get(shape_text) or state.shape_of_text(shape_text, match.start(1))
+                    _check_written(body, shape, place, match.start(1))
+                places.append(place)
+                cursor.at = match.end()
+                if closing == ")":
+                    return tuple(places)
+                continue
+        if cursor.accept(")"):
+            return tuple(places)
+        places.append(_operand(body, depth))
+        if cursor.accept(")"):
+            return tuple(places)
+        if not cursor.accept(","):
+            cursor.fail("',' or ')' behind an operand")
+
+
+def _check_written(body: Body, written: KnownShape, place: int, at: int) -> None:
+    made = body.computation.instructions[place]
+    if made.shape is not written and made.shape.data != written.data and made.shape.bare != written.bare:
+        raise body.cursor.error(
+            f"operand {made.name!r} has shape {made.shape.bare}, not {written.bare}",
+            at=at,
+            expected=str(made.shape.bare),
+            found=str(written.bare),
+        )
+
+
+def _operand(body: Body, depth: int) -> int:
+    """One operand, the long way: shape? reference | shape? opcode '(' …."""
+    cursor, text = body.cursor, body.text
+    cursor.skip_space()
+    at = cursor.at
+    match = _NAME.match(text, at)
+    shape = None
+    shape_at = at
+    if match is None or match.group() in RESERVED or (match.group() == "b" and text.startswith("(", match.end())):
+        if not text.startswith("%", at):
+            if match is None and not text.startswith("(", at):
+                cursor.fail("an operand")
+            shape = body.state.parse_shape()
+            cursor.skip_space()
+            at = cursor.at
+    percent = text.startswith("%", at)
+    match = _NAME.match(text, at + percent)
+    if match is None:
+        if body.open and shape is not None:
+            return _outside(body, f"_{len(body.computation.parameters)}", shape)
+        cursor.fail("an operand")
+    name = match.group()
+    cursor.at = match.end()
+    place = body.names.get(name)
+    if place is None and body.open and shape is not None and not cursor.looking_at("("):
+        return _outside(body, name, shape)
+    if place is not None and not cursor.looking_at("("):
+        if shape is not None and place >= 0:
+            _check_written(body, shape, place, shape_at)
+        return place
+    if percent or not cursor.looking_at("("):
+        raise cursor.error(
+            f"no instruction {name!r} stands before this", at=at, expected="an instruction read already", found=name
+        )
+    if depth >= MAX_DEPTH:
+        raise cursor.error(f"operations nest deeper than {MAX_DEPTH} levels", at=at)
+    cursor.expect("(")
+    return _finish_right(body, f"{name}.anon", shape, name, at, depth + 1)
+
+
+def _outside(body: Body, name: str, shape: KnownShape) -> int:
+    computation = body.computation
+    place = len(computation.instructions)
+    made = complete.parameter(name, shape, len(computation.parameters))
+    computation.parameters[len(computation.parameters)] = place
+    computation.instructions.append(made)
+    body.names[name] = place
+    return place

@@ -1,0 +1,300 @@
+"""What the parser of one module knows while it reads: shapes and attributes by their text, computations by name, and what it made.
+
+An instruction is kept as bytes of its HloInstructionProto, without what is known only at the end: its final name, the ids of a module
+that may still change, and the number of its stack frame in the table that the module gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlashape.errors import ParseError, XlashapeError
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.literal import Elided
+from xlashape.hlo.values.table import VALUES_OF
+from xlashape.proto import xla
+from xlashape.proto.wire import Fields
+from xlashape.shape import Shape
+from xlashape.shape.text.shape_text import parse_shape
+from xlashape.text import Source
+
+__all__ = ["MAIN_THREAD", "MAX_DEPTH", "Attribute", "Body", "Computation", "Instruction", "KnownShape", "State"]
+
+_FIELDS = Fields(xla.HloInstructionProto)
+MAX_DEPTH = 100
+"""Levels of operations within operands, and of computations within instructions."""
+
+MAIN_THREAD = b"main"
+"""The thread of whatever text names none for; a proto names it by silence."""
+
+_SHAPES_KEPT = 1 << 23  # characters of shapes' texts
+_ATTRIBUTES_KEPT = 1 << 23
+_ERRORS = 20  # after so many mistakes the rest is left unread
+
+
+class KnownShape:
+    """A shape that the text has: its value, its message and its bytes as field `shape` of an instruction."""
+
+    __slots__ = ("_bare", "_of_literal", "data", "field", "shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.data = shape.to_proto().SerializeToString()
+        self.field = _FIELDS.message("shape", self.data)
+        self._bare: Shape | None = None
+        self._of_literal: KnownShape | None = None
+
+    @property
+    def bare(self) -> Shape:
+        """The shape without layouts: what operands' written shapes and computations' results are compared by."""
+        if self._bare is None:
+            self._bare = self.shape.without_layout()
+        return self._bare
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is an array that a literal of it has as its own shape: static, elements of their type's own size."""
+        shape = self.shape
+        return (
+            shape.is_array
+            and not any(shape.dynamic_dimensions)
+            and (shape.layout is None or not shape.layout.element_size_in_bits)
+        )
+
+    def of_literal(self) -> KnownShape:
+        """The shape that a literal of this shape has, and a constant with it."""
+        if self._of_literal is None:
+            proto = self.proto()
+            make_static(proto)
+            self._of_literal = KnownShape(Shape.from_proto(proto))
+        return self._of_literal
+
+    def proto(self) -> xla.ShapeProto:
+        """A message of its own."""
+        return xla.ShapeProto.FromString(self.data)
+
+
+def make_static(shape: xla.ShapeProto) -> None:
+    """Takes dynamic dimensions and element sizes out of a shape and its parts."""
+    if True in shape.is_dynamic_dimension:
+        shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
+    if shape.layout.element_size_in_bits:
+        shape.layout.element_size_in_bits = 0
+    for part in shape.tuple_shapes:
+        make_static(part)
+
+
+class Attribute:
+    """An attribute read: bytes of the instruction's fields, and what cannot be bytes yet."""
+
+    __slots__ = ("calls", "data", "frame", "name", "payload", "thread")
+
+    def __init__(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        calls: tuple[int, ...] = (),
+        frame: int = 0,
+        payload: bytes | None = None,
+        thread: bytes = b"",
+    ) -> None:
+        self.name = name
+        self.data = data
+        self.calls = calls
+        """Places of the computations it calls."""
+        self.frame = frame
+        """The stack frame in the text's table that metadata names; 0 for none."""
+        self.payload = payload
+        """What metadata wants kept in the module's table of payloads."""
+        self.thread = thread
+        """The execution thread of an asynchronous operation."""
+
+
+class Instruction:
+    """An instruction read. `data` are its fields but name, id and operands."""
+
+    __slots__ = (
+        "async_place",
+        "async_root",
+        "calls",
+        "control",
+        "data",
+        "frame",
+        "name",
+        "opcode",
+        "operands",
+        "payload",
+        "shape",
+        "thread",
+    )
+
+    def __init__(self, name: str, opcode: str, shape: KnownShape, data: bytes, operands: tuple[int, ...]) -> None:
+        self.name = name
+        self.opcode = opcode
+        self.shape = shape
+        self.data = data
+        self.operands = operands
+        self.calls: tuple[int, ...] = ()
+        self.control: tuple[int, ...] = ()
+        self.frame = 0
+        self.payload: bytes | None = None
+        self.thread = MAIN_THREAD
+        self.async_place = -1
+        """The place of the computation that an asynchronous instruction runs."""
+        self.async_root = ""
+        """The opcode that an asynchronous instruction wraps."""
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it names anything beyond its operands."""
+        return bool(self.calls or self.control or self.frame) or self.thread != MAIN_THREAD or self.payload is not None
+
+
+class Computation:
+    """A computation read: its instructions in the order of the text."""
+
+    __slots__ = ("instructions", "is_fusion", "name", "parameters", "root", "thread")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.instructions: list[Instruction] = []
+        self.root = -1
+        self.parameters: dict[int, int] = {}
+        """Parameter number → place of the instruction."""
+        self.thread = MAIN_THREAD
+        self.is_fusion = False
+
+
+class State:
+    """The parser's memory for one module."""
+
+    __slots__ = (
+        "_attributes_kept",
+        "_caches",
+        "_common",
+        "_shapes_kept",
+        "computations",
+        "cursor",
+        "depth",
+        "elided",
+        "errors",
+        "places",
+        "shapes",
+        "source",
+        "text",
+    )
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.cursor = HloCursor(source)
+        self.computations: list[Computation] = []
+        self.places: dict[str, int] = {}
+        """Computation's name → its place; -1 for one that could not be read."""
+        self.elided = Elided()
+        self.errors: list[ParseError] = []
+        self.depth = 0
+        """Computations written within computations that are being read."""
+        self.shapes: dict[str, KnownShape] = {}
+        self._shapes_kept = 0
+        self._attributes_kept = 0
+        self._common: dict[str, Attribute] = {}
+        self._caches: dict[str, dict[str, Attribute]] = {opcode: {} for opcode in VALUES_OF}
+
+    def attributes_of(self, opcode: str) -> dict[str, Attribute]:
+        """Attributes by their text. Opcodes for which a name means another field have their own."""
+        return self._caches.get(opcode, self._common)
+
+    def keep_attribute(self, cache: dict[str, Attribute], text: str, attribute: Attribute) -> None:
+        """Keeps an attribute by its text; forgets all when they become many."""
+        self._attributes_kept += len(text) + 64
+        if self._attributes_kept > _ATTRIBUTES_KEPT:
+            self._attributes_kept = 0
+            self._common.clear()
+            for other in self._caches.values():
+                other.clear()
+        cache[text] = attribute
+
+    def shape_of_text(self, text: str, at: int) -> KnownShape:
+        """The shape that `text`, which stands at `at`, is."""
+        found = self.shapes.get(text)
+        if found is None:
+            cursor = self.cursor
+            cursor.at = at
+            found = self.parse_shape()
+            if cursor.at != at + len(text):
+                cursor.fail("an opcode")
+        return found
+
+    def parse_shape(self) -> KnownShape:
+        """The shape that stands at the cursor."""
+        cursor = self.cursor
+        cursor.skip_space()
+        at = cursor.at
+        try:
+            found = KnownShape(parse_shape(cursor))
+        except ParseError:
+            raise
+        except XlashapeError as error:
+            raise cursor.error(str(error), at=at, expected="a shape") from error
+        self._shapes_kept += cursor.at - at
+        if self._shapes_kept > _SHAPES_KEPT:
+            self._shapes_kept = 0
+            self.shapes.clear()
+        self.shapes[self.text[at : cursor.at]] = found
+        return found
+
+    def computation(self, name: str, at: int) -> int:
+        """The place of the computation called `name` at `at`."""
+        place = self.places.get(name)
+        if place is None:
+            raise self.cursor.error(
+                f"no computation {name!r} stands before this", at=at, expected="a computation read already", found=name
+            )
+        return place
+
+    def note(self, error: ParseError) -> None:
+        """Keeps a mistake, to go on behind it; raises all when they are many."""
+        self.errors.append(error)
+        if len(self.errors) >= _ERRORS:
+            self.raise_errors()
+
+    def raise_errors(self) -> None:
+        """Raises what was noted, if anything was."""
+        if self.errors:
+            first, *others = self.errors
+            first.others = tuple(others)
+            raise first
+
+
+class Body:
+    """One computation's body while it is read."""
+
+    __slots__ = ("computation", "current", "cursor", "names", "open", "parse_body", "state", "text")
+
+    def __init__(
+        self, state: State, computation: Computation, parse_body: Callable[[State, Computation], None]
+    ) -> None:
+        self.state = state
+        self.cursor = state.cursor
+        self.text = state.text
+        self.computation = computation
+        self.parse_body = parse_body
+        """Reads a computation written where it is called."""
+        self.names: dict[str, int] = {}
+        """Name → place; -1 for an instruction that could not be read."""
+        self.current = ""
+        """The name of the instruction that is being read."""
+        self.open = False
+        """Whether an operand that is nowhere becomes a parameter."""
+
+    def check_parameters(self) -> None:
+        """Raises ParseError if a parameter of a number below the greatest is missing."""
+        parameters = self.computation.parameters
+        for number in range(len(parameters)):
+            if number not in parameters:
+                raise self.cursor.error(
+                    f"computation {self.computation.name!r} has {len(parameters)} parameters, but none of number {number}",
+                    at=self.cursor.at - 1,
+                )

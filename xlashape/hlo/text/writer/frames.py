@@ -1,0 +1,90 @@
+"""The tables of stack frames in a module's header.
+
+XLA reads a module's tables anew: only frames that instructions name are kept, with those that called them, in the order in which
+instructions name them, callers first; equal names, locations and frames become one. The numbers in the text are those of the new tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xlashape.hlo.formatting import escape
+from xlashape.proto import xla
+
+__all__ = ["FrameTables"]
+
+
+class FrameTables:
+    """The tables as they are printed. `number` gives a frame's new number, 0 for one that is not there."""
+
+    def __init__(self, index: xla.StackFrameIndexProto, used: Iterable[int]) -> None:
+        self._index = index
+        self._files: dict[str, int] = {}
+        self._functions: dict[str, int] = {}
+        self._locations: dict[tuple[int, ...], int] = {}
+        self._frames: dict[tuple[int, int], int] = {}
+        self._numbers: dict[int, int] = {0: 0}
+        if index.stack_frames:
+            for frame in used:
+                if frame not in self._numbers:
+                    self._add(frame)
+
+    def number(self, frame: int) -> int:
+        """The new number of a frame of the proto."""
+        return self._numbers.get(frame, 0)
+
+    def _add(self, frame: int) -> None:
+        # Callers first. A frame that is not there, or says no location, is none; nor are those called from it.
+        frames = self._index.stack_frames
+        chain: list[int] = []
+        seen: set[int] = set()
+        while frame not in self._numbers and 0 < frame <= len(frames) and frame not in seen:
+            chain.append(frame)
+            seen.add(frame)
+            frame = frames[frame - 1].parent_frame_id
+        parent = self._numbers.get(frame, 0)
+        whole = frame == 0 or parent > 0
+        for one in reversed(chain):
+            location = frames[one - 1].file_location_id
+            whole = whole and self._is_location(location)
+            if whole:
+                parent = self._frames.setdefault((self._location(location), parent), len(self._frames) + 1)
+            self._numbers[one] = parent if whole else 0
+
+    def _is_location(self, number: int) -> bool:
+        index = self._index
+        if not 0 < number <= len(index.file_locations):
+            return False
+        one = index.file_locations[number - 1]
+        return 0 < one.file_name_id <= len(index.file_names) and 0 < one.function_name_id <= len(index.function_names)
+
+    def _location(self, number: int) -> int:
+        index = self._index
+        one = index.file_locations[number - 1]
+        file_name = index.file_names[one.file_name_id - 1]
+        function_name = index.function_names[one.function_name_id - 1]
+        file = self._files.setdefault(file_name, len(self._files) + 1)
+        function = self._functions.setdefault(function_name, len(self._functions) + 1)
+        key = (file, function, one.line, one.end_line, one.column, one.end_column)
+        return self._locations.setdefault(key, len(self._locations) + 1)
+
+    def lines(self) -> list[str]:
+        """The lines of the four tables, an empty one behind each; none where there are no frames."""
+        if not self._frames:
+            return []
+        locations = [
+            f"{{file_name_id={file} function_name_id={function} line={line} end_line={end} column={column} end_column={last}}}"
+            for file, function, line, end, column, last in self._locations
+        ]
+        frames = [f"{{file_location_id={location} parent_frame_id={parent + 1}}}" for location, parent in self._frames]
+        lines: list[str] = []
+        for title, rows in (
+            ("FileNames", [f'"{escape(name)}"' for name in self._files]),
+            ("FunctionNames", [f'"{escape(name)}"' for name in self._functions]),
+            ("FileLocations", locations),
+            ("StackFrames", frames),
+        ):
+            lines.append(title)
+            lines += [f"{number} {row}" for number, row in enumerate(rows, 1)]
+            lines.append("")
+        return lines

@@ -1,0 +1,288 @@
+"""Readers of what rules need from an instruction's proto, as plain tuples that can be compared and hashed.
+
+Each returns everything its rules look at: cached answers are filed under it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xlashape.indexing.ops.replica_groups import iota_groups, mesh_groups
+from xlashape.proto import xla
+
+__all__ = [
+    "ConvolutionNumbers",
+    "DotNumbers",
+    "FftLengths",
+    "Groups",
+    "IndexNumbers",
+    "RaggedDotNumbers",
+    "WindowDim",
+    "batch_norm",
+    "cholesky",
+    "collective",
+    "convolution",
+    "dimensions",
+    "dot",
+    "dynamic_slice_sizes",
+    "fft",
+    "gather",
+    "opcode",
+    "padding",
+    "permutation_pairs",
+    "ragged_dot",
+    "random_algorithm",
+    "scatter",
+    "slices",
+    "topk",
+    "triangular_solve",
+    "tuple_index",
+    "window",
+]
+
+
+def dimensions(proto: xla.HloInstructionProto) -> tuple[int, ...]:
+    """`dimensions`, as they stand."""
+    return tuple(proto.dimensions)
+
+
+def opcode(proto: xla.HloInstructionProto) -> str:
+    """Which of several operations of one rule it is."""
+    return proto.opcode
+
+
+def tuple_index(proto: xla.HloInstructionProto) -> int:
+    """get-tuple-element: which element."""
+    return proto.tuple_index
+
+
+def slices(proto: xla.HloInstructionProto) -> tuple[tuple[int, int, int], ...]:
+    """slice: (start, limit, stride) a dimension."""
+    return tuple((d.start, d.limit, d.stride) for d in proto.slice_dimensions)
+
+
+def padding(proto: xla.HloInstructionProto) -> tuple[tuple[int, int, int], ...]:
+    """pad: (low, high, interior) a dimension."""
+    return tuple((d.edge_padding_low, d.edge_padding_high, d.interior_padding) for d in proto.padding_config.dimensions)
+
+
+def dynamic_slice_sizes(proto: xla.HloInstructionProto) -> tuple[int, ...]:
+    """dynamic-slice: sizes of the slice."""
+    return tuple(proto.dynamic_slice_sizes)
+
+
+class DotNumbers(NamedTuple):
+    """Dimension numbers of a dot."""
+
+    lhs_batch: tuple[int, ...]
+    rhs_batch: tuple[int, ...]
+    lhs_contracting: tuple[int, ...]
+    rhs_contracting: tuple[int, ...]
+
+
+def dot(proto: xla.HloInstructionProto) -> DotNumbers:
+    """dot, scaled-dot."""
+    return _dot_numbers(proto.dot_dimension_numbers)
+
+
+def _dot_numbers(numbers: xla.DotDimensionNumbers) -> DotNumbers:
+    return DotNumbers(
+        tuple(numbers.lhs_batch_dimensions),
+        tuple(numbers.rhs_batch_dimensions),
+        tuple(numbers.lhs_contracting_dimensions),
+        tuple(numbers.rhs_contracting_dimensions),
+    )
+
+
+class RaggedDotNumbers(NamedTuple):
+    """Dimension numbers of a ragged-dot."""
+
+    dot: DotNumbers
+    lhs_ragged: tuple[int, ...]
+    rhs_group: tuple[int, ...]
+
+
+def ragged_dot(proto: xla.HloInstructionProto) -> RaggedDotNumbers:
+    """ragged-dot."""
+    numbers = proto.ragged_dot_dimension_numbers
+    return RaggedDotNumbers(
+        _dot_numbers(numbers.dot_dimension_numbers),
+        tuple(numbers.lhs_ragged_dimensions),
+        tuple(numbers.rhs_group_dimensions),
+    )
+
+
+class WindowDim(NamedTuple):
+    """One dimension of a window."""
+
+    size: int
+    stride: int
+    low: int
+    high: int
+    window_dilation: int
+    base_dilation: int
+    reversal: bool
+
+
+def window(proto: xla.HloInstructionProto) -> tuple[WindowDim, ...]:
+    """reduce-window, select-and-scatter, convolution. A stride or dilation of 0 is proto3's way to leave 1 out."""
+    return tuple(
+        WindowDim(
+            d.size,
+            d.stride or 1,
+            d.padding_low,
+            d.padding_high,
+            d.window_dilation or 1,
+            d.base_dilation or 1,
+            d.window_reversal,
+        )
+        for d in proto.window.dimensions
+    )
+
+
+class ConvolutionNumbers(NamedTuple):
+    """Window, dimension numbers and groups of a convolution."""
+
+    window: tuple[WindowDim, ...]
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_input: int
+    kernel_output: int
+    kernel_spatial: tuple[int, ...]
+    output_batch: int
+    output_feature: int
+    output_spatial: tuple[int, ...]
+    feature_groups: int
+    batch_groups: int
+
+
+def convolution(proto: xla.HloInstructionProto) -> ConvolutionNumbers:
+    """convolution."""
+    n = proto.convolution_dimension_numbers
+    return ConvolutionNumbers(
+        window(proto),
+        n.input_batch_dimension,
+        n.input_feature_dimension,
+        tuple(n.input_spatial_dimensions),
+        n.kernel_input_feature_dimension,
+        n.kernel_output_feature_dimension,
+        tuple(n.kernel_spatial_dimensions),
+        n.output_batch_dimension,
+        n.output_feature_dimension,
+        tuple(n.output_spatial_dimensions),
+        proto.feature_group_count or 1,
+        proto.batch_group_count or 1,
+    )
+
+
+class IndexNumbers(NamedTuple):
+    """Dimension numbers of a gather or scatter, in the gather's words.
+
+    The *window* is the slice read or the update written. `window_dims` are its dimensions in the output (in the updates), `collapsed` those of
+    the operand that it lacks, `index_map` the operand's dimension for each element of an index vector, `operand_batching` and `index_batching`
+    dimensions that operand and indices share one by one, `sizes` those of a gather's slice (empty for a scatter).
+    """
+
+    window_dims: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    index_map: tuple[int, ...]
+    index_vector_dim: int
+    operand_batching: tuple[int, ...]
+    index_batching: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def gather(proto: xla.HloInstructionProto) -> IndexNumbers:
+    """gather."""
+    n = proto.gather_dimension_numbers
+    return IndexNumbers(
+        tuple(n.offset_dims),
+        tuple(n.collapsed_slice_dims),
+        tuple(n.start_index_map),
+        n.index_vector_dim,
+        tuple(n.operand_batching_dims),
+        tuple(n.start_indices_batching_dims),
+        tuple(proto.gather_slice_sizes),
+    )
+
+
+def scatter(proto: xla.HloInstructionProto) -> IndexNumbers:
+    """scatter."""
+    n = proto.scatter_dimension_numbers
+    return IndexNumbers(
+        tuple(n.update_window_dims),
+        tuple(n.inserted_window_dims),
+        tuple(n.scatter_dims_to_operand_dims),
+        n.index_vector_dim,
+        tuple(n.input_batching_dims),
+        tuple(n.scatter_indices_batching_dims),
+        (),
+    )
+
+
+class FftLengths(NamedTuple):
+    """What an fft makes of what, along its dimensions, which are the last ones."""
+
+    operand: tuple[int, ...]
+    output: tuple[int, ...]
+
+
+def fft(proto: xla.HloInstructionProto) -> FftLengths:
+    """fft. Of the complex side of a real transform, the last dimension is stored up to its middle."""
+    lengths = tuple(proto.fft_length)
+    half = (*lengths[:-1], lengths[-1] // 2 + 1) if lengths else ()
+    kind = proto.fft_type
+    return FftLengths(half if kind == xla.IRFFT else lengths, half if kind == xla.RFFT else lengths)
+
+
+def random_algorithm(proto: xla.HloInstructionProto) -> int:
+    """rng-bit-generator: a RandomAlgorithm."""
+    return proto.rng_algorithm
+
+
+def topk(proto: xla.HloInstructionProto) -> int:
+    """topk: how many."""
+    return proto.k
+
+
+def batch_norm(proto: xla.HloInstructionProto) -> int:
+    """batch-norm-*: the feature dimension."""
+    return proto.feature_index
+
+
+def cholesky(proto: xla.HloInstructionProto) -> bool:
+    """cholesky: whether the factor is the lower one."""
+    return proto.cholesky_options.lower
+
+
+def triangular_solve(proto: xla.HloInstructionProto) -> tuple[bool, bool, bool, bool]:
+    """triangular-solve: (left side, lower, unit diagonal, transposed)."""
+    options = proto.triangular_solve_options
+    transposed = options.transpose_a in (xla.TriangularSolveOptions.TRANSPOSE, xla.TriangularSolveOptions.ADJOINT)
+    return options.left_side, options.lower, options.unit_diagonal, transposed
+
+
+class Groups(NamedTuple):
+    """What a collective says of its replicas, and its dimension."""
+
+    groups: tuple[tuple[int, ...], ...]
+    """Empty: all replicas, however many."""
+    dimensions: tuple[int, ...]
+
+
+def collective(proto: xla.HloInstructionProto) -> Groups:
+    """all-gather, all-reduce, all-to-all, reduce-scatter, collective-broadcast: groups and dimensions."""
+    dims = tuple(proto.dimensions)
+    form = proto.WhichOneof("replica_group_list")
+    if form == "mesh_axes_replica_group_list":
+        return Groups(mesh_groups(proto.mesh_axes_replica_group_list), dims)
+    if form == "iota_collective_device_list":
+        return Groups(iota_groups(proto.iota_collective_device_list), dims)
+    listed = proto.collective_device_list.replica_groups if form == "collective_device_list" else proto.replica_groups
+    return Groups(tuple(tuple(group.replica_ids) for group in listed), dims)
+
+
+def permutation_pairs(proto: xla.HloInstructionProto) -> tuple[tuple[int, int], ...]:
+    """collective-permute: (source, target)."""
+    return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)

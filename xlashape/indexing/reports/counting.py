@@ -1,0 +1,197 @@
+"""How many points a map has and how many elements it reaches, without going through all of them where that can be helped.
+
+Variables that no expression ties together are independent, so counts multiply over groups of variables that are tied. A group is counted by a
+formula where its one result is a sum of multiples of free variables, else by enumeration with NumPy up to `MAX_POINTS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from xlashape.limits import spend
+from xlashape.math import product
+from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, VariableKind
+from xlashape.symbolic.expr.expression import sum_terms
+from xlashape.symbolic.expr.substitute import substitute, variables_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_POINTS", "box_size", "distinct_elements", "fixed_runtime", "point_count", "reached_elements"]
+
+MAX_POINTS = 1 << 22
+"""Points of one group of variables that are gone through."""
+
+
+class _Group(NamedTuple):
+    """Variables that are tied together, and the expressions that tie them."""
+
+    variables: tuple[Variable, ...]
+    bounds: tuple[Interval, ...]
+    results: tuple[Expr, ...]
+    constraints: tuple[tuple[Expr, Interval], ...]
+
+
+def fixed_runtime(found: IndexingMap) -> IndexingMap:
+    """The map with every runtime variable at its lower bound."""
+    if not found.runtime or found.is_known_empty or found.is_undefined:
+        return found
+    values: dict[Variable, Expr] = {
+        Variable(VariableKind.RUNTIME, i): Constant(var.bounds.lower) for i, var in enumerate(found.runtime)
+    }
+    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), values)
+    count = len(found.results)
+    pairs = zip(exprs[count:], [interval for _, interval in found.constraints], strict=True)
+    return IndexingMap(found.dims, found.ranges, (), exprs[:count], pairs)
+
+
+def point_count(found: IndexingMap) -> int | None:
+    """How many points the domain has; None where that is too much to go through.
+
+    >>> point_count(IndexingMap.parse("(d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 3], d0 + s0 in [0, 2]"))
+    6
+    """
+    if found.is_known_empty:
+        return 0
+    counts = [_points(group) for group in _groups(found, results=False)]
+    return None if None in counts else product(count for count in counts if count is not None)
+
+
+def distinct_elements(found: IndexingMap) -> int | None:
+    """How many different results the map has over its whole domain; None where that is too much to go through.
+
+    >>> distinct_elements(IndexingMap.parse("(d0)[s0] -> (d0 * 2 + s0), domain: d0 in [0, 999999999], s0 in [0, 2]"))
+    2000000001
+    """
+    if found.is_known_empty:
+        return 0
+    counts = [_image(group) for group in _groups(found, results=True)]
+    return None if None in counts else product(count for count in counts if count is not None)
+
+
+def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
+    variables = [
+        Variable(kind, i)
+        for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True)
+        for i in range(len(group))
+    ]
+    bounds = dict(zip(variables, [var.bounds for var in found.variables], strict=True))
+    leader = {variable: variable for variable in variables}
+
+    def find(variable: Variable) -> Variable:
+        while leader[variable] is not variable:
+            leader[variable] = leader[leader[variable]]
+            variable = leader[variable]
+        return variable
+
+    used = [
+        (expr, variables_of([expr]))
+        for expr in (*(found.results if results else ()), *(expr for expr, _ in found.constraints))
+    ]
+    for _, tied in used:
+        one = next(iter(tied), None)
+        if one is not None:
+            for other in tied:
+                leader[find(other)] = find(one)
+    members: dict[Variable, list[Variable]] = {}
+    for variable in variables:
+        members.setdefault(find(variable), []).append(variable)
+    made: list[_Group] = []
+    for group in members.values():
+        inside = set(group)
+        made.append(
+            _Group(
+                tuple(group),
+                tuple([bounds[variable] for variable in group]),
+                tuple([expr for expr in found.results if results and inside & variables_of([expr])]),
+                tuple([(expr, interval) for expr, interval in found.constraints if inside & variables_of([expr])]),
+            )
+        )
+    return made
+
+
+def _points(group: _Group) -> int | None:
+    size = product(bounds.size for bounds in group.bounds)
+    if not group.constraints:
+        return size
+    return _enumerated(group)[0] if size <= MAX_POINTS else None
+
+
+def _image(group: _Group) -> int | None:
+    size = product(bounds.size for bounds in group.bounds)
+    if not group.results:
+        # Nothing is reached through these; there only has to be one point.
+        if not group.constraints:
+            return min(size, 1)
+        return min(_enumerated(group)[0], 1) if size <= MAX_POINTS else None
+    if not group.constraints and len(group.results) == 1:
+        found = _sum_image(group)
+        if found is not None:
+            return found
+    return _enumerated(group)[1] if size <= MAX_POINTS else None
+
+
+def _sum_image(group: _Group) -> int | None:
+    """How many values Σ factor · variable takes; None where that is not seen at once.
+
+    Taken by ascending |factor|, the values so far are the multiples of a step up to `reach`, or at least all different. A factor that is a
+    multiple of the step and leaves no gap extends them; one beyond their reach multiplies their number.
+    """
+    factors: dict[Variable, int] = {}
+    for term in sum_terms(group.results[0]):
+        if isinstance(term, Constant):
+            continue
+        variable, factor = (term.lhs, term.rhs) if isinstance(term, Mul) else (term, Constant(1))
+        if not isinstance(variable, Variable) or not isinstance(factor, Constant) or variable in factors:
+            return None
+        factors[variable] = abs(factor.value)
+    sizes = dict(zip(group.variables, [bounds.size for bounds in group.bounds], strict=True))
+    count, step, reach, dense = 1, 0, 0, True
+    for variable, factor in sorted(factors.items(), key=lambda pair: pair[1]):
+        size = sizes[variable]
+        if size == 1 or factor == 0:
+            continue
+        if step == 0:
+            step, count = factor, size
+        elif dense and factor % step == 0 and factor <= reach + step:
+            count = (reach + factor * (size - 1)) // step + 1
+        elif factor > reach:
+            count, dense = count * size, False
+        else:
+            return None
+        reach += factor * (size - 1)
+    return count
+
+
+def _enumerated(group: _Group) -> tuple[int, int]:
+    """(points, different results), by going through all of them."""
+    import numpy as np
+
+    renumbered: dict[Variable, Expr] = {
+        variable: Variable(VariableKind.DIM, i) for i, variable in enumerate(group.variables)
+    }
+    exprs = substitute((*group.results, *(expr for expr, _ in group.constraints)), renumbered)
+    count = len(group.results)
+    pairs = zip(exprs[count:], [interval for _, interval in group.constraints], strict=True)
+    rows = reached_elements(IndexingMap([Var(bounds) for bounds in group.bounds], (), (), exprs[:count], pairs))
+    return len(rows), len(np.unique(rows, axis=0)) if count else min(len(rows), 1)
+
+
+def box_size(found: IndexingMap) -> int:
+    """How many points the bounds of the variables allow."""
+    return product(var.bounds.size for var in found.variables)
+
+
+def reached_elements(found: IndexingMap) -> NDArray[np.int64]:
+    """The results at every point of the domain: int64[points, results]. The box is to have at most `MAX_POINTS` points."""
+    import numpy as np
+
+    if found.is_known_empty:
+        return np.zeros((0, len(found.results)), dtype=np.int64)
+    spend(box_size(found) // 64 + 1)
+    axes = [np.arange(var.bounds.lower, var.bounds.upper + 1, dtype=np.int64) for var in found.variables]
+    grid = np.meshgrid(*axes, indexing="ij")
+    points = np.stack(grid, axis=-1).reshape(-1, len(axes)) if axes else np.zeros((1, 0), dtype=np.int64)
+    results, inside = found.evaluate_batch(points)
+    return results[inside]

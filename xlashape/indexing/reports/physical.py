@@ -1,0 +1,95 @@
+"""Physical maps: a layout as a map, and an operation's maps between positions of buffers.
+
+A position counts elements from the start of an array's buffer, tiles and padding included (`xlashape.shape.tiling`). The formula is the one of
+`xlashape.shape`, sent through with symbolic expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.hlo import HloInstruction
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
+from xlashape.indexing.ops.build import make_map
+from xlashape.indexing.ops.registry import leaves
+from xlashape.indexing.queries import output_to_input
+from xlashape.indexing.walk.analysis import is_unbounded
+from xlashape.limits import spend
+from xlashape.shape import Shape
+from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
+from xlashape.symbolic import IndexingMap, Interval, dim
+from xlashape.symbolic.expr.expression import as_expr
+
+__all__ = ["logical_to_physical", "output_to_input_physical", "physical_of", "physical_to_logical"]
+
+
+@lru_cache(maxsize=1 << 12)
+def logical_to_physical(shape: Shape) -> IndexingMap:
+    """From an index of an array (or of the one a buffer holds) to the position of its element.
+
+    Without a layout the default one counts; a dynamic dimension counts with its bound. InvalidShapeError for what has no positions.
+
+    >>> logical_to_physical(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+    (d0, d1) -> ((d0 / 2) * 12 + (d1 / 2) * 4 + (d0 mod 2) * 2 + d1 mod 2), domain: d0 in [0, 2], d1 in [0, 4]
+    """
+    sizes = geometry(shape).dimensions
+    position = physical_position(shape, [dim(i) for i in range(len(sizes))])
+    return make_map(sizes, [as_expr(position)])
+
+
+@lru_cache(maxsize=1 << 12)
+def physical_to_logical(shape: Shape) -> IndexingMap:
+    """The inverse: from a position of the buffer to the index of the element there. Padding lies outside of the domain.
+
+    >>> inverse = physical_to_logical(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+    >>> inverse.evaluate((17,)), inverse.evaluate((11,))
+    ((2, 3), None)
+    """
+    array = geometry(shape)
+    index, conditions = logical_index(shape, dim(0))
+    constraints = [(as_expr(value), Interval(0, size - 1)) for value, size in conditions]
+    return make_map([array.elements], [as_expr(one) for one in index], constraints=constraints)
+
+
+def output_to_input_physical(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
+    """From a position in the buffer of an output to positions in the buffers of the operands; simplified.
+
+    One set an operand, as `output_to_input` gives. Runtime variables keep their producers, whose own maps lead to indices, not to positions.
+    Where a dimension is unbounded, nothing is known of positions. InvalidArgumentError for an output that is no array, SizeOverflowError for
+    a buffer with more elements than int64 counts.
+    """
+    return physical_of(instruction, output, output_to_input(instruction, output))
+
+
+def physical_of(
+    instruction: HloInstruction, output: int, operands: Iterable[OperandIndexingSet]
+) -> tuple[OperandIndexingSet, ...]:
+    """`output_to_input_physical`, where the maps between indices are known."""
+    shape = leaves(instruction.shape)[output]
+    if not (shape.is_array or shape.is_buffer):
+        raise InvalidArgumentError(
+            f"output {output} of {instruction.name} is no array: it has no positions", field="output"
+        )
+    found: list[OperandIndexingSet] = []
+    for operand, read in zip(instruction.operands, operands, strict=True):
+        arrays = leaves(operand.shape)
+        found.append(
+            OperandIndexingSet(
+                [
+                    _between_positions(shape, one, arrays[one.leaf])
+                    for one in read
+                    if arrays[one.leaf].is_array or arrays[one.leaf].is_buffer
+                ]
+            )
+        )
+    return tuple(found)
+
+
+def _between_positions(output: Shape, one: OperandIndexing, operand: Shape) -> OperandIndexing:
+    spend(1)
+    if is_unbounded(output) or is_unbounded(operand):
+        return OperandIndexing(IndexingMap.undefined(), leaf=one.leaf)
+    from_position = OperandIndexing(physical_to_logical(output))
+    return from_position.compose(one).compose(OperandIndexing(logical_to_physical(operand), leaf=one.leaf))

@@ -1,0 +1,147 @@
+"""Tiles: a tile of the output pushed through a map gives the tile of the operand.
+
+A tile is a box with steps: along each dimension `size` indices from `offset`, `stride` apart.
+
+- `push_tile` does it for given numbers, exactly: the answer is a tile if and only if the elements reached are one. It goes through the elements.
+- `symbolic_tile` does it for all sizes at once (`xlashape.symbolic.tile.symbolic_tile`, which matches `xla::SymbolicTile`): expressions in the tile's sizes, and the
+  constraints under which they hold. Its `evaluate` gives the box of a tile anywhere without going through elements; where it gives one, it is the
+  one that `push_tile` gives, but for the orientation of negative strides, which `push_tile` turns round, and the stride of a size of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError
+from xlashape.indexing.reports.counting import MAX_POINTS, box_size, reached_elements
+from xlashape.shape.tiling.index_check import integer
+from xlashape.symbolic import (
+    Expr,
+    IndexingMap,
+    Interval,
+    SymbolicTile,
+    TileBox,
+    Var,
+    Variable,
+    VariableKind,
+    const,
+    dim,
+    symbolic_tile,
+)
+from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.map.indexing_map import checked_map
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["SymbolicTile", "TileBox", "push_tile", "symbolic_tile"]
+
+FEW_POINTS = 1 << 12
+"""Elements that are gone through sooner than a symbolic tile is made."""
+
+
+def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
+    """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
+
+    `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values. Runtime variables count with their
+    lower bound; offsets move with them. A tile that sticks out of the map's bounds is cut off there. InvalidArgumentError for a tile of another
+    rank or of an undefined map; LimitExceededError for one of too many elements to go through, unless the symbolic tile tells.
+
+    >>> rows = IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
+    >>> push_tile(rows, [16]), push_tile(rows, [12])
+    (TileBox(offsets=(0, 0), sizes=(2, 8), strides=(1, 1)), None)
+    """
+    checked_map(found)
+    if found.is_undefined:
+        raise InvalidArgumentError("nothing can be pushed through an undefined map")
+    box = _checked(tile)
+    if not len(box.offsets) == len(box.sizes) == len(box.strides) == len(found.dims):
+        raise InvalidArgumentError(f"a tile of rank {len(box.sizes)} for a map of {len(found.dims)} dimensions")
+    if found.is_known_empty:
+        return None
+    replaced: dict[Variable, Expr] = {}
+    counted: list[Var] = []
+    for d, (offset, size, stride) in enumerate(zip(*box, strict=True)):
+        if size < 1:
+            raise InvalidArgumentError(f"the tile has size {size} along dimension {d}")
+        replaced[Variable(VariableKind.DIM, d)] = dim(d) * stride + offset
+        if stride > 0:
+            size = min(size, (found.dims[d].bounds.upper - offset) // stride + 1)
+            if size < 1:
+                return None
+        counted.append(Var(Interval(0, size - 1)))
+    for k, var in enumerate(found.runtime):
+        replaced[Variable(VariableKind.RUNTIME, k)] = const(var.bounds.lower)
+    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), replaced)
+    count = len(found.results)
+    constraints = list(zip(exprs[count:], [interval for _, interval in found.constraints], strict=True))
+    # A tile that sticks out at the end is cut off there, as tiles at the edge of an array are.
+    constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(found.dims)]
+    pushed = IndexingMap(counted, found.ranges, (), exprs[:count], constraints)
+    points = box_size(pushed)
+    if points > FEW_POINTS:
+        told = _told(found, box, pushed)
+        if told is not None:
+            return told if 0 not in told.sizes else None
+    if points > MAX_POINTS:
+        raise LimitExceededError(
+            f"tile elements: {points} is more than {MAX_POINTS}",
+            limit="tile_elements",
+            maximum=MAX_POINTS,
+            value=points,
+        )
+    return _box(reached_elements(pushed))
+
+
+def _checked(tile: TileBox | Sequence[int]) -> TileBox:
+    """The tile in whole numbers. The check is for callers without types."""
+    try:
+        if isinstance(tile, (str, bytes)):
+            raise TypeError
+        given = tile if isinstance(tile, TileBox) else TileBox((0,) * len(tile), tuple(tile), (1,) * len(tile))
+        return TileBox(*[tuple([integer(value, "tile") for value in part]) for part in given])
+    except TypeError:
+        raise InvalidArgumentError(f"tile takes sizes or a TileBox, not {type(tile).__name__}", field="tile") from None
+
+
+def _told(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
+    """What the symbolic tile tells of a tile that `found` is given, with strides that are not negative; None if it does not tell."""
+    if all(stride == 1 for stride in tile.strides):
+        symbolic = symbolic_tile(found)
+        runtime = [var.bounds.lower for var in found.runtime]
+        sizes = [min(size, max(1, var.bounds.upper + 1)) for size, var in zip(tile.sizes, found.dims, strict=True)]
+        box = None if symbolic is None else symbolic.evaluate(sizes, runtime, tile.offsets)
+    else:
+        symbolic = symbolic_tile(pushed)
+        box = None if symbolic is None else symbolic.evaluate([var.bounds.upper + 1 for var in pushed.dims])
+    if box is None:
+        return None
+    turned = [
+        (offset if stride >= 0 else offset + (size - 1) * stride, size, abs(stride) if size > 1 else 0)
+        for offset, size, stride in zip(*box, strict=True)
+    ]
+    return TileBox(*[tuple([one[k] for one in turned]) for k in range(3)])
+
+
+def _box(rows: NDArray[np.int64]) -> TileBox | None:
+    import numpy as np
+
+    distinct: NDArray[np.int64] = np.unique(rows, axis=0)
+    if not len(distinct):
+        return None
+    offsets: list[int] = []
+    sizes: list[int] = []
+    strides: list[int] = []
+    total = 1
+    for d in range(distinct.shape[1]):
+        values: NDArray[np.int64] = np.unique(distinct[:, d])
+        steps: NDArray[np.int64] = np.unique(np.diff(values))
+        if len(steps) > 1:
+            return None
+        offsets.append(int(values[0]))
+        sizes.append(len(values))
+        strides.append(int(steps[0]) if len(steps) else 0)
+        total *= len(values)
+    return TileBox(tuple(offsets), tuple(sizes), tuple(strides)) if total == len(distinct) else None

@@ -1,0 +1,147 @@
+"""Coalescing: how far apart in memory the elements lie that neighbouring outputs read, and how many memory transactions a group of them takes.
+
+Neighbours are successive elements of the output in the order of its buffer, as the threads of a GPU's warp take them. One transaction fetches one
+aligned segment of memory; buffers are taken to begin at a segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError
+from xlashape.hlo import HloInstruction
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
+from xlashape.indexing.ops.registry import leaves
+from xlashape.indexing.reports.counting import fixed_runtime
+from xlashape.indexing.reports.physical import output_to_input_physical
+from xlashape.limits import INT64_MAX, spend
+from xlashape.math import ceil_div, product
+from xlashape.shape.tiling.physical_size import stored_bits
+from xlashape.symbolic import IndexingMap, Interval
+
+__all__ = ["MAX_WARP", "OperandCoalescing", "check_warp", "coalescing", "coalescing_of"]
+
+MAX_WARP = 1 << 16
+SAMPLED_WARPS = 64
+SAMPLED_STEPS = 64
+"""Values of the range variables that are looked at: every read of a warp is one step of a loop over them."""
+SAMPLED_READS = 1 << 18
+"""Elements looked at; wide warps are looked at in fewer places."""
+
+
+class OperandCoalescing(NamedTuple):
+    """How one output reads one leaf of an operand in one way."""
+
+    operand: int
+    leaf: int
+    indexing: OperandIndexing
+    """The map between positions that was looked at."""
+    stride: int | None
+    """Elements between what two neighbouring outputs read; None where it is not always the same (or there are no neighbours)."""
+    transactions: float | None
+    """Segments that one read of a warp touches, on average. None where nothing is known or read."""
+    ideal: int
+    """Segments if the warp's elements lay one after the other."""
+
+    @property
+    def efficiency(self) -> float | None:
+        """ideal ÷ transactions, at most 1.0 (all reading one element takes less than the ideal)."""
+        return None if self.transactions is None else min(1.0, self.ideal / self.transactions)
+
+
+def coalescing(
+    instruction: HloInstruction, output: int = 0, *, warp: int = 32, segment_bytes: int = 128
+) -> tuple[OperandCoalescing, ...]:
+    """How each operand is read, one answer for each way in which it is.
+
+    `warp` successive outputs read together; `segment_bytes` is what one transaction fetches. Up to 64 warps all over the output and as many
+    values of the range variables are looked at, with runtime variables at their lower bounds. InvalidArgumentError for a warp or segment
+    below 1, LimitExceededError for a warp beyond `MAX_WARP`, else errors as for `output_to_input_physical`.
+    """
+    check_warp(warp, segment_bytes)
+    return coalescing_of(instruction, output_to_input_physical(instruction, output), warp, segment_bytes)
+
+
+def check_warp(warp: int, segment_bytes: int) -> None:
+    """InvalidArgumentError below 1, LimitExceededError for a warp beyond `MAX_WARP`."""
+    if warp < 1 or segment_bytes < 1:
+        raise InvalidArgumentError(f"a warp and a segment are at least 1, not {warp} and {segment_bytes}")
+    if warp > MAX_WARP:
+        raise LimitExceededError(
+            f"a warp is at most {MAX_WARP} outputs, not {warp}", limit="warp", maximum=MAX_WARP, value=warp
+        )
+
+
+def coalescing_of(
+    instruction: HloInstruction, physical: Iterable[OperandIndexingSet], warp: int, segment_bytes: int
+) -> tuple[OperandCoalescing, ...]:
+    """`coalescing`, where the maps between positions are known."""
+    found: list[OperandCoalescing] = []
+    for number, (operand, read) in enumerate(zip(instruction.operands, physical, strict=True)):
+        arrays = leaves(operand.shape)
+        for one in read:
+            bits = stored_bits(arrays[one.leaf])
+            stride, transactions = _sampled(fixed_runtime(one.map), bits, warp, segment_bytes)
+            found.append(
+                OperandCoalescing(number, one.leaf, one, stride, transactions, ceil_div(warp * bits, segment_bytes * 8))
+            )
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 12)
+def _sampled(found: IndexingMap, bits: int, warp: int, segment_bytes: int) -> tuple[int | None, float | None]:
+    """(stride, transactions). Modules repeat their maps, so answers are kept."""
+    import numpy as np
+
+    if found.is_undefined or found.is_known_empty:
+        return None, None
+    low, high = found.dims[0].bounds
+    rows = max(1, SAMPLED_READS // warp)
+    steps = _steps([var.bounds for var in found.ranges], min(SAMPLED_STEPS, rows))
+    warps = ceil_div(high - low + 1, warp)
+    looked_at = min(warps, SAMPLED_WARPS, max(1, rows // len(steps)))
+    spend(looked_at * len(steps) * warp // 64 + 1)
+    starts = np.array([low + warp * (i * (warps - 1) // max(1, looked_at - 1)) for i in range(looked_at)], np.int64)
+    # The last warp may be cut short; its other lanes ask for the last element again and count for nothing.
+    lanes = np.arange(warp, dtype=np.int64)
+    inside_output = lanes[None, :] <= high - starts[:, None]
+    outputs = starts[:, None] + np.where(inside_output, lanes[None, :], 0)
+    shape = (len(starts), len(steps), warp)
+    points = np.empty((*shape, 1 + len(found.ranges)), dtype=np.int64)
+    points[..., 0] = outputs[:, None, :]
+    points[..., 1:] = np.asarray(steps, dtype=np.int64).reshape(1, len(steps), 1, len(found.ranges))
+    results, inside = found.evaluate_batch(points.reshape(-1, points.shape[-1]))
+    positions = results[:, 0].reshape(-1, warp)
+    read = (inside.reshape(shape) & inside_output[:, None, :]).reshape(-1, warp)
+    both = read[:, 1:] & read[:, :-1]
+    between = (positions[:, 1:] - positions[:, :-1])[both]
+    stride = int(between[0]) if len(between) and bool((between == between[0]).all()) else None
+    read_rows = int(read.any(axis=1).sum())
+    if not read_rows:
+        return stride, None
+    places = np.sort(np.where(read, positions, INT64_MAX), axis=1)
+    read = places != INT64_MAX
+    places = np.where(read, places, 0)
+    exact = places.astype(object) if (int(places.max()) + 1) * bits > INT64_MAX else places
+    first, last = exact * bits // 8 // segment_bytes, ((exact + 1) * bits - 1) // 8 // segment_bytes
+    # By ascending place, an element adds those of its segments that the one before it has not touched.
+    new = last - first + 1
+    new[:, 1:] = np.minimum(new[:, 1:], last[:, 1:] - last[:, :-1])
+    return stride, int(np.where(read, new, 0).sum()) / read_rows
+
+
+def _steps(bounds: list[Interval], most: int) -> list[list[int]]:
+    """Some values of the range variables: all of them if they are few, else spread evenly over their number."""
+    total = product(one.size for one in bounds)
+    count = min(total, most)
+    found: list[list[int]] = []
+    for i in range(count):
+        at = i * (total - 1) // max(1, count - 1)
+        values: list[int] = []
+        for one in reversed(bounds):
+            values.append(one.lower + at % one.size)
+            at //= one.size
+        found.append(values[::-1])
+    return found

@@ -1,0 +1,300 @@
+"""Copies between an array and its tiled buffer that follow the strides of both, without a list of positions.
+
+Where every division of the tiling formula is of one dimension alone, and the divisors of a dimension divide each other, the
+positions are linear in mixed-radix digits of the indices: the array is then a few blocks, each a strided copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from itertools import product as cartesian
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlashape.shape.tiling.formula import geometry
+from xlashape.shape.tiling.programs import forward_program
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.tile import Tile
+
+__all__ = ["Plan", "copy_block", "plan", "view_strides"]
+
+_Array = NDArray[Any]
+
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_LITTLE_ENDIAN = sys.byteorder == "little"
+_PIECE = 1 << 15
+"""Elements of a temporary: with what it is made of, it stays in the second-level cache."""
+_TRANSIT_BYTES = 1 << 19
+"""Bytes of a buffer that go through the cache at a time."""
+_WORDS_IN_PIECE = 1 << 18
+"""Elements taken through words at a time: they, the words and the temporaries stay in the second-level cache."""
+_SIDE = 256
+"""Rows and columns of a block that is transposed in one go, at most."""
+_GAP = 16
+"""Elements left free behind each row of a block in transit: columns then do not fall into the same few places of the cache."""
+_SMALL_BYTES = 1 << 16
+"""An array of fewer bytes is copied in whatever order."""
+
+
+class Axis(NamedTuple):
+    """One digit: `length` values, each `index_step` further in `dimension` and `stride` elements further in the buffer."""
+
+    dimension: int
+    length: int
+    index_step: int
+    stride: int
+
+
+class Block(NamedTuple):
+    """Elements from index `starts` on, whose positions are `offset` plus the digits' strides."""
+
+    starts: tuple[int, ...]
+    offset: int
+    axes: tuple[Axis, ...]
+
+
+class Plan(NamedTuple):
+    """The blocks of an array whose dimensions are put in the order `transpose` and then merged to the sizes `merged`."""
+
+    transpose: tuple[int, ...]
+    merged: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+
+class _Piece(NamedTuple):
+    """A part of one dimension: from `start`, at `offset`, along `axes`."""
+
+    start: int
+    offset: int
+    axes: tuple[Axis, ...]
+
+
+@lru_cache(maxsize=1024)
+def plan(shape: Shape) -> Plan | None:
+    """The blocks of an array that is not empty, or None if its positions are not linear in digits of single dimensions."""
+    dimensions = geometry(shape).dimensions
+    blocks = _blocks(shape)
+    if blocks is not None:
+        return Plan(tuple(range(len(dimensions))), dimensions, blocks)
+    # Where the first tile combines dimensions, the combined ones may do.
+    array = geometry(shape)
+    first = array.steps[0]
+    if all(len(group) == 1 for group in first.groups):
+        return None
+    assert shape.layout is not None
+    merged = (*first.kept, *first.sizes)
+    layout = Layout(range(len(merged) - 1, -1, -1), [Tile(first.tile), *shape.layout.tiles[1:]])
+    blocks = _blocks(Shape(shape.element_type, merged, layout=layout))
+    return None if blocks is None else Plan(array.major_to_minor, merged, blocks)
+
+
+def view_strides(shape: Shape) -> tuple[int, ...] | None:
+    """The elements from one index to the next of each dimension, or None where they are not always the same."""
+    dimensions, program = forward_program(shape)
+    if program.steps:
+        return None
+    strides = dict(program.outputs[0])
+    return tuple([strides.get(d, 0) for d in range(len(dimensions))])
+
+
+def _blocks(shape: Shape) -> tuple[Block, ...] | None:
+    dimensions, program = forward_program(shape)
+    rank = len(dimensions)
+    # Of each dimension, divisor → coefficient of its floor.
+    floors: list[dict[int, int]] = [{1: 0} for _ in dimensions]
+    for register, coefficient in program.outputs[0]:
+        if register < rank:
+            floors[register][1] = coefficient
+            continue
+        terms, divisor = program.steps[register - rank]
+        if len(terms) != 1 or terms[0][1] != 1 or terms[0][0] >= rank:
+            return None
+        floors[terms[0][0]][divisor] = coefficient
+    pieces: list[list[_Piece]] = []
+    for d, size in enumerate(dimensions):
+        divisors = sorted(floors[d])
+        if any(b % a for a, b in pairwise(divisors)):
+            return None
+        strides: list[int] = []
+        for q in divisors:
+            strides.append(sum(c * (q // p) for p, c in floors[d].items() if p <= q))
+        pieces.append(_pieces_of(d, size, divisors, strides))
+    return tuple(
+        [
+            Block(
+                tuple([piece.start for piece in chosen]),
+                sum([piece.offset for piece in chosen]),
+                tuple([axis for piece in chosen for axis in piece.axes]),
+            )
+            for chosen in cartesian(*pieces)
+        ]
+    )
+
+
+def _pieces_of(dimension: int, size: int, divisors: Sequence[int], strides: Sequence[int]) -> list[_Piece]:
+    """The whole tiles of a dimension, then those of the next smaller divisor in what is left, and so on."""
+    pieces: list[_Piece] = []
+    start = offset = 0
+    for level in range(len(divisors) - 1, -1, -1):
+        whole = (size - start) // divisors[level]
+        if not whole:
+            continue
+        axes = [Axis(dimension, whole, divisors[level], strides[level])]
+        for k in range(level - 1, -1, -1):
+            axes.append(Axis(dimension, divisors[k + 1] // divisors[k], divisors[k], strides[k]))
+        pieces.append(_Piece(start, offset, tuple([axis for axis in axes if axis.length > 1])))
+        start += whole * divisors[level]
+        offset += whole * strides[level]
+    return pieces
+
+
+def copy_block(array: _Array, buffer: _Array, block: Block, *, into_buffer: bool) -> None:
+    """Copies the elements of a block: array → flat buffer, or back. Both have the same plain dtype of 1 to 16 bytes."""
+    size = array.itemsize
+    axes = _merged(
+        [(axis.length, axis.stride * size, axis.index_step * array.strides[axis.dimension]) for axis in block.axes]
+    )
+    counts = [count for count, _, _ in axes]
+    corner = array[(*[slice(start, None) for start in block.starts], ...)]
+    ours = np.lib.stride_tricks.as_strided(corner, counts, [stride for _, _, stride in axes])
+    # The constructor checks that nothing lies outside the buffer.
+    theirs: _Array = np.ndarray(counts, buffer.dtype, buffer, block.offset * size, [stride for _, stride, _ in axes])
+    if not into_buffer:
+        theirs.flags.writeable = False
+    _copy(ours, theirs, into_buffer)
+
+
+def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """(count, stride in the buffer, stride in the array), most major in the buffer first, neighbours joined where they can be."""
+    joined: list[tuple[int, int, int]] = []
+    for count, theirs, ours in sorted(axes, key=lambda axis: -axis[1]):
+        if joined and joined[-1][1] == count * theirs and joined[-1][2] == count * ours:
+            joined[-1] = (joined[-1][0] * count, theirs, ours)
+        else:
+            joined.append((count, theirs, ours))
+    return joined
+
+
+def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    """One strided copy, in an order that NumPy is good at."""
+    size, shape = ours.itemsize, ours.shape
+    if not shape or (ours.strides[-1] == size and theirs.strides[-1] == size and shape[-1] * size >= 64):
+        _copy_runs(ours, theirs, into_buffer)
+        return
+    inner = shape[-1]
+    if theirs.strides[-1] == size and inner * size in _WORDS and len(shape) > 1:
+        word = inner * size
+        if (
+            _LITTLE_ENDIAN
+            and not any(stride % word for stride in theirs.strides[:-1])
+            and theirs.ctypes.data % word == 0
+        ):
+            _copy_words(ours, theirs, into_buffer)
+            return
+    if ours.nbytes > _SMALL_BYTES and inner < 8 and len(shape) > 1:
+        for piece in _split(_PIECE, ours, theirs):
+            for i in range(inner):
+                _assign(piece[0][..., i], piece[1][..., i], into_buffer)
+        return
+    nearest = min(range(len(shape)), key=lambda axis: (abs(ours.strides[axis]), axis))
+    if ours.nbytes > _SMALL_BYTES and nearest != len(shape) - 1:
+        _transpose(ours, theirs, nearest, into_buffer)
+        return
+    _assign(ours, theirs, into_buffer)
+
+
+def _copy_runs(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    """Elements that follow each other on both sides. From a buffer, by way of the cache: its runs are read out of order."""
+    if into_buffer or theirs.ndim <= 1 or theirs.nbytes <= _TRANSIT_BYTES:
+        _assign(ours, theirs, into_buffer)
+        return
+    transit = np.empty(_TRANSIT_BYTES // theirs.itemsize, theirs.dtype)
+    for source, target in _split(transit.size, theirs, ours):
+        block = transit[: source.size].reshape(source.shape)
+        np.copyto(block, source)
+        np.copyto(target, block)
+
+
+def _assign(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    if into_buffer:
+        np.copyto(theirs, ours)
+    else:
+        np.copyto(ours, theirs)
+
+
+def _copy_words(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+    """Elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
+
+    NumPy is fast at widening and narrowing casts and slow at steps of a few bytes. Part i of a word is the low part of the
+    word that begins i elements later; so neither direction has to shift.
+    """
+    parts, size = ours.shape[-1], ours.itemsize
+    wide = np.dtype(_WORDS[parts * size])
+    words: _Array = theirs.view(wide)[..., 0]
+    copy_piece = _words_into_buffer if into_buffer else _words_from_buffer
+    limit = min(_WORDS_IN_PIECE // parts, words.size)
+    # One row a part, with room for the word that begins late. No byte before a part's own first one is ever written.
+    scratch = np.zeros((parts, (limit + 1) * wide.itemsize), np.uint8)
+    for word, elements in _split(limit, words, ours):
+        copy_piece(word, elements, scratch)
+
+
+def _words_into_buffer(words: _Array, elements: _Array, scratch: _Array) -> None:
+    size, width = elements.itemsize, words.nbytes
+    np.copyto(words, elements[..., 0])
+    for i in range(1, elements.shape[-1]):
+        late: _Array = scratch[i, i * size : i * size + width].view(words.dtype).reshape(words.shape)
+        np.copyto(late, elements[..., i])
+        np.bitwise_or(words, scratch[i, :width].view(words.dtype).reshape(words.shape), out=words)
+
+
+def _words_from_buffer(words: _Array, elements: _Array, scratch: _Array) -> None:
+    parts, size, count = elements.shape[-1], elements.itemsize, words.size
+    flat = np.ascontiguousarray(words).reshape(-1)
+    data = flat.view(np.uint8)
+    planes: _Array = scratch.reshape(-1)[: parts * count * size].view(elements.dtype).reshape(parts, count)
+    np.copyto(planes[0], flat, casting="unsafe")
+    for i in range(1, parts):
+        late: _Array = data[i * size : data.size - (parts - i) * size].view(words.dtype)
+        np.copyto(planes[i, :-1], late, casting="unsafe")
+        planes[i, -1] = flat[-1] >> words.dtype.type(8 * size * i)
+    np.copyto(np.moveaxis(elements, -1, 0), planes.reshape(parts, *words.shape))
+
+
+def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) -> None:
+    """Rows of one side are columns of the other: block by block, each by way of a copy in the cache that has its source's order."""
+    a, b = np.moveaxis(ours, nearest, -2), np.moveaxis(theirs, nearest, -2)
+    side = _SIDE if a.itemsize <= 4 else _SIDE // 2
+    transit: dict[tuple[int, ...], _Array] = {}
+    for i in range(0, a.shape[-2], side):
+        for j in range(0, a.shape[-1], side):
+            part = (..., slice(i, i + side), slice(j, j + side))
+            for p, q in _split(side * side, a[part], b[part]):
+                source, target = (np.swapaxes(p, -1, -2), np.swapaxes(q, -1, -2)) if into_buffer else (q, p)
+                block = transit.get(source.shape)
+                if block is None:
+                    *outer, width = source.shape
+                    block = transit[source.shape] = np.empty((*outer, width + _GAP), a.dtype)[..., :width]
+                np.copyto(block, source)
+                np.copyto(target, block)
+
+
+def _split(limit: int, first: _Array, second: _Array) -> Iterator[tuple[_Array, _Array]]:
+    """Both arrays cut along their first axes, which they share, into parts where `first` has at most `limit` elements or one row."""
+    if first.size <= limit or first.ndim == 0:
+        yield first, second
+        return
+    count = first.shape[0]
+    step = limit // (first.size // count)
+    if step == 0 and first.ndim > 1:
+        for i in range(count):
+            yield from _split(limit, first[i], second[i])
+        return
+    for i in range(0, count, max(1, step)):
+        yield first[i : i + max(1, step)], second[i : i + max(1, step)]

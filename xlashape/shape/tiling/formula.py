@@ -1,0 +1,264 @@
+"""The tiling formula, written once: logical index → position in the buffer, and back.
+
+It is arithmetic with `+`, `*`, `//` and `%` alone, so an index may be made of ints, NumPy arrays or symbolic expressions;
+`tile_program` sends numbers through it that record what is done to them. Sizes are always ints.
+
+Sizes and coordinates stand in physical order, most major first. A tile applies to the last dimensions; each splits into a
+count of tiles and a place inside the tile, and the places move behind the counts:
+
+    sizes (…, d, …)  →  (…, ⌈d/t⌉, …, t, …)        coordinate e  →  ⌊e/t⌋, e mod t
+
+A tile longer than the array first gets dimensions of size 1 at the major end; `*` first merges a dimension into the next more
+minor one. Source of the fact: XLA's documentation of tiled layouts, and `xla.TileProto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from xlashape import limits
+from xlashape.errors import InvalidShapeError
+from xlashape.math import ceil_div, checked_product, product, round_up
+from xlashape.shape.guards import guarded
+from xlashape.shape.tiling.index_check import brief
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.value.tile import COMBINE, Tile
+
+__all__ = [
+    "Condition",
+    "Geometry",
+    "TileStep",
+    "array_of",
+    "geometry",
+    "logical_index",
+    "not_a_shape",
+    "physical_position",
+    "tile_steps",
+]
+
+
+MAX_TILED_DIMENSIONS = 1 << 17
+"""Dimensions that the tiles of one layout may make, over all of them: each tile adds as many as it is long."""
+
+
+class TileStep(NamedTuple):
+    """One tile as it meets the sizes before it.
+
+    `added` dimensions of size 1 come first. Then `kept` stay as they are, and each of `groups`, sizes that merge into one,
+    meets one entry of `tile`; `sizes` are the groups' products.
+    """
+
+    added: int
+    kept: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+    tile: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many tiles there are along each group."""
+        return tuple([ceil_div(size, t) for size, t in zip(self.sizes, self.tile, strict=True)])
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """The sizes after this tile."""
+        return (*self.kept, *self.counts, *self.tile)
+
+
+class Geometry(NamedTuple):
+    """The sizes of an array in memory.
+
+    `dimensions` are the logical sizes (a dynamic one's bound), `physical` those after all tiles, most major first;
+    `tiled_elements` is their product and `elements` that with the tail padding. All fit int64.
+    """
+
+    dimensions: tuple[int, ...]
+    major_to_minor: tuple[int, ...]
+    steps: tuple[TileStep, ...]
+    physical: tuple[int, ...]
+    tiled_elements: int
+    elements: int
+
+
+class Condition(NamedTuple):
+    """Holds where 0 <= `value` < `size`; `value` is never negative."""
+
+    value: Any
+    size: int
+
+
+def array_of(shape: Shape) -> Shape:
+    """The shape itself if it is an array, the array a buffer holds, or InvalidShapeError."""
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
+    if shape.is_array:
+        return shape
+    if shape.is_buffer:
+        return shape.tuple_shapes[0]
+    raise InvalidShapeError(f"expected an array, found {brief(shape)}", field="shape")
+
+
+def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
+    """What a caller without types is told. For functions that ask a cache first: it does not even hash some values."""
+    return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)
+
+
+@lru_cache(maxsize=4096)
+def geometry(shape: Shape) -> Geometry:
+    """The sizes of an array in memory. Without a layout, the default one counts.
+
+    InvalidShapeError for what is no array or has an unbounded dimension, SizeOverflowError if the padded array has more
+    elements than int64 can count, LimitExceededError beyond `MAX_TILED_DIMENSIONS`.
+
+    >>> geometry(Shape.parse("f32[3,5]{1,0:T(2,2)}")).physical
+    (2, 3, 2, 2)
+    """
+    array = array_of(shape)
+    dimensions = array.dimensions
+    if UNBOUNDED_SIZE in dimensions:
+        number = dimensions.index(UNBOUNDED_SIZE)
+        raise InvalidShapeError(
+            f"dimension {number} of {brief(shape)} is unbounded: its elements have no place in a buffer", field="shape"
+        )
+    layout = array.layout or Layout.default(len(dimensions))
+    order = layout.major_to_minor
+    sizes = tuple([dimensions[d] for d in order])
+    steps = tile_steps(sizes, layout.tiles)
+    if steps:
+        sizes = steps[-1].result
+    tiled = checked_product(sizes, f"the number of elements of {brief(shape)}, padding included,")
+    alignment = layout.tail_padding_alignment_in_elements
+    elements = checked_product(
+        [round_up(tiled, alignment)], f"the number of elements of {brief(shape)}, tail padding included,"
+    )
+    return Geometry(dimensions, order, steps, sizes, tiled, elements)
+
+
+def tile_steps(sizes: tuple[int, ...], tiles: Sequence[Tile]) -> tuple[TileStep, ...]:
+    """What each tile does in its turn to sizes in physical order, most major first. No check for overflow."""
+    steps: list[TileStep] = []
+    count = 0
+    for tile in tiles:
+        step = _tile_step(sizes, tile)
+        steps.append(step)
+        sizes = step.result
+        count += len(sizes)
+        limits.check("dimensions made by tiles", count, MAX_TILED_DIMENSIONS, field="shape")
+    return tuple(steps)
+
+
+def _tile_step(sizes: tuple[int, ...], tile: Tile) -> TileStep:
+    added = max(0, len(tile.dimensions) - len(sizes))
+    sizes = (1,) * added + sizes
+    head = len(sizes) - len(tile.dimensions)
+    groups: list[tuple[int, ...]] = []
+    pending: tuple[int, ...] = ()
+    for size, t in zip(sizes[head:], tile.dimensions, strict=True):
+        pending += (size,)
+        if t != COMBINE:
+            groups.append(pending)
+            pending = ()
+    plain = tuple([t for t in tile.dimensions if t != COMBINE])
+    return TileStep(added, sizes[:head], tuple(groups), tuple([product(group) for group in groups]), plain)
+
+
+@guarded
+def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
+    """The position in the buffer, in elements, of the element at `index`.
+
+    `index` has one entry a dimension: ints, NumPy arrays that broadcast together, or expressions. Entries are taken to be
+    inside their dimensions, unchecked; what follows from that is used: a dimension of size 1 adds nothing, a size within
+    the tile is not divided. So the answer is the plain int 0 where the index cannot matter.
+
+    >>> physical_position(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
+    17
+    """
+    array = geometry(shape)
+    if not array.elements:
+        return 0
+    coordinates: list[Any] = [0 if array.dimensions[d] == 1 else index[d] for d in array.major_to_minor]
+    for step in array.steps:
+        coordinates = [0] * step.added + coordinates
+        counts: list[Any] = []
+        places: list[Any] = []
+        at = len(step.kept)
+        for group, size, t in zip(step.groups, step.sizes, step.tile, strict=True):
+            merged = _weighted_sum(coordinates[at : at + len(group)], group)
+            at += len(group)
+            if t == 1 or _is_zero(merged):
+                count, place = merged, 0
+            elif size <= t:
+                count, place = 0, merged
+            else:
+                count, place = merged // t, merged % t
+            counts.append(count)
+            places.append(place)
+        coordinates = coordinates[: len(step.kept)] + counts + places
+    return _weighted_sum(coordinates, array.physical)
+
+
+@guarded
+def logical_index(shape: Shape, position: Any) -> tuple[tuple[Any, ...], tuple[Condition, ...]]:
+    """The index of the element at `position` of the buffer, and the conditions under which there is an element.
+
+    `position` is an int, a NumPy array or an expression, and is taken to be inside the buffer, unchecked. Where a condition
+    fails the position is padding, and the index means nothing. Conditions that always hold are left out.
+
+    >>> logical_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
+    ((2, 3), (Condition(value=2, size=3), Condition(value=3, size=5)))
+    """
+    array = geometry(shape)
+    if not array.elements:
+        return (0,) * len(array.dimensions), (Condition(position, 0),)
+    conditions: list[Condition] = []
+    if array.elements > array.tiled_elements:
+        conditions.append(Condition(position, array.tiled_elements))
+    coordinates = _digits(position, array.physical)
+    for step in reversed(array.steps):
+        head, tiled = len(step.kept), len(step.tile)
+        restored: list[Any] = []
+        for i, (group, size, t) in enumerate(zip(step.groups, step.sizes, step.tile, strict=True)):
+            count, place = coordinates[head + i], coordinates[head + tiled + i]
+            merged = _weighted_sum((count, place), (ceil_div(size, t), t))
+            if size % t:
+                conditions.append(Condition(merged, size))
+            restored += _digits(0 if size == 1 else merged, group)
+        coordinates = (coordinates[:head] + restored)[step.added :]
+    index: list[Any] = [0] * len(array.dimensions)
+    for d, coordinate in zip(array.major_to_minor, coordinates, strict=True):
+        index[d] = coordinate
+    return tuple(index), tuple(conditions)
+
+
+def _weighted_sum(coordinates: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The coordinates as one number, most major first; those known to be 0 leave no trace. No size is 0."""
+    total: Any = 0
+    stride = product(sizes)
+    for coordinate, size in zip(coordinates, sizes, strict=True):
+        stride //= size
+        if not _is_zero(coordinate):
+            term = coordinate if stride == 1 else coordinate * stride
+            total = term if _is_zero(total) else total + term
+    return total
+
+
+def _digits(number: Any, sizes: Sequence[int]) -> list[Any]:
+    """The inverse of `_weighted_sum` for a number below the product of the sizes."""
+    digits: list[Any] = []
+    stride = total = product(sizes)
+    for size in sizes:
+        stride //= size
+        if size == 1 or _is_zero(number):
+            digits.append(0)
+            continue
+        digit = number if stride == 1 else number // stride
+        # The most major size above 1 needs no mod: the number is below the product.
+        digits.append(digit if size * stride == total else digit % size)
+    return digits
+
+
+def _is_zero(number: Any) -> bool:
+    return type(number) is int and number == 0

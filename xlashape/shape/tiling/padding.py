@@ -1,0 +1,258 @@
+"""Why a buffer is bigger than its array: how much of it is padding, what each tile adds along which dimension, and the orders
+of the dimensions that would waste least.
+
+>>> print(padding_report(Shape.parse("s32[8388608,8,4]{2,1,0:T(8,128)}")))
+s32[8388608,8,4]{2,1,0:T(8,128)}
+  elements   1,073,741,824 bytes (1.00 GiB)
+  buffer     34,359,738,368 bytes (32.00 GiB), 32 times the elements: 96.9% is padding
+  why        tile (8,128) pads dimension 2 from 4 to 128: 32 times as much
+  better     {0,1,2:T(8,128)}: 1,073,741,824 bytes (1.00 GiB), no padding
+
+Sizes are `tiling.physical_bytes`: the whole array, split configs and metadata left aside. XLA has no function for this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+from math import perm
+
+from xlashape.math import byte_text, ceil_div, product, round_up
+from xlashape.shape.guards import guarded
+from xlashape.shape.tiling.formula import TileStep, array_of, geometry, tile_steps
+from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.tile import Tile
+
+__all__ = ["PaddingCause", "PaddingReport", "padding_report"]
+
+_MAX_ORDERS = 100_000
+"""Numbers in all orders compared, at most; beyond it none is named."""
+
+_NAMED_ORDERS = 8
+"""Orders named at most, of those that are equally good."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingCause:
+    """One size that does not fill its tile, or the tail.
+
+    `what` names what is padded in words, `dimensions` the logical dimensions it is made of (none for the tail, or for a
+    dimension that a tile longer than the array brings along). Its `size` becomes `padded`. `tile` is the tile that does it,
+    the one at `tile_number` of the layout; None for the tail. `elements` is the padding it adds to what the causes before
+    it have made: over all causes that adds up to all padding.
+    """
+
+    what: str
+    dimensions: tuple[int, ...]
+    size: int
+    padded: int
+    tile: Tile | None
+    tile_number: int | None
+    elements: int
+
+    @property
+    def factor(self) -> float:
+        """How many times as big it makes the buffer."""
+        return self.padded / self.size
+
+    def __str__(self) -> str:
+        by = "the tail" if self.tile is None else f"tile {self.tile}"
+        return f"{by} pads {self.what} from {self.size:,} to {self.padded:,}: {_growth(self.factor)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingReport:
+    """The sizes of an array and its buffer, and what makes the difference.
+
+    - `logical_elements`, `physical_elements`; `logical_bytes`, `physical_bytes`: without and with padding; elements below 8
+      bits share bytes where the layout says `E(n)`.
+    - `causes`: in the order in which they add up; the last one is the tail, if it pads.
+    - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, nearest to the layout's own
+      first, 8 at most; of orders that put the same sizes under the tiles, the nearest. Empty where there are too many orders
+      to compare. `best_bytes` is that buffer's size.
+    """
+
+    shape: Shape
+    logical_elements: int
+    physical_elements: int
+    logical_bytes: int
+    physical_bytes: int
+    causes: tuple[PaddingCause, ...]
+    best_orders: tuple[tuple[int, ...], ...]
+    best_bytes: int
+
+    @property
+    def padding_elements(self) -> int:
+        """Elements of the buffer that are none of the array."""
+        return self.physical_elements - self.logical_elements
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes of the buffer beyond those of the elements."""
+        return self.physical_bytes - self.logical_bytes
+
+    @property
+    def padding_share(self) -> float:
+        """The part of the buffer that is padding, 0.0 to 1.0."""
+        return self.padding_elements / self.physical_elements if self.physical_elements else 0.0
+
+    @property
+    def expansion(self) -> float:
+        """How many times as big as its elements the buffer is; 1.0 for an empty array."""
+        return self.physical_elements / self.logical_elements if self.logical_elements else 1.0
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no other order of the dimensions makes a smaller buffer."""
+        return self.best_bytes >= self.physical_bytes
+
+    def facts(self) -> list[tuple[str, str]]:
+        """The report as lines: what a line is about (empty where it goes on from the one before), and what it says.
+
+        >>> padding_report(Shape.parse("f32[4]")).facts()
+        [('elements', '16 bytes'), ('buffer', '16 bytes, no padding')]
+        """
+        lines = [("elements", byte_text(self.logical_bytes))]
+        buffer = byte_text(self.physical_bytes)
+        if self.padding_elements:
+            times = _times(self.expansion)
+            lines.append(("buffer", f"{buffer}, {times} the elements: {self.padding_share:.1%} is padding"))
+        else:
+            lines.append(("buffer", f"{buffer}, no padding"))
+        lines += [("" if i else "why", str(cause)) for i, cause in enumerate(self.causes)]
+        if not self.is_best:
+            rest = self.best_bytes - self.logical_bytes
+            saved = f"{byte_text(self.best_bytes)}, " + ("padding of " + byte_text(rest) if rest else "no padding")
+            layout = _layout(self.shape)
+            for i, order in enumerate(self.best_orders[:3]):
+                text = str(layout.replace(minor_to_major=order, split_configs=()))
+                lines.append(("", f"{text}: the same") if i else ("better", f"{text}: {saved}"))
+        elif self.padding_elements and self.best_orders:
+            lines.append(("better", "no other order of the dimensions makes it smaller"))
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.shape), *[f"  {head:<10} {text}" for head, text in self.facts()]])
+
+
+@guarded
+@lru_cache(maxsize=4096)
+def padding_report(shape: Shape) -> PaddingReport:
+    """How much of a buffer is padding, and why. Errors as in `tiling.physical_bytes`.
+
+    >>> report = padding_report(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+    >>> report.logical_bytes, report.physical_bytes, report.padding_share
+    (60, 96, 0.375)
+    >>> for cause in report.causes:
+    ...     print(cause)
+    tile (2,2) pads dimension 0 from 3 to 4: 33.3% more
+    tile (2,2) pads dimension 1 from 5 to 6: 20% more
+    """
+    shape = array_of(shape)
+    array = geometry(shape)
+    size = physical_bytes(shape)
+    logical = product(array.dimensions)
+    bits = stored_bits(shape)
+    causes = _causes(shape) if logical else []
+    orders, best = _best_orders(shape)
+    return PaddingReport(
+        shape=shape,
+        logical_elements=logical,
+        physical_elements=array.elements,
+        logical_bytes=ceil_div(logical * bits, 8),
+        physical_bytes=size,
+        causes=tuple(causes),
+        best_orders=orders,
+        best_bytes=ceil_div(best * bits, 8),
+    )
+
+
+def _causes(shape: Shape) -> list[PaddingCause]:
+    array = geometry(shape)
+    causes: list[PaddingCause] = []
+    elements = product(array.dimensions)
+    # What each physical dimension is, and the logical ones it is made of.
+    names: list[tuple[str, tuple[int, ...]]] = [(f"dimension {d}", (d,)) for d in array.major_to_minor]
+    for number, (step, tile) in enumerate(zip(array.steps, _layout(shape).tiles, strict=True)):
+        names = [("a dimension that the tile adds", ())] * step.added + names
+        at = len(step.kept)
+        counts: list[tuple[str, tuple[int, ...]]] = []
+        places: list[tuple[str, tuple[int, ...]]] = []
+        for group, size, t in zip(step.groups, step.sizes, step.tile, strict=True):
+            what, dimensions = _combined(names[at : at + len(group)])
+            at += len(group)
+            padded = round_up(size, t)
+            if padded > size:
+                added = elements // size * (padded - size)
+                causes.append(PaddingCause(what, dimensions, size, padded, tile, number, added))
+                elements += added
+            counts.append((what if t == 1 else f"the tiles along {what}", dimensions))
+            places.append((f"the inside of a tile along {what}", dimensions))
+        names = names[: len(step.kept)] + counts + places
+    if array.elements > elements:
+        causes.append(PaddingCause("all elements", (), elements, array.elements, None, None, array.elements - elements))
+    return causes
+
+
+def _combined(names: list[tuple[str, tuple[int, ...]]]) -> tuple[str, tuple[int, ...]]:
+    if len(names) == 1:
+        return names[0]
+    dimensions = tuple(dict.fromkeys([d for _, several in names for d in several]))
+    if all(what == f"dimension {several[0]}" for what, several in names if several):
+        *first, last = [str(d) for d in dimensions] or ["none"]
+        return (f"dimensions {', '.join(first)} and {last} combined" if first else f"dimension {last}"), dimensions
+    return " and ".join([what for what, _ in names]) + " combined", dimensions
+
+
+def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The orders with the fewest elements in the buffer, and how many those are."""
+    array = geometry(shape)
+    layout = _layout(shape)
+    rank = len(array.dimensions)
+    own = layout.minor_to_major
+    reach = _reach(rank, layout.tiles)
+    if perm(rank, reach) * rank > _MAX_ORDERS:
+        return (), array.elements
+    sizes = [array.dimensions[d] for d in own]
+    least = array.elements
+    # Sizes of the dimensions that tiles reach → elements, and the nearest order that has them there.
+    known: dict[tuple[int, ...], int] = {tuple(sizes[:reach]): least}
+    found: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {tuple(sizes[:reach]): (0, own)}
+    for minor in permutations(own, reach):
+        key = tuple([array.dimensions[d] for d in minor])
+        # Dimensions that no tile reaches stay in the order they have.
+        order = (*minor, *[d for d in own if d not in minor])
+        elements = known.get(key)
+        if elements is None:
+            steps = tile_steps(tuple([array.dimensions[d] for d in reversed(order)]), layout.tiles)
+            elements = known[key] = round_up(product(steps[-1].result), layout.tail_padding_alignment_in_elements)
+        if elements < least:
+            least, found = elements, {}
+        if elements == least:
+            candidate = (sum([a != b for a, b in zip(order, own, strict=True)]), order)
+            found[key] = min(candidate, found.get(key, candidate))
+    return tuple([order for _, order in sorted(found.values())][:_NAMED_ORDERS]), least
+
+
+def _reach(rank: int, tiles: tuple[Tile, ...]) -> int:
+    """How many of the most minor dimensions the tiles meet, directly or through what earlier tiles made of them."""
+    untouched = rank
+    steps: tuple[TileStep, ...] = tile_steps((1,) * rank, tiles)
+    for step in steps:
+        untouched = min(untouched, max(0, len(step.kept)))
+    return rank - untouched
+
+
+def _layout(shape: Shape) -> Layout:
+    return shape.layout or Layout.default(shape.rank)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.0f} times" if factor == int(factor) or factor >= 1000 else f"{factor:.4g} times"
+
+
+def _growth(factor: float) -> str:
+    return f"{_times(factor)} as much" if factor >= 2 else f"{100 * (factor - 1):.3g}% more"

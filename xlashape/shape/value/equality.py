@@ -1,0 +1,55 @@
+"""XLA's equality of shapes and layouts, which leaves aside what `==` does not: dynamic metadata and unknown fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.shape import Shape
+
+__all__ = ["equal_layouts", "equal_shapes", "same_kind_and_length"]
+
+
+def _same_type(lhs: Shape, rhs: Shape) -> bool:
+    return lhs.element_type is rhs.element_type
+
+
+def same_kind_and_length(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two shapes are of one kind and have as many elements, without a look at those."""
+    return lhs.element_type is rhs.element_type and len(lhs.tuple_shapes) == len(rhs.tuple_shapes)
+
+
+def equal_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
+    """Whether two shapes are the same to XLA, when `same_type` compares the element types of arrays."""
+    if lhs.is_array and rhs.is_array:
+        return (
+            same_type(lhs, rhs)
+            and lhs.dimensions == rhs.dimensions
+            and lhs.dynamic_dimensions == rhs.dynamic_dimensions
+            and equal_layouts(lhs.layout, rhs.layout)
+        )
+    return same_kind_and_length(lhs, rhs) and all(
+        equal_shapes(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def equal_layouts(lhs: Layout | None, rhs: Layout | None) -> bool:
+    """Whether two layouts are the same to XLA; having none is another thing than having the default one."""
+    if lhs is None or rhs is None:
+        return lhs is rhs
+    return lhs == rhs or (
+        lhs.minor_to_major == rhs.minor_to_major
+        and [tile.dimensions for tile in lhs.tiles] == [tile.dimensions for tile in rhs.tiles]
+        and lhs.tail_padding_alignment_in_elements == rhs.tail_padding_alignment_in_elements
+        and lhs.index_primitive_type is rhs.index_primitive_type
+        and lhs.pointer_primitive_type is rhs.pointer_primitive_type
+        and lhs.element_size_in_bits == rhs.element_size_in_bits
+        and lhs.memory_space == rhs.memory_space
+        and [(s.dimension, s.split_indices) for s in lhs.split_configs]
+        == [(s.dimension, s.split_indices) for s in rhs.split_configs]
+        and _equal_physical(lhs.physical_shape, rhs.physical_shape)
+    )
+
+
+def _equal_physical(lhs: Shape | None, rhs: Shape | None) -> bool:
+    return lhs is rhs if lhs is None or rhs is None else equal_shapes(lhs, rhs)

@@ -1,0 +1,246 @@
+"""Shapes and layouts to and from XLA's protobuf messages. What XLA's `Shape::FromProto` and `Shape::ToProto` do.
+
+Nothing is lost on the way through: fields that this schema does not know, fields of layouts that have no place in `Layout`
+(the dimension level types of sparse arrays) and the padding of layouts written before 2018 stay as bytes in
+`unknown_fields` of the value they came with, and are merged back on the way out.
+
+Two spellings of the same thing become one: a tail padding alignment of 0 is 1, and dynamic flags that are missing
+are false. Writing is as XLA writes: the alignment and a flag for every dimension are always there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from google.protobuf.message import DecodeError as WireError
+from google.protobuf.message import EncodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from xlashape.caches import BoundedCache
+from xlashape.errors import DecodeError, InvalidArgumentError, InvalidShapeError, LimitExceededError
+from xlashape.proto import coerce, xla
+from xlashape.shape.value.layout import Layout
+from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.tile import SplitConfig, Tile
+
+__all__ = [
+    "layout_from_proto",
+    "layout_to_proto",
+    "program_shape_from_proto",
+    "program_shape_to_proto",
+    "shape_from_proto",
+    "shape_to_proto",
+]
+
+_TYPES = {int(kind): kind for kind in PrimitiveType}
+_SHAPE_FIELDS = ("element_type", "dimensions", "is_dynamic_dimension", "tuple_shapes", "layout")
+_LAYOUT_FIELDS = (
+    "minor_to_major",
+    "tiles",
+    "tail_padding_alignment_in_elements",
+    "element_size_in_bits",
+    "memory_space",
+    "index_primitive_type",
+    "pointer_primitive_type",
+    "physical_shape",
+    "dynamic_shape_metadata_prefix_bytes",
+    "split_configs",
+)
+_SHAPE_FIELD = {"dynamic_dimensions": "is_dynamic_dimension"}  # ours → the proto's, where they differ
+_decoded: BoundedCache[bytes, Shape] = BoundedCache(1 << 19)
+
+
+def shape_from_proto(value: Any) -> Shape:
+    """The shape of an `xla.ShapeProto`: bytes, or a message of any pool. See `Shape.from_proto`."""
+    # Modules repeat few shapes very often, and their bytes are the quickest name for them.
+    data = _bytes(xla.ShapeProto, value)
+    found = _decoded.get(data)
+    if found is None:
+        found = _shape(coerce(xla.ShapeProto, data), "")
+        _decoded.put(data, found)
+    return found
+
+
+def layout_from_proto(value: Any) -> Layout:
+    """The layout of an `xla.LayoutProto`: bytes, or a message of any pool. See `Layout.from_proto`."""
+    return _layout(coerce(xla.LayoutProto, _bytes(xla.LayoutProto, value)), "")
+
+
+def shape_to_proto(shape: Shape) -> xla.ShapeProto:
+    """A new `xla.ShapeProto`."""
+    message = xla.ShapeProto()
+    _fill_shape(message, shape)
+    return message
+
+
+def program_shape_from_proto(value: Any) -> ProgramShape:
+    """The program shape of an `xla.ProgramShapeProto`: bytes, or a message of any pool. See `ProgramShape.from_proto`."""
+    message = coerce(xla.ProgramShapeProto, _bytes(xla.ProgramShapeProto, value))
+    shapes = [_shape(parameter, f"parameters[{i}].") for i, parameter in enumerate(message.parameters)]
+    unknown = _unknown(message, ("parameters", "result", "parameter_names"))
+    result = _shape(message.result, "result.")
+    try:
+        return ProgramShape(shapes, result, message.parameter_names, unknown)
+    except InvalidShapeError as error:
+        raise _error(error, "") from None
+
+
+def program_shape_to_proto(program: ProgramShape) -> xla.ProgramShapeProto:
+    """A new `xla.ProgramShapeProto`."""
+    message = xla.ProgramShapeProto()
+    for shape in program.parameters:
+        _fill_shape(message.parameters.add(), shape)
+    message.result.SetInParent()
+    _fill_shape(message.result, program.result)
+    message.parameter_names.extend(program.parameter_names)
+    _merge(message, program.unknown_fields)
+    return message
+
+
+def layout_to_proto(layout: Layout) -> xla.LayoutProto:
+    """A new `xla.LayoutProto`."""
+    message = xla.LayoutProto()
+    _fill_layout(message, layout)
+    return message
+
+
+# -- reading --------------------------------------------------------------------------------
+
+
+def _bytes(message_class: type[Message], value: Any) -> bytes:
+    # Bytes bound the depth: protobuf reads no more than 100 levels, but a message in memory can have any number.
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(cast("bytes", value))
+    try:
+        return coerce(message_class, value).SerializeToString(deterministic=True)
+    except (EncodeError, RecursionError):
+        raise DecodeError(
+            f"not a {message_class.DESCRIPTOR.full_name}: messages nest deeper than protobuf's 100 levels"
+        ) from None
+
+
+def _shape(message: xla.ShapeProto, path: str) -> Shape:
+    kind = _TYPES.get(message.element_type)
+    if kind is None:
+        raise _error(InvalidShapeError(f"{message.element_type} is no element type", field="element_type"), path)
+    inner = [_shape(item, f"{path}tuple_shapes[{i}].") for i, item in enumerate(message.tuple_shapes)]
+    layout = _layout(message.layout, f"{path}layout.") if message.HasField("layout") else None
+    dynamic = message.is_dynamic_dimension
+    try:
+        return Shape(
+            kind, message.dimensions, dynamic if dynamic else None, layout, inner, _unknown(message, _SHAPE_FIELDS)
+        )
+    except (InvalidArgumentError, LimitExceededError) as error:
+        raise _error(error, path) from None
+
+
+def _layout(message: xla.LayoutProto, path: str) -> Layout:
+    tiles = [_tile(tile, f"{path}tiles[{i}].") for i, tile in enumerate(message.tiles)]
+    splits = [_split(split, f"{path}split_configs[{i}].") for i, split in enumerate(message.split_configs)]
+    physical = _shape(message.physical_shape, f"{path}physical_shape.") if message.HasField("physical_shape") else None
+    sparse = bool(message.dim_level_types or message.dim_unique or message.dim_ordered)
+    try:
+        return Layout(
+            message.minor_to_major,
+            tiles,
+            message.tail_padding_alignment_in_elements or 1,
+            message.index_primitive_type,
+            message.pointer_primitive_type,
+            message.element_size_in_bits,
+            message.memory_space,
+            splits,
+            physical,
+            message.dynamic_shape_metadata_prefix_bytes,
+            _unknown(message, _LAYOUT_FIELDS, certain=sparse),
+        )
+    except InvalidArgumentError as error:
+        raise _error(error, path) from None
+
+
+def _tile(message: xla.TileProto, path: str) -> Tile:
+    try:
+        return Tile(message.dimensions, _unknown(message, ("dimensions",)))
+    except InvalidArgumentError as error:
+        raise _error(error, path) from None
+
+
+def _split(message: xla.SplitConfigProto, path: str) -> SplitConfig:
+    try:
+        return SplitConfig(message.dimension, message.split_indices, _unknown(message, ("dimension", "split_indices")))
+    except InvalidArgumentError as error:
+        raise _error(error, path) from None
+
+
+def _unknown(message: Message, known: tuple[str, ...], *, certain: bool = False) -> bytes:
+    """What is left of a message without its known fields."""
+    # UnknownFieldSet takes the message, whatever its annotation says.
+    if not certain and not len(UnknownFieldSet(message)):
+        return b""
+    rest = type(message)()
+    rest.CopyFrom(message)
+    for name in known:
+        rest.ClearField(name)
+    return rest.SerializeToString(deterministic=True)
+
+
+def _error(error: InvalidArgumentError | LimitExceededError, path: str) -> InvalidArgumentError | LimitExceededError:
+    """`error` with the proto's path of the field it is about."""
+    field = error.field or ""
+    head, dot, rest = field.partition("[")
+    field = path + _SHAPE_FIELD.get(head, head) + dot + rest
+    error.field = field.rstrip(".") or None
+    if error.field is not None:
+        error.message = f"{error.field}: {error.message}"
+        error.args = (error.message,)
+    return error
+
+
+# -- writing --------------------------------------------------------------------------------
+
+
+def _fill_shape(message: xla.ShapeProto, shape: Shape) -> None:
+    message.element_type = int(shape.element_type)
+    if shape.dimensions:
+        message.dimensions.extend(shape.dimensions)
+        message.is_dynamic_dimension.extend(shape.dynamic_dimensions)
+    for inner in shape.tuple_shapes:
+        _fill_shape(message.tuple_shapes.add(), inner)
+    if shape.layout is not None:
+        message.layout.SetInParent()
+        _fill_layout(message.layout, shape.layout)
+    _merge(message, shape.unknown_fields)
+
+
+def _fill_layout(message: xla.LayoutProto, layout: Layout) -> None:
+    message.minor_to_major.extend(layout.minor_to_major)
+    for tile in layout.tiles:
+        part = message.tiles.add()
+        part.dimensions.extend(tile.dimensions)
+        _merge(part, tile.unknown_fields)
+    message.tail_padding_alignment_in_elements = layout.tail_padding_alignment_in_elements
+    message.index_primitive_type = int(layout.index_primitive_type)
+    message.pointer_primitive_type = int(layout.pointer_primitive_type)
+    message.element_size_in_bits = layout.element_size_in_bits
+    message.memory_space = layout.memory_space
+    for split in layout.split_configs:
+        part = message.split_configs.add()
+        part.dimension = split.dimension
+        part.split_indices.extend(split.split_indices)
+        _merge(part, split.unknown_fields)
+    if layout.physical_shape is not None:
+        message.physical_shape.SetInParent()
+        _fill_shape(message.physical_shape, layout.physical_shape)
+    message.dynamic_shape_metadata_prefix_bytes = layout.dynamic_shape_metadata_prefix_bytes
+    _merge(message, layout.unknown_fields)
+
+
+def _merge(message: Message, unknown: bytes) -> None:
+    if unknown:
+        try:
+            message.MergeFromString(unknown)
+        except WireError:
+            raise DecodeError("unknown_fields are no protobuf fields", field="unknown_fields") from None

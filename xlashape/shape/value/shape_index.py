@@ -1,0 +1,74 @@
+"""A path through nested tuples: XLA's `ShapeIndex`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import SupportsIndex
+
+from xlashape.errors import InvalidIndexError
+from xlashape.limits import INT64_MAX
+from xlashape.shape.tiling.index_check import integer, shown
+from xlashape.text import Cursor
+
+__all__ = ["ShapeIndex"]
+
+
+class ShapeIndex(tuple[int, ...]):
+    """Which element of which tuple, from the outside in; `{}` is the whole shape. A tuple of numbers, printed as XLA does.
+
+    In `(a, (b, c, d), e)`, {0} is a, {1} is (b, c, d), {1,2} is d.
+
+    >>> ShapeIndex((1, 2)), ShapeIndex.parse("{1, 2}") == (1, 2), str(ShapeIndex())
+    (ShapeIndex('{1,2}'), True, '{}')
+
+    InvalidIndexError for numbers that are negative or beyond int64.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, numbers: Iterable[int] = ()) -> ShapeIndex:
+        """The index made of `numbers`."""
+        try:
+            entries = [integer(number, f"index[{i}]") for i, number in enumerate(numbers)]
+        except TypeError:
+            message = f"a shape index is a sequence of integers, not {type(numbers).__name__}"
+            raise InvalidIndexError(message, field="index") from None
+        for i, entry in enumerate(entries):
+            if not 0 <= entry <= INT64_MAX:
+                raise InvalidIndexError(f"a shape index has numbers from 0, not {shown(entry)}", field=f"index[{i}]")
+        return super().__new__(cls, entries)
+
+    @classmethod
+    def parse(cls, text: str) -> ShapeIndex:
+        """The index written `text`: `'{' (INT (',' INT)*)? '}'`. ParseError otherwise."""
+        cursor = Cursor(text)
+        cursor.expect("{")
+        numbers: list[int] = []
+        if not cursor.accept("}"):
+            while True:
+                cursor.skip_space()
+                at = cursor.at
+                number = cursor.parse_int("a number of the index")
+                if number < 0:
+                    raise cursor.error(f"a shape index has numbers from 0, not {number}", at=at)
+                numbers.append(number)
+                if cursor.accept("}"):
+                    break
+                if not cursor.accept(","):
+                    cursor.fail("',' or '}' of the index")
+        cursor.expect_end()
+        return cls(numbers)
+
+    def child(self, number: SupportsIndex) -> ShapeIndex:
+        """The index of element `number` of the tuple at this index.
+
+        >>> ShapeIndex((1,)).child(2)
+        ShapeIndex('{1,2}')
+        """
+        return ShapeIndex((*self, integer(number, "number")))
+
+    def __str__(self) -> str:
+        return "{" + ",".join(map(str, self)) + "}"
+
+    def __repr__(self) -> str:
+        return f"ShapeIndex('{self}')"

@@ -1,0 +1,413 @@
+"""Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
+
+Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing cost nothing and
+shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); mod lies in [0, modulus).
+
+The classes build a node as given; Python's operators (`dim(0) + 1`) build it with the functions of `folding`. Constants are exact; whoever writes
+them to text, a proto or an array checks that they fit int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from enum import IntEnum
+from typing import Any, ClassVar, NoReturn, TypeAlias, Union
+
+from xlashape.errors import InvalidMapError
+from xlashape.limits import MAX_EXPRESSION_DEPTH, check
+from xlashape.symbolic.expr.interning import intern, references
+
+__all__ = [
+    "Add",
+    "Binary",
+    "CeilDiv",
+    "Constant",
+    "Expr",
+    "FloorDiv",
+    "Max",
+    "Min",
+    "Mod",
+    "Mul",
+    "Operand",
+    "Variable",
+    "VariableKind",
+    "as_expr",
+    "const",
+    "dim",
+    "postorder",
+    "rng",
+    "rt",
+    "sum_terms",
+]
+
+MAX_EXPRESSION_NODES = 1 << 20
+"""Nodes of one expression written out as a tree (shared parts counted every time they are used)."""
+
+_MAX_CONSTANT_BITS = 1 << 12
+"""Bits of a constant inside an expression: far beyond int64, so that exact arithmetic has room, yet bounded."""
+
+
+class VariableKind(IntEnum):
+    """What a variable stands for, in the order in which variables are sorted and listed."""
+
+    DIM = 0
+    RANGE = 1
+    RUNTIME = 2
+
+
+Operand: TypeAlias = Union["Expr", int]
+
+
+class Expr:
+    """An expression. `depth` counts levels of operators (a sum, however long, is one level), `size` the nodes of the tree."""
+
+    __slots__ = ("__weakref__", "_order", "depth", "size")
+
+    printer: ClassVar[Callable[[Expr], str]]
+    """How every expression prints; `expression_text` sets it."""
+
+    rank: ClassVar[int] = -1
+    """Place of the kind in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min, variable, constant."""
+
+    depth: int
+    size: int
+    _order: tuple[int, ...] | None
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"expressions are frozen: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"expressions are frozen: cannot delete {name}")
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Expr:
+        return self
+
+    def __add__(self, other: Operand) -> Expr:
+        return OPERATIONS[Add](self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return OPERATIONS[Add](as_expr(other), self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return OPERATIONS[Add](self, -other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return OPERATIONS[Add](as_expr(other), -self)
+
+    def __neg__(self) -> Expr:
+        return OPERATIONS[Mul](self, -1)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __mul__(self, other: Operand) -> Expr:
+        return OPERATIONS[Mul](self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return OPERATIONS[Mul](as_expr(other), self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return OPERATIONS[FloorDiv](self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expr:
+        return OPERATIONS[FloorDiv](as_expr(other), self)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return OPERATIONS[Mod](self, other)
+
+    def __rmod__(self, other: Operand) -> Expr:
+        return OPERATIONS[Mod](as_expr(other), self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (_flatten(self),))
+
+    def __repr__(self) -> str:
+        return Expr.printer(self)
+
+
+class Constant(Expr):
+    """An integer."""
+
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+    rank = 8
+    value: int
+
+    def __new__(cls, value: int) -> Constant:
+        key = (cls, value)
+        reference = references.get(key)
+        if reference is not None and (found := reference()) is not None and value.__class__ is int:
+            return found
+        value = _plain_int(value, "a constant")
+        if value.bit_length() > _MAX_CONSTANT_BITS:
+            raise InvalidMapError(f"a constant of an expression has more than {_MAX_CONSTANT_BITS} bits")
+        node = object.__new__(cls)
+        _set_value(node, value)
+        _set_depth(node, 0)
+        _set_size(node, 1)
+        _set_order(node, (8, value))
+        return intern((cls, value), node)
+
+
+class Variable(Expr):
+    """A variable of an indexing map: the `index`-th of its kind, from 0. Its bounds and name stand in the map."""
+
+    __slots__ = ("index", "kind")
+    __match_args__ = ("kind", "index")
+    rank = 7
+    kind: VariableKind
+    index: int
+
+    def __new__(cls, kind: VariableKind, index: int) -> Variable:
+        reference = references.get((cls, kind, index))
+        if reference is not None and (found := reference()) is not None:
+            return found
+        try:
+            kind = VariableKind(kind)
+        except ValueError:
+            raise InvalidMapError(f"not a kind of variable: {kind!r}") from None
+        index = _plain_int(index, "the index of a variable")
+        if index < 0:
+            raise InvalidMapError(f"a variable's index is not below 0, but this one is {index}")
+        node = object.__new__(cls)
+        _set_kind(node, kind)
+        _set_index(node, index)
+        _set_depth(node, 0)
+        _set_size(node, 1)
+        _set_order(node, (7, int(kind), index))
+        return intern((cls, kind, index), node)
+
+
+class Binary(Expr):
+    """An operator with two operands, `lhs` and `rhs`."""
+
+    __slots__ = ("lhs", "rhs")
+    __match_args__ = ("lhs", "rhs")
+    lhs: Expr
+    rhs: Expr
+
+    def __new__(cls, lhs: Operand, rhs: Operand) -> Any:
+        key = (cls, lhs, rhs)
+        reference = references.get(key)
+        if reference is not None and (found := reference()) is not None:
+            return found
+        left, right = as_expr(lhs), as_expr(rhs)
+        if cls._divides and (right.__class__ is not Constant or right.value <= 0):  # type: ignore[attr-defined]
+            _refuse_divisor(cls, right)
+        size = left.size + right.size + 1
+        if size > MAX_EXPRESSION_NODES:
+            check("expression nodes", size, MAX_EXPRESSION_NODES)
+        if cls is Add:
+            below = max(left.depth - (left.__class__ is Add), right.depth - (right.__class__ is Add))
+        else:
+            below = max(left.depth, right.depth)
+        if below >= MAX_EXPRESSION_DEPTH:
+            check("expression depth", below + 1, MAX_EXPRESSION_DEPTH)
+        node = object.__new__(cls)
+        _set_lhs(node, left)
+        _set_rhs(node, right)
+        _set_depth(node, below + 1)
+        _set_size(node, size)
+        _set_order(node, None)
+        return intern((cls, left, right), node)
+
+    _divides: ClassVar[bool] = False
+
+
+class Add(Binary):
+    """lhs + rhs."""
+
+    __slots__ = ()
+    rank = 0
+
+
+class Mul(Binary):
+    """lhs * rhs."""
+
+    __slots__ = ()
+    rank = 1
+
+
+class Mod(Binary):
+    """lhs mod rhs, in [0, rhs). The modulus is a positive constant."""
+
+    __slots__ = ()
+    rank = 2
+    _divides = True
+
+
+class FloorDiv(Binary):
+    """lhs / rhs rounded towards −∞. The divisor is a positive constant."""
+
+    __slots__ = ()
+    rank = 3
+    _divides = True
+
+
+class CeilDiv(Binary):
+    """lhs / rhs rounded towards +∞. The divisor is a positive constant."""
+
+    __slots__ = ()
+    rank = 4
+    _divides = True
+
+
+class Max(Binary):
+    """The larger of both."""
+
+    __slots__ = ()
+    rank = 5
+
+
+class Min(Binary):
+    """The smaller of both."""
+
+    __slots__ = ()
+    rank = 6
+
+
+OPERATIONS: dict[type[Expr], Callable[[Operand, Operand], Expr]] = {}
+"""The function of each operator that builds it folded; `folding` fills the table."""
+
+
+# Frozen instances are filled through their slots.
+_set_depth = Expr.depth.__set__  # type: ignore[attr-defined]
+_set_size = Expr.size.__set__  # type: ignore[attr-defined]
+_set_order = Expr._order.__set__  # type: ignore[attr-defined]
+_set_value = Constant.value.__set__  # type: ignore[attr-defined]
+_set_kind = Variable.kind.__set__  # type: ignore[attr-defined]
+_set_index = Variable.index.__set__  # type: ignore[attr-defined]
+_set_lhs = Binary.lhs.__set__  # type: ignore[attr-defined]
+_set_rhs = Binary.rhs.__set__  # type: ignore[attr-defined]
+
+
+def _plain_int(value: Any, what: str) -> int:
+    if value.__class__ is int:
+        return value
+    if not isinstance(value, bool):
+        try:
+            return int(value.__index__())
+        except AttributeError:
+            pass
+    raise InvalidMapError(f"{what} is an integer, not {value!r:.40}")
+
+
+def _refuse_divisor(cls: type[Binary], divisor: Expr) -> NoReturn:
+    what = "a modulus" if cls is Mod else "a divisor"
+    if isinstance(divisor, Constant):
+        raise InvalidMapError(f"{what} is a positive constant, not {divisor.value}")
+    raise InvalidMapError(f"{what} is a positive constant, not an expression")
+
+
+def as_expr(value: Operand) -> Expr:
+    """The expression itself, or the constant."""
+    return value if isinstance(value, Expr) else Constant(value)
+
+
+def const(value: int) -> Constant:
+    """The constant `value`."""
+    return Constant(value)
+
+
+def dim(index: int) -> Variable:
+    """The dimension variable d`index`."""
+    return _DIMS[index] if index.__class__ is int and 0 <= index < 8 else Variable(VariableKind.DIM, index)
+
+
+def rng(index: int) -> Variable:
+    """The range variable s`index`."""
+    return _RANGES[index] if index.__class__ is int and 0 <= index < 8 else Variable(VariableKind.RANGE, index)
+
+
+def rt(index: int) -> Variable:
+    """The runtime variable rt`index`."""
+    return _RUNTIMES[index] if index.__class__ is int and 0 <= index < 8 else Variable(VariableKind.RUNTIME, index)
+
+
+def sum_terms(expr: Expr) -> list[Expr]:
+    """The terms of a sum from left to right; the expression alone if it is none.
+
+    >>> sum_terms(dim(0) + (dim(1) * 2 + 3))
+    [d0, d1 * 2, 3]
+    """
+    terms: list[Expr] = []
+    node = expr
+    while isinstance(node, Add) and node.rhs.__class__ is not Add:  # sums lean to the left, nearly always
+        terms.append(node.rhs)
+        node = node.lhs
+    if not isinstance(node, Add):
+        terms.append(node)
+        terms.reverse()
+        return terms
+    terms.clear()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Add):
+            stack.append(node.rhs)
+            stack.append(node.lhs)
+        else:
+            terms.append(node)
+    return terms
+
+
+def postorder(roots: Expr | tuple[Expr, ...], known: Container[Expr] = ()) -> list[Expr]:
+    """Every node below `roots` once, operands before the nodes that use them, without those that are `known` and what only they use.
+
+    Takes no stack of the interpreter.
+    """
+    seen: set[Expr] = set()
+    order: list[Expr] = []
+    stack: list[Expr] = list(reversed(roots)) if isinstance(roots, tuple) else [roots]
+    while stack:
+        node = stack[-1]
+        if node in seen or node in known:
+            stack.pop()
+            continue
+        if isinstance(node, Binary):
+            lhs, rhs = node.lhs, node.rhs
+            depth = len(stack)
+            if rhs not in seen and rhs not in known:
+                stack.append(rhs)
+            if lhs not in seen and lhs not in known:
+                stack.append(lhs)
+            if len(stack) > depth:
+                continue
+        stack.pop()
+        seen.add(node)
+        order.append(node)
+    return order
+
+
+def _flatten(expr: Expr) -> tuple[tuple[Any, ...], ...]:
+    """The nodes in postorder, operands as positions: what a pickle holds, so that depth costs it no stack."""
+    order = postorder(expr)
+    position = {node: i for i, node in enumerate(order)}
+    flat: list[tuple[Any, ...]] = []
+    for node in order:
+        if isinstance(node, Binary):
+            flat.append((node.__class__, position[node.lhs], position[node.rhs]))
+        elif isinstance(node, Variable):
+            flat.append((Variable, int(node.kind), node.index))
+        elif isinstance(node, Constant):
+            flat.append((Constant, node.value))
+    return tuple(flat)
+
+
+def _rebuild(flat: tuple[tuple[Any, ...], ...]) -> Expr:
+    nodes: list[Any] = []
+    for entry in flat:
+        cls: Any = entry[0]
+        if issubclass(cls, Binary):
+            nodes.append(cls(nodes[entry[1]], nodes[entry[2]]))
+        else:
+            nodes.append(cls(*entry[1:]))
+    return nodes[-1]
+
+
+# Nodes that nearly every map has: they stay when no map does.
+_DIMS, _RANGES, _RUNTIMES = [tuple([Variable(kind, index) for index in range(8)]) for kind in VariableKind]
+_CONSTANTS = [Constant(value) for value in range(-1, 65)]

@@ -1,0 +1,157 @@
+"""Building expressions folded: +, ×, divisions, mod, min and max of constants are constants, and constants stand on the right.
+
+Matches the operators of `xla::SymbolicExpr`. Python's operators on expressions are these functions too.
+"""
+
+from __future__ import annotations
+
+from xlashape.symbolic.expr.expression import (
+    OPERATIONS,
+    Add,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Operand,
+    as_expr,
+    sum_terms,
+)
+
+__all__ = ["add", "ceil_div", "floor_div", "maximum", "minimum", "modulo", "multiply"]
+
+
+def add(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs + rhs. Constants fold and go right; 0 goes away.
+
+    >>> from xlashape.symbolic.expr.expression import const, dim
+    >>> 2 + dim(0), dim(0) + 0, const(2) + 3
+    (d0 + 2, d0, 5)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return Constant(a.value + b.value)
+        a, b = b, a
+    if isinstance(b, Constant) and b.value == 0:
+        return a
+    return Add(a, b)
+
+
+def multiply(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs * rhs. Constants fold and go right; factors of constants merge; -1 goes into the terms of a sum.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
+    (d0 * 6, 0, -d0 + 1)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return Constant(a.value * b.value)
+        a, b = b, a
+    if isinstance(b, Constant):
+        if b.value == 0:
+            return b
+        if b.value == 1:
+            return a
+        if isinstance(a, Mul) and isinstance(a.rhs, Constant):
+            return multiply(a.lhs, a.rhs.value * b.value)
+        if isinstance(a, Add) and b.value == -1:
+            terms = [multiply(term, b) for term in sum_terms(a)]
+            result = terms[0]
+            for term in terms[1:]:
+                result = add(result, term)
+            return result
+    return Mul(a, b)
+
+
+def floor_div(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs / rhs rounded towards −∞; constants fold. A negative divisor turns the dividend: a / -3 is (-a) / 3.
+
+    >>> from xlashape.symbolic.expr.expression import const, dim
+    >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
+    (d0 / 8, -4, -d0 / 3)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(b, Constant) and b.value != 0:
+        if isinstance(a, Constant):
+            return Constant(a.value // b.value)
+        if b.value < 0:
+            return FloorDiv(multiply(a, -1), Constant(-b.value))
+    return FloorDiv(a, b)
+
+
+def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs / rhs rounded towards +∞; constants fold. A negative divisor turns the dividend.
+
+    >>> from xlashape.symbolic.expr.expression import const, dim
+    >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)
+    (d0 ceildiv 8, -3)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(b, Constant) and b.value != 0:
+        if isinstance(a, Constant):
+            return Constant(-(-a.value // b.value))
+        if b.value < 0:
+            return CeilDiv(multiply(a, -1), Constant(-b.value))
+    return CeilDiv(a, b)
+
+
+def modulo(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs mod rhs, in [0, rhs); constants fold. The modulus is positive.
+
+    >>> from xlashape.symbolic.expr.expression import const, dim
+    >>> dim(0) % 8, const(-7) % 4
+    (d0 mod 8, 1)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant) and isinstance(b, Constant) and b.value > 0:
+        return Constant(a.value % b.value)
+    return Mod(a, b)
+
+
+def minimum(lhs: Operand, rhs: Operand) -> Expr:
+    """The smaller of both; constants fold and go right.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> minimum(4, dim(0))
+    min(d0, 4)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return a if a.value <= b.value else b
+        a, b = b, a
+    return Min(a, b)
+
+
+def maximum(lhs: Operand, rhs: Operand) -> Expr:
+    """The larger of both; constants fold and go right.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> maximum(dim(0), 4)
+    max(d0, 4)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return a if a.value >= b.value else b
+        a, b = b, a
+    return Max(a, b)
+
+
+OPERATIONS.update(
+    {
+        Add: add,
+        Mul: multiply,
+        Mod: modulo,
+        FloorDiv: floor_div,
+        CeilDiv: ceil_div,
+        Max: maximum,
+        Min: minimum,
+    }
+)

@@ -1,0 +1,127 @@
+"""The range of an expression: an interval that holds every value it takes while its variables stay within their bounds.
+
+It is the tightest one as long as no variable occurs twice. Exact integers, never int64's wrap-around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlashape.symbolic.expr.expression import (
+    Add,
+    Binary,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Variable,
+    VariableKind,
+    postorder,
+)
+from xlashape.symbolic.expr.interval import Interval
+
+__all__ = ["Ranges"]
+
+Bounds = tuple[int, int]
+
+
+def _add(a: Bounds, b: Bounds) -> Bounds:
+    return (a[0] + b[0], a[1] + b[1])
+
+
+def _mul(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] == b[1]:
+        factor = b[0]
+        return (a[0] * factor, a[1] * factor) if factor >= 0 else (a[1] * factor, a[0] * factor)
+    products = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
+    return (min(products), max(products))
+
+
+def _mod(a: Bounds, b: Bounds) -> Bounds:
+    modulus = b[0]
+    if a[0] // modulus == a[1] // modulus:
+        return (a[0] % modulus, a[1] % modulus)
+    return (0, modulus - 1)
+
+
+def _floor_div(a: Bounds, b: Bounds) -> Bounds:
+    return (a[0] // b[0], a[1] // b[0])
+
+
+def _ceil_div(a: Bounds, b: Bounds) -> Bounds:
+    return (-(-a[0] // b[0]), -(-a[1] // b[0]))
+
+
+def _max(a: Bounds, b: Bounds) -> Bounds:
+    return (max(a[0], b[0]), max(a[1], b[1]))
+
+
+def _min(a: Bounds, b: Bounds) -> Bounds:
+    return (min(a[0], b[0]), min(a[1], b[1]))
+
+
+_RULES: dict[type[Binary], Callable[[Bounds, Bounds], Bounds]] = {
+    Add: _add,
+    Mul: _mul,
+    Mod: _mod,
+    FloorDiv: _floor_div,
+    CeilDiv: _ceil_div,
+    Max: _max,
+    Min: _min,
+}
+
+
+class Ranges:
+    """The ranges of expressions under given bounds of the variables; computed once a node.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> ranges = Ranges({dim(0): (0, 9), dim(1): (0, 3)})
+    >>> ranges.of(dim(0) * 4 - dim(1)), ranges.of(dim(0) % 4), ranges.of(dim(1) % 4 // 2)
+    ((-3, 36), (0, 3), (0, 1))
+    """
+
+    __slots__ = ("known",)
+
+    def __init__(self, bounds: dict[Variable, Bounds]) -> None:
+        self.known: dict[Expr, Bounds] = {**bounds}
+
+    @classmethod
+    def of_bounds(cls, bounds: Sequence[Interval], counts: tuple[int, int, int]) -> Ranges:
+        """From a list of bounds: dimensions, then range, then runtime variables, as many as `counts` says.
+
+        An empty interval counts as its two ends in order, so that every range is one.
+        """
+        known: dict[Variable, Bounds] = {}
+        at = 0
+        for kind, count in zip(VariableKind, counts, strict=True):
+            for i in range(count):
+                low, high = bounds[at]
+                known[Variable(kind, i)] = (low, high) if low <= high else (high, low)
+                at += 1
+        return cls(known)
+
+    def of(self, expr: Expr) -> Bounds:
+        """(least, greatest) value."""
+        found = self.known.get(expr)
+        if found is not None:
+            return found
+        known = self.known
+        if isinstance(expr, Binary):
+            a, b = known.get(expr.lhs), known.get(expr.rhs)
+            if a is None or b is None:
+                for node in postorder(expr):
+                    if node not in known:
+                        known[node] = self._one(node)
+                return known[expr]
+        result = known[expr] = self._one(expr)
+        return result
+
+    def _one(self, node: Expr) -> Bounds:
+        if isinstance(node, Binary):
+            return _RULES[node.__class__](self.known[node.lhs], self.known[node.rhs])
+        assert isinstance(node, Constant), f"a variable without bounds: {node!r}"
+        return (node.value, node.value)

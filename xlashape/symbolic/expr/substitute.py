@@ -1,0 +1,56 @@
+"""Replacing variables in expressions, and asking which variables they use. Shared parts are visited once; no stack is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from xlashape.limits import spend
+from xlashape.symbolic.expr.expression import OPERATIONS, Binary, Expr, Variable, postorder
+
+__all__ = ["substitute", "variables_of"]
+
+
+def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tuple[Expr, ...]:
+    """The expressions with every variable in `replaced` replaced; constants fold on the way.
+
+    >>> from xlashape.symbolic.expr.expression import dim, const
+    >>> substitute((dim(0) * 2 + dim(1),), {dim(1): const(3)})
+    (d0 * 2 + 3,)
+    """
+    if not replaced:
+        return exprs
+    if set(map(type, exprs)) == {Variable}:
+        return tuple([replaced.get(expr, expr) for expr in exprs])  # type: ignore[call-overload]
+    done: dict[Expr, Expr] = {}
+    order = postorder(exprs)
+    spend(len(order))
+    for node in order:
+        if isinstance(node, Binary):
+            lhs, rhs = done[node.lhs], done[node.rhs]
+            done[node] = node if lhs is node.lhs and rhs is node.rhs else OPERATIONS[node.__class__](lhs, rhs)
+        elif isinstance(node, Variable):
+            done[node] = replaced.get(node, node)
+        else:
+            done[node] = node
+    return tuple([done[expr] for expr in exprs])
+
+
+def variables_of(exprs: Iterable[Expr]) -> set[Variable]:
+    """The variables that occur in the expressions.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> variables_of([dim(0) + 1, dim(2) % 4]) == {dim(0), dim(2)}
+    True
+    """
+    found: set[Variable] = set()
+    seen: set[Expr] = set()
+    stack = [*exprs]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Variable):
+            found.add(node)
+        elif isinstance(node, Binary) and node not in seen:
+            seen.add(node)
+            stack.append(node.lhs)
+            stack.append(node.rhs)
+    return found

@@ -1,0 +1,306 @@
+"""Text of expressions, written and read. Matches `xla::ToString` and `xla::ParseIndexingMap`, and knows the affine spelling too.
+
+    expr      := product {('+' | '-') product}
+    product   := unary {('*' | '/' | 'floordiv' | 'ceildiv' | 'mod') unary}
+    unary     := '-' unary | integer | name | '(' expr ')' | ('min' | 'max') '(' expr ',' expr ')'
+
+Neither way takes stack, however deep the expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, NoReturn
+
+from xlashape.errors import InvalidArgumentError, InvalidMapError
+from xlashape.math import checked_int64
+from xlashape.symbolic.expr.expression import (
+    Add,
+    Binary,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Variable,
+    VariableKind,
+    sum_terms,
+)
+from xlashape.symbolic.expr.folding import add, ceil_div, floor_div, maximum, minimum, modulo, multiply
+from xlashape.text.source import Source
+
+__all__ = ["END", "RESERVED", "WORD", "ExpressionReader", "check_style", "default_name", "expression_text", "is_name"]
+
+
+class _Operator(NamedTuple):
+    precedence: int
+    build: Callable[[Expr, Expr], Expr]
+    node: type[Expr]
+    styles: tuple[str, ...]
+    """The styles of text that write it so. A sum has none: the sign of a term decides."""
+
+
+def _subtract(lhs: Expr, rhs: Expr) -> Expr:
+    return add(lhs, multiply(rhs, -1))
+
+
+_EVERY_STYLE = ("xla", "affine")
+_OPERATORS: dict[str, _Operator] = {
+    "+": _Operator(1, add, Add, ()),
+    "-": _Operator(1, _subtract, Add, ()),
+    "*": _Operator(2, multiply, Mul, _EVERY_STYLE),
+    "/": _Operator(2, floor_div, FloorDiv, ("xla",)),
+    "floordiv": _Operator(2, floor_div, FloorDiv, ("affine",)),
+    "ceildiv": _Operator(2, ceil_div, CeilDiv, _EVERY_STYLE),
+    "mod": _Operator(2, modulo, Mod, _EVERY_STYLE),
+}
+_NEGATE = 3  # precedence of a leading minus: it binds to its operand alone
+_FUNCTIONS = {"min": minimum, "max": maximum}
+_STYLES: dict[str, dict[type[Expr], str]] = {
+    style: {operator.node: f" {token} " for token, operator in _OPERATORS.items() if style in operator.styles}
+    for style in _EVERY_STYLE
+}
+
+_PREFIX = {VariableKind.DIM: "d", VariableKind.RANGE: "s", VariableKind.RUNTIME: "rt"}
+RESERVED = frozenset({"min", "max", "mod", "floordiv", "ceildiv", "in", "domain"})
+"""Words that name no variable."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOKEN = re.compile(r"[ \t\r\n]*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(->|[-+*/(),\[\]{}:])|($)|(.))", re.DOTALL)
+_NUMBER, WORD, END = 1, 2, 4  # groups of _TOKEN
+
+
+def default_name(kind: VariableKind, index: int) -> str:
+    """How a variable without a name of its own prints: d0, s0, rt0."""
+    return f"{_PREFIX[kind]}{index}"
+
+
+def is_name(name: str) -> bool:
+    """Whether a variable may be called so."""
+    return _NAME.fullmatch(name) is not None and name not in RESERVED
+
+
+def check_style(style: str) -> None:
+    """Raises InvalidArgumentError for a style of text that does not exist."""
+    if style not in _STYLES:
+        raise InvalidArgumentError(f"style is one of {', '.join(sorted(_STYLES))}, not {style!r:.40}")
+
+
+def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, style: str = "xla") -> str:
+    """The text of an expression; `names` are the variables' names where they differ from d0, s0, rt0.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> expression_text((dim(1) % 2) * 4 - dim(0) // 8 * 3 + 1)
+    '(d1 mod 2) * 4 - (d0 / 8) * 3 + 1'
+    """
+    check_style(style)
+    operators = _STYLES[style]
+    names = names or {}
+    out: list[str] = []
+    stack: list[Expr | str] = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            out.append(node)
+        elif isinstance(node, Variable):
+            out.append(names.get(node) or f"{_PREFIX[node.kind]}{node.index}")
+        elif isinstance(node, Constant):
+            out.append(str(checked_int64(node.value, "a constant of an expression")))
+        else:
+            parts = _sum_parts(node) if isinstance(node, Add) else _term_parts(node, operators)
+            parts.reverse()
+            stack.extend(parts)
+    return "".join(out)
+
+
+Expr.printer = expression_text
+
+
+def _sum_parts(node: Expr) -> list[Expr | str]:
+    parts: list[Expr | str] = []
+    for term in sum_terms(node):
+        if not parts:
+            parts.append(term)
+        elif isinstance(term, Constant) and term.value < 0:
+            parts.append(f" - {-term.value}")
+        elif isinstance(term, Mul) and isinstance(term.rhs, Constant) and term.rhs.value < 0:
+            parts.append(" - ")
+            if term.rhs.value == -1:
+                parts.extend(_parenthesised(term.lhs) if isinstance(term.lhs, Add) else (term.lhs,))
+            else:
+                parts.extend(_left(term.lhs, Mul))
+                parts.append(f" * {-term.rhs.value}")
+        else:
+            parts.append(" + ")
+            parts.append(term)
+    return parts
+
+
+def _term_parts(node: Expr, operators: Mapping[type[Expr], str]) -> list[Expr | str]:
+    assert isinstance(node, Binary)
+    if isinstance(node, Min | Max):
+        return ["min(" if isinstance(node, Min) else "max(", node.lhs, ", ", node.rhs, ")"]
+    if _is_negation(node):
+        operand = node.lhs
+        bare = isinstance(operand, Variable | Min | Max) or (isinstance(operand, Mul) and not _is_negation(operand))
+        return ["-", operand] if bare else ["-", *_parenthesised(operand)]
+    parts = _left(node.lhs, node.__class__)
+    parts.append(operators[node.__class__])
+    parts.extend(
+        (node.rhs,) if not isinstance(node.rhs, Binary) or isinstance(node.rhs, Min | Max) else _parenthesised(node.rhs)
+    )
+    return parts
+
+
+def _left(operand: Expr, operator: type[Expr]) -> list[Expr | str]:
+    """The left operand of an operator that binds like a product."""
+    if isinstance(operand, Add):
+        return _parenthesised(operand)
+    if isinstance(operand, Mul | Mod | FloorDiv | CeilDiv) and operand.__class__ is not operator:
+        if not (_is_negation(operand) and not isinstance(operand.lhs, Mul)):
+            return _parenthesised(operand)
+    return [operand]
+
+
+def _is_negation(node: Expr) -> bool:
+    return isinstance(node, Mul) and isinstance(node.rhs, Constant) and node.rhs.value == -1
+
+
+def _parenthesised(node: Expr) -> list[Expr | str]:
+    return ["(", node, ")"]
+
+
+class ExpressionReader:
+    """Reads expressions over the variables that `names` holds. Tokens stand in `tokens`, their kinds and offsets beside them, the next one `at`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.kinds: list[int] = []
+        self.tokens: list[str] = []
+        self.starts: list[int] = []
+        self.at = 0
+        self.names: dict[str, Variable] = {}
+
+    def tokenize(self, text: str, start: int) -> None:
+        """Takes the tokens of the text from an offset on."""
+        kinds, tokens, starts = self.kinds, self.tokens, self.starts
+        for match in _TOKEN.finditer(text, start):
+            kind = match.lastindex or END
+            kinds.append(kind)
+            tokens.append(match.group(kind) or "")
+            starts.append(match.start(kind))
+            if kind == END:
+                break
+
+    def fail(self, expected: str) -> NoReturn:
+        """Refuses the next token. Raises ParseError with line and column."""
+        token = self.tokens[self.at]
+        found = repr(token[:40]) if token else "the end of the text"
+        raise self.source.error(
+            self.starts[self.at], f"expected {expected}, found {found}", expected=expected, found=found
+        )
+
+    def accept(self, token: str) -> bool:
+        """Whether the next token is this one, which is consumed then."""
+        if self.tokens[self.at] == token:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        """Consumes this token."""
+        if not self.accept(token):
+            self.fail(f"'{token}'")
+
+    def integer(self) -> int:
+        """Reads an integer, which may be negative."""
+        negative = self.accept("-")
+        if self.kinds[self.at] != _NUMBER:
+            self.fail("an integer")
+        value = self._number(negative)
+        return -value if negative else value
+
+    def _number(self, negative: bool = False) -> int:
+        digits = self.tokens[self.at]
+        if len(digits) > 18 and (len(digits.lstrip("0")) > 19 or int(digits) > (1 << 63) - (not negative)):
+            raise self.source.error(
+                self.starts[self.at], f"{digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64"
+            )
+        self.at += 1
+        return int(digits)
+
+    def expression(self) -> Expr:
+        """Reads an expression: operators wait on a stack until one that binds less follows."""
+        kinds, tokens, names = self.kinds, self.tokens, self.names
+        operands: list[Expr] = []
+        waiting: list[tuple[int, str, int]] = []  # (precedence, operator, where); 0 is an opening parenthesis
+        while True:
+            # An operand is due.
+            token, kind = tokens[self.at], kinds[self.at]
+            if kind == _NUMBER:
+                operands.append(Constant(self._number()))
+            elif kind == WORD:
+                if token in _FUNCTIONS:
+                    waiting.append((0, token, self.at))
+                    self.at += 1
+                    self.expect("(")
+                    continue
+                variable = names.get(token)
+                if variable is None:
+                    if token in RESERVED:
+                        self.fail("an expression")
+                    raise self.source.error(self.starts[self.at], f"no variable is named {token!r:.60}")
+                operands.append(variable)
+                self.at += 1
+            elif token == "-":
+                waiting.append((_NEGATE, token, self.at))
+                self.at += 1
+                continue
+            elif token == "(":
+                waiting.append((0, token, self.at))
+                self.at += 1
+                continue
+            else:
+                self.fail("an expression")
+            # An operator, a closing parenthesis or the end is due.
+            while True:
+                token = tokens[self.at]
+                operator = _OPERATORS.get(token)
+                precedence = 0 if operator is None else operator.precedence
+                while waiting and waiting[-1][0] >= max(precedence, 1):
+                    self._apply(waiting.pop(), operands)
+                if operator is not None:
+                    waiting.append((precedence, token, self.at))
+                    self.at += 1
+                    break
+                if not waiting:
+                    return operands[0]
+                opened = waiting[-1][1]
+                if opened in ("min", "max") and token == ",":
+                    waiting[-1] = (0, "," + opened, waiting[-1][2])
+                    self.at += 1
+                    break
+                if opened in ("min", "max"):
+                    self.fail("an operator or ','")
+                if token != ")":
+                    self.fail("an operator or ')'")
+                self.at += 1
+                waiting.pop()
+                if opened != "(":
+                    b = operands.pop()
+                    operands.append(_FUNCTIONS[opened[1:]](operands.pop(), b))
+
+    def _apply(self, operator: tuple[int, str, int], operands: list[Expr]) -> None:
+        precedence, token, at = operator
+        try:
+            if precedence == _NEGATE:
+                operands.append(multiply(operands.pop(), -1))
+                return
+            right = operands.pop()
+            operands.append(_OPERATORS[token].build(operands.pop(), right))
+        except InvalidMapError as error:
+            raise self.source.error(self.starts[at], error.message) from None

@@ -1,0 +1,225 @@
+"""Simplifying the domain of a map: constraints, and the bounds of the variables that they tighten."""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+
+from xlashape.limits import INT64_MAX, spend
+from xlashape.math import ceil_div
+from xlashape.symbolic.expr.expression import Add, Constant, Expr, FloorDiv, Mod, Variable
+from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.rules.floordiv import splits
+from xlashape.symbolic.simplify.rules.rule import domain_law
+from xlashape.symbolic.simplify.simplifier import Simplifier
+
+__all__ = ["Constraint", "Domain"]
+
+Bounds = tuple[int, int]
+Constraint = tuple[Expr, Interval]
+
+
+class Domain:
+    """The domain of a map while it is simplified.
+
+    `bounds` are the variables' intervals, `constraints` what else holds. `is_empty` once no point is left.
+
+    Constraints are simplified by the bounds of the variables alone, never by each other: two that imply each other may not both go.
+    """
+
+    __slots__ = ("bounds", "constraints", "is_empty", "simplifier")
+
+    def __init__(self, bounds: dict[Variable, Bounds], constraints: list[Constraint]) -> None:
+        self.bounds = bounds
+        self.constraints = constraints
+        self.is_empty = False
+        self.simplifier = Simplifier(bounds)
+
+    def simplify(self) -> None:
+        """Until nothing changes any more. Every round narrows a bound or shortens a constraint."""
+        while self.constraints and not self.is_empty:
+            spend(1 + len(self.constraints))
+            before, bounds = self.constraints, self.bounds
+            self._round()
+            if self.bounds is not bounds:
+                self.simplifier = self.simplifier.within(self.bounds)
+            elif self.constraints == before:
+                return
+
+    def _round(self) -> None:
+        merged: dict[Expr, Interval] = {}
+        for expr, interval in self.constraints:
+            expr, interval = self._simplified(expr, interval)
+            if interval.lower > interval.upper:
+                self.is_empty = True
+                return
+            if isinstance(expr, Constant):
+                if expr.value not in interval:
+                    self.is_empty = True
+                    return
+            elif isinstance(expr, Variable):
+                self._narrow(expr, interval.lower, interval.upper)
+            else:
+                low, high = self.simplifier.range_of_form(*self.simplifier.form_of(expr))
+                if interval.lower > low or high > interval.upper:
+                    known = merged.get(expr)
+                    merged[expr] = interval if known is None else known.intersect(interval)
+        self.constraints = self._congruences(merged)
+        self.is_empty = self.is_empty or any(interval.is_empty for _, interval in self.constraints)
+
+    def _narrow(self, variable: Variable, low: int, high: int) -> None:
+        before = self.bounds[variable]
+        low, high = max(low, before[0]), min(high, before[1])
+        if low > high:
+            self.is_empty = True
+        elif (low, high) != before:
+            self.bounds = {**self.bounds, variable: (low, high)}
+
+    @domain_law(
+        (
+            "d0 in [-9, 9], d1 in [-9, 9], (d0 - d1 + 3) / 4 in [0, 1]",
+            "d0 in [-9, 9], d1 in [-9, 9], -d1 + d0 in [-3, 4]",
+        ),
+        ("d0 in [0, 9], d0 + 2 in [5, 20]", "d0 in [3, 9]"),
+    )
+    def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
+        """The same condition with constants, factors and floor divisions moved into the interval, first as written and then simplified.
+
+        x + c in [a, b] is x in [a - c, b - c]; x / d in [a, b] is x in [a d, b d + d - 1].
+        """
+        low, high = interval
+        while True:
+            if isinstance(expr, Add) and isinstance(expr.rhs, Constant):
+                low, high, expr = low - expr.rhs.value, high - expr.rhs.value, expr.lhs
+            else:
+                simpler, low, high = self._reduced(self.simplifier.simplified_form(expr), low, high)
+                if isinstance(simpler, FloorDiv) and isinstance(simpler.rhs, Constant):
+                    low, high = low * simpler.rhs.value, high * simpler.rhs.value + simpler.rhs.value - 1
+                    expr = simpler.lhs
+                elif simpler is expr or low > high:
+                    return simpler, Interval(low, high)
+                else:
+                    expr = simpler
+
+    @domain_law(
+        ("d0 in [0, 9], d1 in [0, 9], d0 * 3 + 1 in [5, 20]", "d0 in [2, 6], d1 in [0, 9]"),
+        ("d0 in [-9, 9], d0 * -3 in [-7, 5]", "d0 in [-1, 2]"),
+        ("d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 19]", "d0 in [0, 4], d1 in [0, 3]"),
+        (
+            "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]",
+            "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]",
+        ),
+    )
+    def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
+        """The form without its constant and, where the interval allows it, its factor.
+
+        A single x * g in [a, b] is x in [⌈a / g⌉, ⌊b / g⌋]. With more terms, x * g + y in [0, b], with y
+        always within [0, c] and c ≤ b mod g, is x in [0, ⌊b / g⌋].
+        """
+        terms, constant = form
+        low, high = low - constant, high - constant
+        if len(terms) == 1:
+            ((atom, factor),) = terms.items()
+            if factor != 1:
+                return atom, *_divided(low, high, factor)
+            return atom, low, high
+        if low == 0 and terms:
+            for large, common, greatest in splits(self.simplifier, terms, 0, 0):
+                factor = abs(common)
+                if high % factor >= greatest:
+                    quotients = {atom: coefficient // factor for atom, coefficient in large.items()}
+                    return expression_of(quotients, 0), 0, high // factor
+            found = self._without_low_digit(terms, high)
+            if found is not None:
+                return found
+        return expression_of(terms, 0), low, high
+
+    @domain_law(
+        ("d0 in [0, 9], d1 in [8, 9], d0 * 2 + d1 in [0, 15]", "d0 in [0, 3], d1 in [8, 9]"),
+        (
+            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
+            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
+        ),
+        ("d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]", ""),
+    )
+    def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:
+        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: a digit that does not count from 0."""
+        smallest = min(map(abs, terms.values()))
+        large = {atom: coefficient for atom, coefficient in terms.items() if abs(coefficient) != smallest}
+        common = gcd(*large.values())
+        if common < 2 or common % smallest:
+            return None
+        small = {atom: coefficient for atom, coefficient in terms.items() if atom not in large}
+        least, greatest = self.simplifier.range_of_form(small, 0)
+        skipped = least // common
+        if greatest - skipped * common > high % common:
+            return None
+        quotients = {atom: coefficient // common for atom, coefficient in large.items()}
+        lowest, highest = self.simplifier.range_of_form(quotients, 0)
+        return expression_of(quotients, 0), max(-skipped, lowest), min(high // common - skipped, highest)
+
+    @domain_law(
+        ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [1, 1]", "d0 in [1, 97], d0 mod 12 in [1, 1]"),
+        (
+            "d0 in [-9, 9], d1 in [-9, 9], (d0 * 2 + d1) mod 4 in [1, 1], (d0 * 2 + d1) mod 6 in [1, 1]",
+            "d0 in [-9, 9], d1 in [-9, 9], (d0 * 2 + d1) mod 12 in [1, 1]",
+        ),
+    )
+    def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
+        """x mod m = c and x mod n = c is one constraint, modulo the least common multiple, for 0 ≤ c < m, n, where that fits int64.
+
+        A variable is narrowed to the first and last value that all its congruences allow.
+        """
+        result: list[Constraint] = []
+        moduli: dict[tuple[Expr, int], int] = {}
+        apart: list[Constraint] = []
+        of_variables: dict[Variable, list[tuple[int, int]]] = {}
+        for expr, interval in constraints.items():
+            if isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.lower == interval.upper:
+                value, modulus = interval.lower, expr.rhs.value
+                if 0 <= value < modulus:  # else it never holds, though c may be a remainder of the multiple
+                    if isinstance(expr.lhs, Variable):
+                        of_variables.setdefault(expr.lhs, []).append((value, modulus))
+                    merged = lcm(moduli.get((expr.lhs, value), 1), modulus)
+                    if merged <= INT64_MAX:
+                        moduli[expr.lhs, value] = merged
+                    else:
+                        apart.append((expr, interval))
+                    continue
+                if isinstance(expr.lhs, Variable):
+                    self.is_empty = True
+            result.append((expr, interval))
+        for (expr, value), modulus in moduli.items():
+            result.append((Mod(expr, modulus), Interval(value, value)))
+        for variable, remainders in of_variables.items():
+            self._narrow_to_remainders(variable, remainders)
+        return result + apart  # behind the merged ones, so that the next round finds the same order
+
+    @domain_law(
+        (
+            "d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [3, 3]",
+            "d0 in [9, 93], d0 mod 4 in [1, 1], d0 mod 6 in [3, 3]",
+        ),
+        ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [2, 2]", ""),
+    )
+    def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
+        """x mod m = c, x mod n = d, …: x is between the first and the last value with all these (remainder, modulus), by the Chinese remainder theorem at once, as from one to the other takes ages."""
+        low, high = self.bounds[variable]
+        value, modulus = 0, 1
+        for other, divisor in remainders:
+            common = gcd(modulus, divisor)
+            if (other - value) % common:
+                self.is_empty = True
+                return
+            steps = (other - value) // common * pow(modulus // common, -1, divisor // common) % (divisor // common)
+            value, modulus = value + modulus * steps, modulus * (divisor // common)
+            if modulus > high - low:  # one value at most: the next round asks it about the others
+                break
+        self._narrow(variable, low + (value - low) % modulus, high - (high - value) % modulus)
+
+
+def _divided(low: int, high: int, factor: int) -> Bounds:
+    """The x for which x * factor lies between low and high."""
+    if factor < 0:
+        low, high, factor = -high, -low, -factor
+    return ceil_div(low, factor), high // factor

@@ -1,0 +1,220 @@
+"""Expressions as linear forms, by the laws that hold for all integers: the canonical form, and the walk that the simplifier shares.
+
+Every expression becomes Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms; floor division and mod try their rules in order
+and, where none applies, become a new atom. Each distinct expression is looked at once; every node, division and mod counts a step of the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlashape.limits import spend
+from xlashape.symbolic.expr.expression import Add, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
+from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
+from xlashape.symbolic.simplify.rules import mod as mod_rules
+from xlashape.symbolic.simplify.rules import sum as sum_rules
+from xlashape.symbolic.simplify.rules.minmax import fold
+from xlashape.symbolic.simplify.rules.product import multiply_forms
+from xlashape.symbolic.simplify.rules.rule import Context
+
+__all__ = ["Canonicalizer"]
+
+Bounds = tuple[int, int]
+
+
+class Canonicalizer:
+    """Like terms together, terms in order, and the rules that need no bounds: how XLA writes an expression before it simplifies it, and inside min and max.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> Canonicalizer().canonical((dim(1) * 8 + dim(0) % 4 + dim(1) * 4) // 4)
+    d1 * 3 + (d0 mod 4) / 4
+    """
+
+    _sum_rules: tuple[Callable[[Context, Terms, int], Form | None], ...] = sum_rules.RULES_WITHOUT_BOUNDS
+    _floordiv_rules: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = floordiv_rules.RULES_WITHOUT_BOUNDS
+    _mod_rules: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = mod_rules.RULES_WITHOUT_BOUNDS
+
+    __slots__ = ("_forms",)
+
+    def __init__(self) -> None:
+        self._forms: dict[Expr, Form] = {}
+
+    def canonical(self, expr: Expr) -> Expr:
+        """The same function of its variables, in canonical form."""
+        return expression_of(*self.form_of(expr))
+
+    # What rules ask for
+
+    def form_of(self, expr: Expr) -> Form:
+        """The linear form of an expression."""
+        forms = self._forms
+        found = forms.get(expr)
+        if found is not None:
+            return found
+        if self._is_filed_at_once(expr):
+            return forms[expr]
+        # A long sum is one node with many operands: its parts are sums of their own to nobody.
+        stack = [(expr, _operands(expr))]
+        while stack:
+            node, operands = stack[-1]
+            if node in forms:
+                stack.pop()
+                continue
+            waiting = False
+            for operand in operands:
+                if operand not in forms and not self._is_filed_at_once(operand):
+                    stack.append((operand, _operands(operand)))
+                    waiting = True
+            if waiting:
+                continue
+            stack.pop()
+            spend(1 + len(operands))
+            forms[node] = self._total(node, operands) if node.__class__ is Add else self._form(node)
+        return forms[expr]
+
+    def _is_filed_at_once(self, node: Expr) -> bool:
+        """Whether it is a variable, a constant or a multiple of a variable: their forms take no stack."""
+        cls = node.__class__
+        if cls is Variable:
+            self._forms[node] = self._variable(node)
+        elif cls is Constant:
+            self._forms[node] = {}, node.value  # type: ignore[attr-defined]
+        elif cls is Mul and node.rhs.__class__ is Constant and node.lhs.__class__ is Variable:  # type: ignore[attr-defined]
+            factor = node.rhs.value  # type: ignore[attr-defined]
+            terms, constant = self._variable(node.lhs)  # type: ignore[attr-defined]
+            self._forms[node] = ({node.lhs: factor} if terms and factor else {}, constant * factor)  # type: ignore[attr-defined]
+        else:
+            return False
+        return True
+
+    def range_of(self, atom: Expr) -> Bounds:
+        """Nobody asks: the rules above need no bounds."""
+        raise AssertionError(f"a rule that needs the range of {atom!r} where no bounds are used")
+
+    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
+        """Nobody asks: the rules above need no bounds."""
+        raise AssertionError(
+            f"a rule that needs the range of {expression_of(terms, constant)!r} where no bounds are used"
+        )
+
+    def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """(terms + constant) / divisor."""
+        if divisor == 1:
+            return terms, constant
+        if not terms:
+            return {}, constant // divisor
+        spend(1)
+        for rule in self._floordiv_rules:
+            result = rule(self, terms, constant, divisor)
+            if result is not None:
+                return result
+        simpler = self._sum(terms, constant)
+        if simpler[0] is not terms:
+            return self.floor_div(*simpler, divisor)
+        return self._new_floor_div(terms, constant, divisor)
+
+    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """(terms + constant) / divisor, for what is left of a sum that is being divided."""
+        return self.floor_div(terms, constant, divisor)
+
+    def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
+        """(terms + constant) mod modulus."""
+        if modulus == 1:
+            return {}, 0
+        if not terms:
+            return {}, constant % modulus
+        spend(1)
+        for rule in self._mod_rules:
+            result = rule(self, terms, constant, modulus)
+            if result is not None:
+                return result
+        simpler = self._sum(terms, constant)
+        if simpler[0] is not terms:
+            return self.modulo(*simpler, modulus)
+        return self._new_mod(terms, constant, modulus)
+
+    def _new_floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
+        atom = floordiv_rules.new_floor_div(terms, constant, divisor)
+        form = self._forms[atom] = ({atom: 1}, 0)
+        return form
+
+    def _new_mod(self, terms: Terms, constant: int, modulus: int) -> Form:
+        atom = mod_rules.new_mod(terms, constant, modulus)
+        form = self._forms[atom] = ({atom: 1}, 0)
+        return form
+
+    # One node whose operands are done
+
+    def _form(self, node: Expr) -> Form:
+        cls = node.__class__
+        forms = self._forms
+        lhs, rhs = forms[node.lhs], forms[node.rhs]  # type: ignore[attr-defined]
+        if cls is Mul:
+            if not rhs[0]:
+                return self._scaled(lhs, rhs[1])
+            if not lhs[0]:
+                return self._scaled(rhs, lhs[1])
+            return self._sum(*multiply_forms(lhs, rhs))
+        if cls is FloorDiv:
+            return self._sum(*self._floor_div_node(node, lhs, rhs[1]))
+        if cls is Mod:
+            return self._sum(*self._mod_node(node, lhs, rhs[1]))
+        if cls is CeilDiv:
+            return self._sum(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
+        return self._min_max(node)
+
+    def _variable(self, node: Expr) -> Form:
+        return {node: 1}, 0
+
+    def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
+        del node
+        return self.floor_div(*dividend, divisor)
+
+    def _mod_node(self, node: Expr, dividend: Form, modulus: int) -> Form:
+        del node
+        return self.modulo(*dividend, modulus)
+
+    def _min_max(self, node: Expr) -> Form:
+        return fold(node.__class__, self._forms[node.lhs], self._forms[node.rhs])  # type: ignore[attr-defined]
+
+    def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
+        del node
+        total: dict[Expr, int] = {}
+        constant = 0
+        for operand in operands:
+            terms, shift = self._forms[operand]
+            constant += shift
+            for atom, coefficient in terms.items():
+                value = total.get(atom, 0) + coefficient
+                if value:
+                    total[atom] = value
+                else:
+                    del total[atom]
+        return self._sum(total, constant)
+
+    def _sum(self, terms: Terms, constant: int) -> Form:
+        again = len(terms) > 1 or (constant != 0 and len(terms) == 1)
+        while again:
+            again = False
+            for rule in self._sum_rules:
+                result = rule(self, terms, constant)
+                if result is not None:
+                    terms, constant = result
+                    again = True
+                    break
+        return terms, constant
+
+    def _scaled(self, form: Form, factor: int) -> Form:
+        terms, constant = form
+        if factor == 1:
+            return form
+        if factor == 0:
+            return {}, 0
+        terms, constant = {atom: coefficient * factor for atom, coefficient in terms.items()}, constant * factor
+        return self._sum(terms, constant)
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    """The terms of a sum, else both operands."""
+    return sum_terms(node) if node.__class__ is Add else (node.rhs, node.lhs)  # type: ignore[attr-defined]

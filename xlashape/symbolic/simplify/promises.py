@@ -1,0 +1,194 @@
+"""Simplifying under promises: intervals that expressions are known to stay within, because constraints of the map say so.
+
+A result may be simplified by what holds in the domain: it has the same values at every point of it. As in XLA a promise is known by its expression as it
+is written in canonical form, and to sums that simplifying brings about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, lcm
+
+from xlashape.math import ceil_div
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
+from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.ranges import Ranges
+from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.rules.rule import law
+from xlashape.symbolic.simplify.simplifier import Simplifier
+
+__all__ = ["PromisedSimplifier"]
+
+Bounds = tuple[int, int]
+
+_ROUNDS = 8
+"""How often a result may be simplified again. Once has been seen."""
+
+
+class PromisedSimplifier(Simplifier):
+    """Simplifies as `simplifier` does, and by `promises`: simplified expressions and an interval that each stays within.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> plain = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
+    >>> knowing = PromisedSimplifier(plain, [(dim(0) + dim(1), Interval(0, 3))])
+    >>> plain.simplify((dim(0) + dim(1)) % 4), knowing.simplify((dim(0) + dim(1)) % 4)
+    ((d0 + d1) mod 4, d0 + d1)
+    """
+
+    __slots__ = ("_known_values", "_sum_ranges", "_written")
+
+    def __init__(self, simplifier: Simplifier, promises: Sequence[tuple[Expr, Interval]]) -> None:
+        bounds = simplifier.bounds
+        super().__init__(bounds, simplifier.canonicalizer)
+        # Atoms of one value; sums without common factor, with least and greatest value and the factor with which constraints have them.
+        self._known_values: dict[Expr, int] = {}
+        self._sum_ranges: dict[frozenset[tuple[Expr, int]], tuple[int, int, int]] = {}
+        self._written = Ranges(bounds)
+        for expr, (low, high) in promises:
+            terms, constant = simplifier.form_of(expr)
+            if len(terms) > 1:
+                self._learn_sum(terms, low - constant, high - constant)
+        # What is promised of sums may change atoms that have them inside.
+        source = self if self._sum_ranges else simplifier
+        for expr, (low, high) in promises:
+            terms, constant = source.form_of(expr)
+            if len(terms) == 1:
+                self._learn(terms, low - constant, high - constant)
+        self._forms.clear()
+        for expr, (low, high) in promises:
+            least, greatest = self._written.of(expr)
+            self._written.known[expr] = (max(least, low), min(greatest, high))
+
+    def _learn_sum(self, terms: Terms, low: int, high: int) -> None:
+        common = gcd(*terms.values())
+        key = frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()])
+        low, high = ceil_div(low, common), high // common
+        known = self._sum_ranges.get(key)
+        if known is not None:
+            low, high, common = max(low, known[0]), min(high, known[1]), lcm(common, known[2])
+        self._sum_ranges[key] = (low, high, common)
+
+    def _learn(self, terms: Terms, low: int, high: int) -> None:
+        ((atom, factor),) = terms.items()
+        low, high = (low, high) if factor > 0 else (-high, -low)
+        low, high = ceil_div(low, abs(factor)), high // abs(factor)
+        least, greatest = self._ranges.of(atom)
+        low, high = max(low, least), min(high, greatest)
+        if (low, high) != (least, greatest):
+            self._ranges.known[atom] = (low, high)
+            if low == high:
+                self._known_values[atom] = low
+
+    def simplify(self, expr: Expr) -> Expr:
+        """The simplified expression."""
+        terms, constant = self.simplified_form(expr)
+        if self._known_values:
+            terms, constant = self._with_known_values(terms, constant)
+        if self._sum_ranges and len(terms) > 1 and gcd(*terms.values()) == 1:
+            low, high = self.range_of_form(terms, constant)
+            if low == high:
+                return Constant(low)
+        return expression_of(terms, constant)
+
+    def simplified_form(self, expr: Expr) -> Form:
+        """The linear form of the simplified expression. It starts from the canonical form, which promises are known by."""
+        form = self._passes(expr)
+        for _ in range(_ROUNDS):
+            if all(isinstance(atom, Variable) for atom in form[0]):
+                break
+            expr = expression_of(*form)
+            if not self._gives_a_value(expr):
+                break
+            self._forms.clear()
+            form = self._passes(expr)
+        return form
+
+    def _gives_a_value(self, expr: Expr) -> bool:
+        """Whether the range of a part, as it is written, is a single value: what was promised is written only now."""
+        self._written.of(expr)
+        known = self._written.known
+        return any(isinstance(node, Binary) and known[node][0] == known[node][1] for node in postorder((expr,)))
+
+    # What rules ask for
+
+    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
+        """(least, greatest) value of a linear form."""
+        low, high = super().range_of_form(terms, constant)
+        return self._narrowed(terms, constant, low, high) if self._sum_ranges and len(terms) > 1 else (low, high)
+
+    def _range_of_dividend(self, terms: Terms, constant: int) -> Bounds:
+        low, high = super().range_of_form(terms, constant)
+        if self._sum_ranges and len(terms) > 1:
+            return self._narrowed(terms, constant, low, high, multiples=True)
+        return low, high
+
+    @law(
+        ("d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 3]", "(d0 + d1) mod 4", "d0 + d1"),
+        (
+            "d0 in [0, 7], d1 in [0, 2], -d0 + d1 in [0, 5]",
+            "(d0 * -25 + d1 * 25) / 2 mod 160",
+            "(d0 * -25 + d1 * 25) / 2",
+        ),
+        ("d0 in [0, 7], d1 in [0, 2], -d1 + d0 in [0, 5]", "((-d1 + d0) * 3) mod 16", "(d0 * 3 - d1 * 3) mod 16"),
+    )
+    def _narrowed(self, terms: Terms, constant: int, low: int, high: int, *, multiples: bool = False) -> Bounds:
+        """x + y in [a, b]: so is x * g + y * g = (x + y) * g in [a g, b g], for g that divides what was promised; where `multiples`, for any g.
+
+        The range may turn out empty: then the domain of the map is."""
+        common = gcd(*terms.values())
+        known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
+        if known is not None and (multiples or known[2] % common == 0):
+            return max(low, known[0] * common + constant), min(high, known[1] * common + constant)
+        return low, high
+
+    @law(
+        ("d0 in [0, 99], d0 / 10 + d0 in [6, 15]", "(d0 / 10 + d0 - 6) / 50", "0"),
+        (
+            "d0 in [0, 1], (d0 + 17) / 3 + ((d0 + 17) mod 3) * 5 in [15, 15]",
+            "((d0 + 17) / 3 + ((d0 + 17) mod 3) * 5) / 2 mod 8",
+            "7",
+        ),
+    )
+    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """x / d = q if x, what is left of a sum that is being divided, is promised to stay within [q d, q d + d - 1]."""
+        low, high = self.range_of_form(terms, constant)
+        if low // divisor == high // divisor:
+            return {}, low // divisor
+        return super().floor_div_of_rest(terms, constant, divisor)
+
+    # One node whose operands are done
+
+    @law(
+        ("d0 in [0, 30], d1 in [0, 30], (d1 * 2 + d0) / 8 in [0, 1]", "(d1 * 2 + d0) / 16", "0"),
+        ("d0 in [0, 1], -d0 mod 100 in [95, 100]", "((-d0 mod 100) / 10 + d0) mod 10", "(d0 + 9) mod 10"),
+        ("d0 in [0, 9], d1 in [0, 9], (d0 + d1) mod 4 in [2, 2]", "(d0 + d1) mod 4 + d1", "d1 + 2"),
+    )
+    def _form(self, node: Expr) -> Form:
+        """x / d = c, x mod m = c if that is the only value left by promises, known as they are written."""
+        if node.__class__ is FloorDiv or node.__class__ is Mod:
+            low, high = self._written.of(node)
+            if low == high:
+                return {}, low
+        return super()._form(node)
+
+    def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
+        low, high = self._written.of(node)
+        return ({}, low) if low == high else super()._total(node, operands)
+
+    def _sum(self, terms: Terms, constant: int) -> Form:
+        found = super()._sum(terms, constant)
+        return self._with_known_values(*found) if self._known_values else found
+
+    @law(("d0 in [0, 9], d1 in [0, 9], d0 * d1 in [6, 6]", "d0 * d1 + d1", "d1 + 6"))
+    def _with_known_values(self, terms: Terms, constant: int) -> Form:
+        """x * k + y = c k + y if x is promised to be c."""
+        for atom, value in self._known_values.items():
+            if atom in terms:
+                constant += terms[atom] * value
+                terms = {other: coefficient for other, coefficient in terms.items() if other is not atom}
+        return terms, constant
+
+    def _stand_in(self, atom: Expr) -> Variable:
+        made = super()._stand_in(atom)
+        self._written.known[made] = self._ranges.known[made]
+        return made

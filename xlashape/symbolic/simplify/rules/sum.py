@@ -1,0 +1,109 @@
+"""Rules for sums: a floor division and a mod of the same expression belong together.
+
+A rule takes the context, the terms and the constant of a sum whose atoms are simplified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod
+from xlashape.symbolic.simplify.canonicalize import Form, Terms
+from xlashape.symbolic.simplify.rules.rule import Context, law
+
+__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "plus"]
+
+
+def plus(terms: Terms, constant: int, other: Form, factor: int = 1) -> Form:
+    """The form plus `factor` times another."""
+    total = dict(terms)
+    for atom, coefficient in other[0].items():
+        value = total.get(atom, 0) + coefficient * factor
+        if value:
+            total[atom] = value
+        else:
+            del total[atom]
+    return total, constant + other[1] * factor
+
+
+def _without(terms: Terms, *atoms: Expr) -> dict[Expr, int]:
+    return {atom: coefficient for atom, coefficient in terms.items() if atom not in atoms}
+
+
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "d0 mod 4 + (d0 / 4) * 4 + d1", "d0 + d1"),
+    ("d0 in [-9, 9]", "(d0 mod 4) * 3 + (d0 / 4) * 12", "d0 * 3"),
+    ("d0 in [0, 99]", "((d0 / 12) mod 4) * 3 + (d0 / 48) * 12", "(d0 / 12) * 3"),
+)
+def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+    """(x mod m) * k + (x / m) * (m k) = x * k. x / m stands in the sum in its simplified form."""
+    if len(terms) < 2:
+        return None
+    coefficients = set(terms.values())
+    for atom, factor in terms.items():
+        if atom.__class__ is Mod:
+            assert isinstance(atom, Mod) and isinstance(atom.rhs, Constant)
+            modulus = atom.rhs.value
+            wanted = modulus * factor
+            if wanted not in coefficients:
+                continue
+            dividend = context.form_of(atom.lhs)
+            quotient, rest = context.floor_div(*dividend, modulus)
+            if rest == 0 and len(quotient) == 1:
+                for part, coefficient in quotient.items():
+                    if part is not atom and terms.get(part) == wanted * coefficient:
+                        return plus(_without(terms, atom, part), constant, dividend, factor)
+    return None
+
+
+@law(
+    (
+        "d0 in [0, 6], d1 in [0, 99]",
+        "((d0 * 100 + d1) mod 140) / 10 * 10 + (d0 * 100 + d1) mod 10",
+        "(d0 * 100 + d1) mod 140",
+    ),
+)
+def remainder_of_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+    """((x mod (m c)) / m) * (m k) + (x mod m) * k = (x mod (m c)) * k. x mod m stands in the sum in its simplified form."""
+    if len(terms) < 2:
+        return None
+    for atom, factor in terms.items():
+        if isinstance(atom, FloorDiv) and isinstance(atom.lhs, Mod):
+            assert isinstance(atom.rhs, Constant)
+            modulus = atom.rhs.value
+            if factor % modulus:
+                continue
+            dividend = context.form_of(atom.lhs)
+            rest, shift = context.modulo(*dividend, modulus)
+            if shift == 0 and len(rest) == 1:
+                for part, coefficient in rest.items():
+                    if terms.get(part) == factor // modulus * coefficient:
+                        return plus(_without(terms, atom, part), constant, dividend, factor // modulus)
+    return None
+
+
+@law(
+    ("d0 in [0, 9], d1 in [0, 9]", "d0 - (d0 / 4) * 4 + d1", "d0 mod 4 + d1"),
+    ("d0 in [-9, 9]", "(d0 / 4) * -8 + d0 * 2", "(d0 mod 4) * 2"),
+)
+def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+    """(x / c) * (-c k) = (x mod c) * k - x * k for positive k, in a sum of at least two terms."""
+    if len(terms) < 2 and constant == 0:
+        return None
+    for atom, factor in terms.items():
+        if factor < 0 and atom.__class__ is FloorDiv:
+            assert isinstance(atom, FloorDiv) and isinstance(atom.rhs, Constant)
+            divisor = atom.rhs.value
+            if factor % divisor == 0:
+                times = -factor // divisor
+                dividend = context.form_of(atom.lhs)
+                total, constant = plus(_without(terms, atom), constant, context.modulo(*dividend, divisor), times)
+                return plus(total, constant, dividend, -times)
+    return None
+
+
+RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_remainder, remainder)
+"""In the order in which they are tried."""
+
+RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
+"""Those that XLA uses inside min and max."""
