@@ -35,7 +35,9 @@ _LEVEL = re.compile(r"[DCSH]\+?~?")
 _PARTS = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
 _INTEGRAL = {kind.text: kind for kind in PrimitiveType if kind.is_integral}
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
-remembered: BoundedCache[str, Layout] = BoundedCache(1 << 18)
+remembered: BoundedCache[str, Layout] = BoundedCache(
+    "xlashape.shape: layouts by text", 4 << 20, lambda key, _: len(key) + 600
+)
 """Text → layout, for `parse_layout_text` and the parser of shapes."""
 
 

@@ -49,7 +49,9 @@ _LAYOUT_FIELDS = (
     "split_configs",
 )
 _SHAPE_FIELD = {"dynamic_dimensions": "is_dynamic_dimension"}  # ours → the proto's, where they differ
-_decoded: BoundedCache[bytes, Shape] = BoundedCache(1 << 19)
+_decoded: BoundedCache[bytes, Shape] = BoundedCache(
+    "xlashape.shape: shapes by proto", 8 << 20, lambda key, _: len(key) + 600
+)
 
 
 def shape_from_proto(value: Any) -> Shape:

@@ -29,7 +29,9 @@ _Ints: TypeAlias = tuple[int, ...]
 _Bools: TypeAlias = tuple[bool, ...]
 _Shapes: TypeAlias = "tuple[Shape, ...]"
 
-parsed: BoundedCache[str, Shape] = BoundedCache(1 << 19)
+parsed: BoundedCache[str, Shape] = BoundedCache(
+    "xlashape.shape: shapes by text", 8 << 20, lambda key, _: len(key) + 600
+)
 """Text → shape, for `Shape.parse` and the parsers above it."""
 
 

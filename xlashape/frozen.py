@@ -1,0 +1,85 @@
+"""The one mechanism of immutable objects: `Frozen` cannot be changed, `FrozenValue` is also compared, hashed and pickled by its fields.
+
+Plain records (results without checks of their own) are `NamedTuple`s instead; nothing else in the library makes objects immutable.
+
+    class Tile(FrozenValue):
+        __slots__ = ("dimensions",)
+        _fields = ("dimensions",)               # the arguments of the constructor, in their order
+        dimensions: tuple[int, ...]
+
+        def __init__(self, dimensions: Iterable[int]) -> None:
+            set_field(self, "dimensions", tuple(dimensions))
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+__all__ = ["Frozen", "FrozenValue", "set_field"]
+
+_F = TypeVar("_F", bound="Frozen")
+_V = TypeVar("_V", bound="FrozenValue")
+
+set_field = object.__setattr__
+"""Sets an attribute of a frozen object. For its own constructor, and for slots that only remember what follows from the fields."""
+
+
+class Frozen:
+    """An object whose attributes cannot be set or deleted. A copy of it is the object itself."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        from dataclasses import FrozenInstanceError  # loads `inspect`, which nobody needs who makes no mistake
+
+        raise FrozenInstanceError(f"{type(self).__name__} is frozen: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        from dataclasses import FrozenInstanceError  # as above
+
+        raise FrozenInstanceError(f"{type(self).__name__} is frozen: cannot delete {name}")
+
+    def __copy__(self: _F) -> _F:
+        return self
+
+    def __deepcopy__(self: _F, memo: object) -> _F:
+        return self
+
+
+class FrozenValue(Frozen):
+    """A frozen object that is equal to another of its class if all fields are. `_fields` names the constructor's arguments in order.
+
+    Equality, hash, pickle and `replace` go by those fields. Other slots of a subclass hold what follows from the fields.
+    """
+
+    __slots__ = ("_hash",)
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _hash: int
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self._fields])
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not type(self):
+            return NotImplemented
+        return hash(self) == hash(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash((type(self).__name__, self._key()))
+            set_field(self, "_hash", value)
+            return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), self._key())
+
+    def replace(self: _V, **changes: Any) -> _V:
+        """The value with some fields changed, checked like a new one. Raises TypeError for a name that is no field."""
+        unknown = changes.keys() - set(self._fields)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no field {min(unknown)!r}")
+        return type(self)(*[changes.get(name, getattr(self, name)) for name in self._fields])
