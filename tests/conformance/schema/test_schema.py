@@ -1,4 +1,4 @@
-"""The compiled schema against XLA's own, told as facts in xla_schema.json: every name, number, type and order.
+"""The compiled schema against XLA's own, told as facts in xla_schema_0.12.0.1.json: every name, number, type and order.
 
 The file is not part of the project. It is looked for in $XLASHAPE_SHARED/schema, then in ../shared/schema beside the checkout.
 """
@@ -29,12 +29,12 @@ def _shared() -> Path:
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, dict[str, Any]]:
-    path = _shared() / "schema" / "xla_schema.json"
+    path = _shared() / "schema" / "xla_schema_0.12.0.1.json"
     if not path.exists():
         # Where the directory is, the file must be: a gate that is silently skipped is no gate.
         if os.environ.get("CI") == "true" and _shared().exists():
-            pytest.fail(f"{_shared()} exists without schema/xla_schema.json")
-        pytest.skip("xla_schema.json is not here; set XLASHAPE_SHARED to compare with XLA's schema")
+            pytest.fail(f"{_shared()} exists without schema/xla_schema_0.12.0.1.json")
+        pytest.skip("xla_schema_0.12.0.1.json is not here; set XLASHAPE_SHARED to compare with XLA's schema")
     return {file["file"]: file for file in json.loads(path.read_text())}
 
 
