@@ -206,6 +206,10 @@ def _emit(
     names = [take(one.name) for one in instructions]
     pieces: list[bytes] = [_COMPUTATION.string("name", name)]
     add = pieces.append
+    for one in instructions:
+        # Frames are numbered in the order of the instructions' ids.
+        if one.frame:
+            frames.number(one.frame)
     for number in post_order(instructions):
         one = instructions[number]
         encoded = names[number].encode()

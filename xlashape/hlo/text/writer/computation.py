@@ -97,7 +97,9 @@ class ComputationPrinter:
     def _used_frames(self) -> Iterator[int]:
         seen: set[bytes] = set()
         for computation in self.computations:
-            for data in computation.metadata:
+            for _, data in sorted(
+                zip(computation.ids, computation.metadata, strict=True), key=lambda pair: pair[0] & LOCAL_ID
+            ):
                 if data not in seen:
                     seen.add(data)
                     yield 0 if data == ABSENT else xla.OpMetadata.FromString(data).stack_frame_id

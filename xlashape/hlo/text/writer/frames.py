@@ -1,7 +1,8 @@
 """The tables of stack frames in a module's header.
 
-XLA reads a module's tables anew: only frames that instructions name are kept, with those that called them, in the order in which
-instructions name them, callers first; equal names, locations and frames become one. The numbers in the text are those of the new tables.
+XLA reads a module's tables anew. Only frames that instructions name are kept, with the frames that called them, callers first, in the
+order of the computations and, within a computation, of the instructions' ids. Equal names, locations and frames become one. The
+numbers in the text are those of the new tables.
 """
 
 from __future__ import annotations
