@@ -1,4 +1,4 @@
-"""`import xlashape`: every name is there, and nothing heavy comes with it."""
+"""`import xlashape` and every other public module: all names are there, `dir()` lists them, and nothing heavy is imported."""
 
 import subprocess
 import sys
@@ -6,6 +6,29 @@ import sys
 import pytest
 
 import xlashape
+
+PUBLIC_MODULES = [
+    "xlashape",
+    "xlashape.caches",
+    "xlashape.cli",
+    "xlashape.drawing",
+    "xlashape.errors",
+    "xlashape.frozen",
+    "xlashape.hlo",
+    "xlashape.indexing",
+    "xlashape.limits",
+    "xlashape.math",
+    "xlashape.proto",
+    "xlashape.shape",
+    "xlashape.shape.index_util",
+    "xlashape.shape.layout_util",
+    "xlashape.shape.shape_util",
+    "xlashape.shape.tiling",
+    "xlashape.symbolic",
+    "xlashape.text",
+    "xlashape_client",
+    "xlashape_server",
+]
 
 
 @pytest.mark.parametrize("name", xlashape.__all__)
@@ -23,6 +46,21 @@ def test_the_version_is_that_of_the_distribution():
     from importlib.metadata import version
 
     assert xlashape.__version__ == version("xlashape")
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_dir_lists_what_a_module_offers(name):
+    """In a new process: elsewhere, other tests may have loaded what is imported on first use."""
+    script = f"""
+import {name} as module
+
+names = module.__all__
+assert not set(names) - set(dir(module)), sorted(set(names) - set(dir(module)))
+assert len(names) == len(set(names))
+for name in names:
+    getattr(module, name)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(

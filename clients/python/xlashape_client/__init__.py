@@ -61,3 +61,7 @@ def __getattr__(name: str) -> Any:
 
         return Client
     raise AttributeError(f"module 'xlashape_client' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

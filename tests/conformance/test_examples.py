@@ -1,0 +1,72 @@
+"""Every example in the docstrings of the three packages is run, and every page of the documents that has sessions is tested."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {
+    "xlashape": ROOT / "xlashape",
+    "xlashape_server": ROOT / "server" / "xlashape_server",
+    "xlashape_client": ROOT / "clients" / "python" / "xlashape_client",
+}
+# Pages whose sessions test_readme.py runs.
+TESTED_PAGES = {"README.md", "docs/indexing.md"}
+_PROMPT = re.compile(r"^[ \t]*>>> ", re.MULTILINE)
+_PROMPT_ANYWHERE = re.compile(r"^[ \t#\"']*>>> ", re.MULTILINE)
+
+
+def _module_name(package: str, path: Path) -> str:
+    parts = path.relative_to(PACKAGES[package]).with_suffix("").parts
+    return ".".join([package, *[part for part in parts if part != "__init__"]])
+
+
+SOURCES = {
+    _module_name(package, path): path.read_text(encoding="utf-8")
+    for package, folder in PACKAGES.items()
+    for path in sorted(folder.rglob("*.py"))
+}
+
+
+def prompts_in_docstrings(source: str) -> int:
+    """The number of examples that the docstrings of a file's module, classes and functions hold."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    return sum([len(_PROMPT.findall(text)) for text in texts])
+
+
+def test_the_packages_are_found():
+    assert len(SOURCES) > 150
+    assert all(any(name.split(".")[0] == package for name in SOURCES) for package in PACKAGES)
+
+
+@pytest.mark.parametrize("name", [name for name, source in SOURCES.items() if _PROMPT_ANYWHERE.search(source)])
+def test_the_examples_of_a_module(name: str, tmp_path, monkeypatch):
+    """All examples hold, and doctest has found as many as the source has: none stands where doctest does not look."""
+    source = SOURCES[name]
+    module = importlib.import_module(name)
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner()
+    report: list[str] = []
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+        runner.run(test, out=report.append)
+    assert not runner.failures, "".join(report)
+    assert runner.tries == prompts_in_docstrings(source), "doctest does not find every docstring that has an example"
+    assert runner.tries == len(_PROMPT_ANYWHERE.findall(source)), "an example stands outside of the docstrings"
+
+
+def test_the_sessions_of_every_page_are_run():
+    pages = {path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]}
+    with_sessions = {page for page in pages if _PROMPT.search((ROOT / page).read_text(encoding="utf-8"))}
+    assert with_sessions == TESTED_PAGES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_packages_are_typed(package):
+    assert (PACKAGES[package] / "py.typed").exists()
