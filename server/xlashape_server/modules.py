@@ -8,7 +8,8 @@ import threading
 from collections import OrderedDict
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
-from xlashape.hlo import HloModule, wire
+from xlashape.hlo import HloModule
+from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
@@ -59,7 +60,7 @@ class Modules:
         """The module in `data`: text or proto as `is_text` says, found out from the content where it is None."""
         self.check_size(len(data), field)
         if is_text is None:
-            is_text = wire.holds_text(data)
+            is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
         known = self._remembered(key)
         if known is not None:
@@ -89,7 +90,7 @@ class Modules:
             )
 
     def _precount(self, data: bytes) -> None:
-        message = xla.HloProto if wire.holds_hlo_proto(data) else xla.HloModuleProto
+        message = xla.HloProto if holds_hlo_proto(data) else xla.HloModuleProto
         count(
             data,
             message.DESCRIPTOR,
@@ -138,9 +139,9 @@ class Modules:
 
 def format_of(data: bytes) -> str:
     """What the content of a module is."""
-    if wire.holds_text(data):
+    if holds_text(data):
         return TEXT
-    return HLO_PROTO if wire.holds_hlo_proto(data) else HLO_MODULE_PROTO
+    return HLO_PROTO if holds_hlo_proto(data) else HLO_MODULE_PROTO
 
 
 def _key(sha256: str, is_text: bool) -> str:

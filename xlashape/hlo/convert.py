@@ -1,4 +1,4 @@
-"""Modules in files and streams: HLO text, binary protos, protobuf text and JSON, each compressed or not, told apart by content.
+"""Modules in files and streams: HLO text, binary protos, protobuf text and JSON, each compressed or not, recognised by content.
 
     kind      suffix         content
     hlo       .hlo .txt      HLO text
@@ -6,11 +6,11 @@
     hlo.pb    .hlo.pb        a serialized HloProto: a module and, perhaps, its buffer assignment (what XLA dumps)
     pbtxt     .pbtxt         protobuf text of either message
     json      .json          protobuf JSON of either message
-    … and any of them with .gz behind it
+    … and each of them with .gz appended
 
-`decode` and `read` take all of them; `encode` and `write` make them. What a form cannot hold is an error, LossyConversionError, unless
-`lossy=True`: fields unknown to this schema and nan payloads in pbtxt and json, a buffer assignment in pb. HLO text is a view of a module
-(it has no ids, no buffer assignment, …) and never refused; large constants are written out in it.
+`decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format cannot hold
+everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads, pb cannot hold a buffer
+assignment. HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large constants.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import re
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from xlashape.errors import (
     DecodeError,
@@ -36,29 +35,43 @@ from xlashape.errors import (
     NotFoundError,
     ParseError,
 )
-from xlashape.hlo import wire
 from xlashape.hlo.config import ModuleConfig
-from xlashape.hlo.text.writer.module import PrintOptions, module_text
+from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.proto import coerce, pool, xla
 from xlashape.text import Source
 
-__all__ = ["MAX_BYTES", "Document", "Format", "Kind", "decode", "detect", "encode", "format_of_name", "read", "write"]
+if TYPE_CHECKING:
+    from xlashape.hlo.text.writer.options import PrintOptions
+
+__all__ = [
+    "MAX_BYTES",
+    "Document",
+    "FileKind",
+    "Format",
+    "decode",
+    "detect",
+    "encode",
+    "format_of_name",
+    "read",
+    "read_file",
+    "write",
+]
 
 MAX_BYTES: Final = (1 << 31) - 1
-"""Of a file once decompressed: what protobuf takes."""
+"""The most bytes a file may hold once decompressed: the size that protobuf can decode."""
 
 _CHUNK: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
 _MESSAGES: Final = (xla.HloModuleProto, xla.HloProto)
-_FIELDS: Final = frozenset(field.name for message in _MESSAGES for field in message.DESCRIPTOR.fields)
-_PBTXT_BEGINS: Final = re.compile(r"(?:\s|#[^\n]*\n)*(?:#|([a-z_0-9]+)\s*(?::|[{<](?!\s*(?:ROOT\s+)?%?[\w.\-]+\s*=)))")
+_FIELD_NAMES: Final = frozenset(field.name for message in _MESSAGES for field in message.DESCRIPTOR.fields)
+_PBTXT_START: Final = re.compile(r"(?:\s|#[^\n]*\n)*(?:#|([a-z_0-9]+)\s*(?::|[{<](?!\s*(?:ROOT\s+)?%?[\w.\-]+\s*=)))")
 
 Progress = Callable[[int, "int | None"], None]
-"""Told how many bytes are done, and of how many where that is known."""
+"""Called with the number of bytes done, and with their total where it is known, else None."""
 
 
-class Kind(str, Enum):
-    """The forms of a module; the value is the suffix without its point."""
+class FileKind(str, Enum):
+    """How a file holds a module; the value is the file name's suffix without its dot."""
 
     HLO = "hlo"
     PB = "pb"
@@ -70,30 +83,28 @@ class Kind(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Format:
-    """A kind, and whether it is compressed with gzip."""
+class Format(NamedTuple):
+    """The kind of a file, and whether it is compressed with gzip."""
 
-    kind: Kind
+    kind: FileKind
     compressed: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}.gz" if self.compressed else self.kind.value
 
 
-@dataclass(frozen=True)
-class Document:
-    """What a file held: the module, the HloProto that it came in if it did, and the form."""
+class Document(NamedTuple):
+    """What a file held: the module, the HloProto around it if there was one, and the format."""
 
     module: xla.HloModuleProto
     hlo_proto: xla.HloProto | None
     format: Format
     config: ModuleConfig | None = None
-    """What HLO text said beyond the module's proto."""
+    """What HLO text said and the module's proto cannot hold; None for the other kinds."""
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
-    """The form that a file's name asks for, None if its suffix is not known.
+    """The format that a file's suffix stands for, None for an unknown suffix.
 
     >>> str(format_of_name("dir/step.hlo.pb.gz")), format_of_name("notes.md")
     ('hlo.pb.gz', None)
@@ -101,14 +112,18 @@ def format_of_name(name: str | os.PathLike[str]) -> Format | None:
     text = os.fspath(name).lower()
     compressed = text.endswith(".gz")
     text = text.removesuffix(".gz")
-    for suffix, kind in ((".hlo.pb", Kind.HLO_PB), (".txt", Kind.HLO), *((f".{kind}", kind) for kind in Kind)):
+    for suffix, kind in (
+        (".hlo.pb", FileKind.HLO_PB),
+        (".txt", FileKind.HLO),
+        *((f".{kind}", kind) for kind in FileKind),
+    ):
         if text.endswith(suffix):
             return Format(kind, compressed)
     return None
 
 
 def detect(data: bytes) -> Format:
-    """The form of the content of a file. Whatever is none of the others counts as HLO text, or as a binary module.
+    """The format of the content of a file. Content of no recognised kind counts as HLO text or, if it is not text, as a binary module.
 
     >>> str(detect(b"HloModule m")), str(detect(b'{"name": "m"}')), str(detect(b'name: "m"'))
     ('hlo', 'json', 'pbtxt')
@@ -117,18 +132,18 @@ def detect(data: bytes) -> Format:
     return Format(_kind(_decompress(data) if compressed else data), compressed)
 
 
-def _kind(data: bytes) -> Kind:
+def _kind(data: bytes) -> FileKind:
     head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"{") and not re.match(rb"\{\s*(?:ROOT\s+)?%?[\w.\-]+\s*=", head):
-        return Kind.JSON
-    if wire.holds_text(data):
-        begins = _PBTXT_BEGINS.match(head.decode("utf-8", "replace"))
-        return Kind.PBTXT if begins and (begins[1] is None or begins[1] in _FIELDS) else Kind.HLO
-    return Kind.HLO_PB if wire.holds_hlo_proto(data) else Kind.PB
+        return FileKind.JSON
+    if holds_text(data):
+        start = _PBTXT_START.match(head.decode("utf-8", "replace"))
+        return FileKind.PBTXT if start and (start[1] is None or start[1] in _FIELD_NAMES) else FileKind.HLO
+    return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
 
 
 def decode(data: bytes, name: str | None = None) -> Document:
-    """The module in the content of a file, whatever its form; `name` is the file's, for messages.
+    """The module in the content of a file of any format. Error messages name the file `name`.
 
     Raises ParseError or DecodeError for a mistake in it, LimitExceededError if it decompresses to more than MAX_BYTES.
     """
@@ -137,18 +152,18 @@ def decode(data: bytes, name: str | None = None) -> Document:
         data = _decompress(data)
     kind = _kind(data)
     form = Format(kind, compressed)
-    if kind is Kind.HLO:
-        from xlashape.hlo.text.reader.module import decode_text, parse_text
+    if kind is FileKind.HLO:
+        from xlashape.hlo.text.reader.module import decode_text, parse_text  # start-up time: 30 ms
 
         module, config = parse_text(decode_text(data, name))
         return Document(module, None, form, config)
-    if kind is Kind.PB:
+    if kind is FileKind.PB:
         return Document(coerce(xla.HloModuleProto, data), None, form)
     message = (
         coerce(xla.HloProto, data)
-        if kind is Kind.HLO_PB
+        if kind is FileKind.HLO_PB
         else _from_json(data, name)
-        if kind is Kind.JSON
+        if kind is FileKind.JSON
         else _from_pbtxt(data, name)
     )
     if isinstance(message, xla.HloProto):
@@ -157,18 +172,18 @@ def decode(data: bytes, name: str | None = None) -> Document:
 
 
 def _decompress(data: bytes) -> bytes:
-    made = io.BytesIO()
+    result = io.BytesIO()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             while chunk := file.read(_CHUNK):
-                made.write(chunk)
-                if made.tell() > MAX_BYTES:
+                result.write(chunk)
+                if result.tell() > MAX_BYTES:
                     raise LimitExceededError(
                         f"decompresses to more than {MAX_BYTES} bytes", limit="decompressed_bytes", maximum=MAX_BYTES
                     )
     except (OSError, EOFError, zlib.error) as error:
         raise DecodeError(f"not gzip data: {error}") from error
-    return made.getvalue()
+    return result.getvalue()
 
 
 def _text(data: bytes, name: str | None, what: str) -> Source:
@@ -179,7 +194,7 @@ def _text(data: bytes, name: str | None, what: str) -> Source:
 
 
 def _from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
-    from google.protobuf import json_format
+    from google.protobuf import json_format  # start-up time: 10 ms
 
     source = _text(data, name, "JSON")
     try:
@@ -189,8 +204,8 @@ def _from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloPro
     except (RecursionError, ValueError) as error:
         raise DecodeError(f"not JSON: {'nested too deep' if isinstance(error, RecursionError) else error}") from error
     keys: set[Any] = set(value) if isinstance(value, dict) else set()  # pyright: ignore[reportUnknownArgumentType] # JSON
-    whole = bool(keys & {"hloModule", "hlo_module", "bufferAssignment", "buffer_assignment"})
-    message = xla.HloProto() if whole else xla.HloModuleProto()
+    is_hlo_proto = bool(keys & {"hloModule", "hlo_module", "bufferAssignment", "buffer_assignment"})
+    message = xla.HloProto() if is_hlo_proto else xla.HloModuleProto()
     try:
         return json_format.ParseDict(value, message, descriptor_pool=pool)  # pyright: ignore[reportUnknownArgumentType] # JSON
     except (json_format.Error, RecursionError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -198,20 +213,22 @@ def _from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloPro
 
 
 def _from_pbtxt(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
-    from google.protobuf import text_format
+    from google.protobuf import text_format  # start-up time: 10 ms
 
     source = _text(data, name, "protobuf text")
-    whole = re.search(r"^\s*(?:hlo_module|buffer_assignment)\b", source.text, re.MULTILINE)
-    begins = _PBTXT_BEGINS.match(source.text)
-    is_hlo_proto = whole is not None and begins is not None and begins[1] in (None, "hlo_module", "buffer_assignment")
+    field = re.search(r"^\s*(?:hlo_module|buffer_assignment)\b", source.text, re.MULTILINE)
+    start = _PBTXT_START.match(source.text)
+    is_hlo_proto = field is not None and start is not None and start[1] in (None, "hlo_module", "buffer_assignment")
     message = xla.HloProto() if is_hlo_proto else xla.HloModuleProto()
     try:
         return text_format.Parse(source.text, message, descriptor_pool=pool)
     except text_format.ParseError as error:
         line, column = error.GetLine() or 1, error.GetColumn() or 1
-        text = re.sub(r"^[0-9]+:[0-9]+ : ", "", _first_line(error))
-        shown = source.text.split("\n", line)[line - 1][:100] if line <= source.text.count("\n") + 1 else ""
-        raise ParseError(text, line=line, column=column, source_line=shown, caret=column - 1, name=name) from error
+        message_text = re.sub(r"^[0-9]+:[0-9]+ : ", "", _first_line(error))
+        source_line = source.text.split("\n", line)[line - 1][:100] if line <= source.text.count("\n") + 1 else ""
+        raise ParseError(
+            message_text, line=line, column=column, source_line=source_line, caret=column - 1, name=name
+        ) from error
     except (RecursionError, ValueError, OverflowError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else _first_line(error)
         raise DecodeError(f"not the protobuf text of a {message.DESCRIPTOR.full_name}: {reason}") from error
@@ -223,15 +240,16 @@ def _first_line(error: Exception) -> str:
 
 def encode(
     document: Document | xla.HloModuleProto | xla.HloProto,
-    form: Format | Kind | str,
+    form: Format | FileKind | str,
     *,
     lossy: bool = False,
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> bytes:
-    r"""A module in a form. `style` and `options` are those of HLO text (print.module_text), with large constants written out.
+    r"""The bytes of a module in a format. HLO text takes the `style` and `options` of `module_text`; it contains large constants.
 
-    Raises LossyConversionError if the form cannot hold all of it, unless `lossy`; InvalidModuleError if HLO text cannot say it.
+    Raises LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text cannot
+    express it.
 
     >>> encode(xla.HloModuleProto(name="m"), "json")
     b'{\n  "name": "m"\n}\n'
@@ -241,12 +259,14 @@ def encode(
     if isinstance(document, Document):
         document = document.hlo_proto if document.hlo_proto is not None else document.module
     module = document.hlo_module if isinstance(document, xla.HloProto) else document
-    if form.kind is Kind.HLO:
-        chosen = PrintOptions.of(style, **{"print_large_constants": True, **options})
-        data = module_text(module, chosen, config=config).encode("utf-8", "surrogatepass")
-    elif form.kind is Kind.HLO_PB:
+    if form.kind is FileKind.HLO:
+        from xlashape.hlo.text.writer.module import PrintOptions, module_text  # start-up time: 30 ms
+
+        print_options = PrintOptions.of(style, **{"print_large_constants": True, **options})
+        data = module_text(module, print_options, config=config).encode("utf-8", "surrogatepass")
+    elif form.kind is FileKind.HLO_PB:
         data = (document if isinstance(document, xla.HloProto) else xla.HloProto(hlo_module=module)).SerializeToString()
-    elif form.kind is Kind.PB:
+    elif form.kind is FileKind.PB:
         if isinstance(document, xla.HloProto) and not lossy:
             rest = xla.HloProto()
             rest.CopyFrom(document)
@@ -255,41 +275,41 @@ def encode(
                 raise LossyConversionError("pb holds a module alone: the buffer assignment would be lost")
         data = module.SerializeToString()
     else:
-        data = _to_json(document) if form.kind is Kind.JSON else _to_pbtxt(document)
+        data = _to_json(document) if form.kind is FileKind.JSON else _to_pbtxt(document)
         if not lossy:
             _check_kept(document, data, form.kind)
     return gzip.compress(data, mtime=0) if form.compressed else data
 
 
-def _as_format(form: Format | Kind | str) -> Format:
+def _as_format(form: Format | FileKind | str) -> Format:
     if isinstance(form, Format):
         return form
     text = str(form)
     try:
-        return Format(Kind(text.removesuffix(".gz")), text.endswith(".gz"))
+        return Format(FileKind(text.removesuffix(".gz")), text.endswith(".gz"))
     except ValueError:
-        kinds = ", ".join(kind.value for kind in Kind)
+        kinds = ", ".join(kind.value for kind in FileKind)
         raise InvalidArgumentError(
             f"{text!r} is no form of a module; there are {kinds}, each with or without .gz"
         ) from None
 
 
 def _to_json(message: xla.HloModuleProto | xla.HloProto) -> bytes:
-    from google.protobuf import json_format
+    from google.protobuf import json_format  # start-up time: 10 ms
 
     text = json_format.MessageToJson(message, preserving_proto_field_name=True, descriptor_pool=pool)
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _to_pbtxt(message: xla.HloModuleProto | xla.HloProto) -> bytes:
-    from google.protobuf import text_format
+    from google.protobuf import text_format  # start-up time: 10 ms
 
     return text_format.MessageToString(message, as_utf8=True, descriptor_pool=pool).encode("utf-8", "surrogatepass")
 
 
-def _check_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: Kind) -> None:
-    again = _from_json(data, None) if kind is Kind.JSON else _from_pbtxt(data, None)
-    if type(again) is not type(message) or again.SerializeToString(deterministic=True) != message.SerializeToString(
+def _check_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: FileKind) -> None:
+    decoded = _from_json(data, None) if kind is FileKind.JSON else _from_pbtxt(data, None)
+    if type(decoded) is not type(message) or decoded.SerializeToString(deterministic=True) != message.SerializeToString(
         deterministic=True
     ):
         raise LossyConversionError(
@@ -298,15 +318,20 @@ def _check_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: K
 
 
 def read(source: str | os.PathLike[str] | BinaryIO, *, progress: Progress | None = None) -> Document:
-    """The module in a file or a stream; `-` is standard input. `progress` is told after each megabyte.
+    """The module in a file or a stream; the path `-` is standard input. `progress` is called after each megabyte.
 
     Raises NotFoundError if there is no such file, InvalidArgumentError if it cannot be read, and what `decode` raises.
     """
     if not isinstance(source, (str, os.PathLike)):
         return decode(_read_all(source, None, progress), getattr(source, "name", None))
-    name = os.fspath(source)
-    if name == "-":
+    if os.fspath(source) == "-":
         return decode(_read_all(sys.stdin.buffer, None, progress), "<stdin>")
+    return read_file(source, progress=progress)
+
+
+def read_file(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Document:
+    """The module in a file. Raises as `read` does."""
+    name = os.fspath(path)
     try:
         with Path(name).open("rb") as file:
             data = _read_all(file, os.fstat(file.fileno()).st_size, progress)
@@ -320,37 +345,37 @@ def read(source: str | os.PathLike[str] | BinaryIO, *, progress: Progress | None
 
 
 def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) -> bytes:
-    made = io.BytesIO()
+    content = io.BytesIO()
     while chunk := stream.read(_CHUNK):
-        made.write(chunk)
-        if made.tell() > MAX_BYTES:
+        content.write(chunk)
+        if content.tell() > MAX_BYTES:
             raise LimitExceededError(f"more than {MAX_BYTES} bytes", limit="file_bytes", maximum=MAX_BYTES)
         if progress is not None:
-            progress(made.tell(), total)
-    return made.getvalue()
+            progress(content.tell(), total)
+    return content.getvalue()
 
 
 def write(
     document: Document | xla.HloModuleProto | xla.HloProto,
     target: str | os.PathLike[str] | BinaryIO,
-    form: Format | Kind | str | None = None,
+    form: Format | FileKind | str | None = None,
     *,
     lossy: bool = False,
     progress: Progress | None = None,
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> Format:
-    """Writes a module to a file or a stream, `-` is standard output, in the form given or that the file's name asks for.
+    """Writes a module to a file or a stream in the format `form`, or else the one of the file's suffix. The path `-` is standard output.
 
-    Returns the form. Raises InvalidArgumentError if neither says one or the file cannot be written, and what `encode` raises; a file
-    is opened only once its content is made.
+    Returns the format. Raises InvalidArgumentError if there is neither a `form` nor a known suffix or if the file cannot be written,
+    and what `encode` raises. The file is opened only after its whole content has been computed.
     """
-    named = isinstance(target, (str, os.PathLike))
+    is_path = isinstance(target, (str, os.PathLike))
     if form is None:
         form = format_of_name(target) if isinstance(target, (str, os.PathLike)) else None
         if form is None:
             raise InvalidArgumentError(
-                f"the form is not clear from {os.fspath(target)!r}" if named else "no form is given"
+                f"the form is not clear from {os.fspath(target)!r}" if is_path else "no form is given"
             )
     form = _as_format(form)
     data = encode(document, form, lossy=lossy, style=style, **options)
@@ -370,7 +395,7 @@ def write(
 
 def _write_all(stream: BinaryIO, data: bytes, progress: Progress | None) -> None:
     view = memoryview(data)
-    for at in range(0, len(view), _CHUNK):
-        stream.write(view[at : at + _CHUNK])
+    for start in range(0, len(view), _CHUNK):
+        stream.write(view[start : start + _CHUNK])
         if progress is not None:
-            progress(min(at + _CHUNK, len(view)), len(view))
+            progress(min(start + _CHUNK, len(view)), len(view))

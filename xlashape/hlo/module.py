@@ -1,8 +1,11 @@
-"""HloModule: a program, a view over its HloModuleProto, which stays the single truth. Matches XLA's HloModule.
+"""HloModule, HloComputation and HloInstruction: views over an HloModuleProto. Match XLA's classes of the same names.
 
-Reading loses nothing and writing is the proto: `HloModule.from_proto(data).to_proto().SerializeToString()` keeps every field, known or
-not. Views decode lazily and keep what they decoded, so a script that changes `module.proto` makes a new view of it afterwards:
-`module = HloModule.from_proto(module.proto)`, which also checks that what it wrote hangs together.
+The proto stays the single truth. Reading loses nothing and writing is the proto: `HloModule.from_proto(data).to_proto()` keeps every
+field, known or not. Views decode lazily and keep what they decoded, so a script that changes `module.proto` makes a new view of it
+afterwards: `module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
+
+The three classes stand in one file because they refer to each other: a module has computations, a computation has instructions, and
+an instruction knows its computation and the computations that it calls.
 """
 
 from __future__ import annotations
@@ -14,37 +17,40 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
-from xlashape.hlo import structure, wire
-from xlashape.hlo.computation import HloComputation, bare_name
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
 from xlashape.hlo.config import ModuleConfig
-from xlashape.hlo.instruction import HloInstruction
+from xlashape.hlo.content import holds_hlo_proto
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
 
 if TYPE_CHECKING:
     from xlashape.text import Source
 
-__all__ = ["HloModule"]
+__all__ = ["HloComputation", "HloInstruction", "HloModule"]
+
+_OPCODES = {opcode.value: opcode for opcode in Opcode}
 
 
 class HloModule:
-    """Make it with `load`, `from_proto` or `parse`.
+    """A program. Make it with `load`, `from_bytes`, `from_proto` or `parse`.
 
     >>> from xlashape.proto import xla
-    >>> one = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32, dimensions=[4]))
-    >>> proto = xla.HloModuleProto(name="m", computations=[xla.HloComputationProto(name="main", instructions=[one])])
-    >>> module = HloModule.from_proto(proto)
+    >>> parameter = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32, dimensions=[4]))
+    >>> main = xla.HloComputationProto(name="main", instructions=[parameter])
+    >>> module = HloModule.from_proto(xla.HloModuleProto(name="m", computations=[main]))
     >>> module.entry.root, str(module.instruction("p").shape)
     (<HloInstruction 'p': parameter>, 'f32[4]')
     """
 
+    # The slots that begin with `_` hold what was decoded; they live as long as the view.
     __slots__ = (
         "__weakref__",
-        "_by_name",
-        "_computation_names",
+        "_computation_by_name",
         "_computations",
-        "_places",
+        "_index_by_local_id",
+        "_instruction_by_name",
         "_shapes",
         "config",
         "hlo_proto",
@@ -54,9 +60,9 @@ class HloModule:
     proto: xla.HloModuleProto
     """The message itself, not a copy."""
     hlo_proto: xla.HloProto | None
-    """The HloProto that the module came in, with its buffer assignment; None if it came without."""
+    """The HloProto that held the module, with its buffer assignment; None if the module came without one."""
     config: ModuleConfig
-    """What the text that the module was made of said beyond the proto; its defaults for a module made of a proto."""
+    """What the module's text said and its proto cannot hold; the defaults for a module made from a proto."""
 
     def __init__(
         self, proto: xla.HloModuleProto, *, hlo_proto: xla.HloProto | None = None, config: ModuleConfig | None = None
@@ -64,37 +70,34 @@ class HloModule:
         self.proto = proto
         self.hlo_proto = hlo_proto
         self.config = ModuleConfig() if config is None else config
-        self._places = structure.check_module(proto)
-        self._computations = tuple(HloComputation(self, place, one) for place, one in enumerate(proto.computations))
-        self._computation_names: dict[str, HloComputation] | None = None
-        self._by_name: dict[str, HloInstruction | None] | None = None
+        self._index_by_local_id = check_module(proto)
+        self._computations = tuple(
+            HloComputation(self, index, computation) for index, computation in enumerate(proto.computations)
+        )
+        self._computation_by_name: dict[str, HloComputation] | None = None
+        self._instruction_by_name: dict[str, HloInstruction | None] | None = None
         self._shapes: dict[bytes, Shape] = {}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HloModule:
-        """The module in a file: HLO text, HloModuleProto or HloProto as bytes (XLA's `.hlo.pb`), protobuf text or JSON, each compressed
-        with gzip or not, found out from the content.
+        """The module in a file: HLO text, HloModuleProto or HloProto as bytes (XLA's `.hlo.pb`), protobuf text or JSON, each with or
+        without gzip. The content decides which of them it is, not the file's name.
 
-        Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for what is in it.
+        Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for a mistake in its content.
         """
+        from xlashape.hlo.convert import read_file  # start-up time: 5 ms, and the text writer's 30 ms
+
         try:
             path = Path(path)
         except TypeError:
             raise InvalidArgumentError(f"path takes text or a path, not {type(path).__name__}", field="path") from None
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no file {str(path)!r}") from None
-        except OSError as error:
-            raise InvalidArgumentError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
-        except ValueError as error:
-            raise InvalidArgumentError(f"not a path: {error}") from error
-        return cls.from_bytes(data, name=str(path))
+        document = read_file(path)
+        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config)
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
-        """The module in the content of a file; `name` is the file's, for messages about text."""
-        from xlashape.hlo.convert import decode
+        """The module in the content of a file, of any kind that `load` reads. Error messages about text name the file `name`."""
+        from xlashape.hlo.convert import decode  # start-up time, as above
 
         # The check is for callers without types.
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -104,17 +107,17 @@ class HloModule:
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:
-        """The module in HloModuleProto bytes, HloProto bytes or a message of one of these, of ours or of another package's classes.
+        """The module in an HloModuleProto or an HloProto, given as bytes or as a message of this or of another package's classes.
 
-        A message of this package is viewed, not copied. Raises DecodeError for bytes that are no such message, InvalidModuleError
-        for a module that breaks its own rules: ids, operands, calls, root or entry.
+        A message of this package is viewed, not copied. Raises DecodeError for bytes that are neither message, InvalidModuleError
+        for a module whose ids, operands, calls, root or entry are inconsistent.
         """
         if isinstance(value, Message):
             is_hlo_proto = value.DESCRIPTOR.full_name == "xla.HloProto"
         else:
             value = bytes(value) if isinstance(value, (bytearray, memoryview)) else value
-            # Whatever else callers without types pass in, `coerce` refuses below.
-            is_hlo_proto = isinstance(value, bytes) and wire.holds_hlo_proto(value)  # pyright: ignore[reportUnnecessaryIsInstance]
+            # `coerce` below refuses everything else that callers without types pass in.
+            is_hlo_proto = isinstance(value, bytes) and holds_hlo_proto(value)  # pyright: ignore[reportUnnecessaryIsInstance]
         if is_hlo_proto:
             hlo_proto = coerce(xla.HloProto, value)
             return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto)
@@ -122,8 +125,8 @@ class HloModule:
 
     @classmethod
     def parse(cls, text: str | Source) -> HloModule:
-        """The module that HLO text says, as XLA's own parser understands it. Raises ParseError with line and column."""
-        from xlashape.hlo.text.reader.module import parse_text
+        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and column."""
+        from xlashape.hlo.text.reader.module import parse_text  # start-up time: 30 ms
 
         proto, config = parse_text(text)
         return cls(proto, config=config)
@@ -135,35 +138,37 @@ class HloModule:
         return copy
 
     def to_text(self, **options: Any) -> str:
-        """The module as XLA prints it. The options are those of `xlashape.hlo.text.writer.module.PrintOptions`."""
-        from xlashape.hlo.text.writer.module import module_text
+        """The module as XLA prints it. The options are those of `xlashape.hlo.text.writer.module.module_text`."""
+        from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
 
-        return module_text(self, **options)
+        return module_text(self.proto, **{"config": self.config, **options})
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The module's name."""
         return self.proto.name
 
     @property
     def computations(self) -> tuple[HloComputation, ...]:
-        """Its computations in the order of the proto; XLA writes callees before their callers."""
+        """The computations in the order of the proto. XLA writes called computations before their callers."""
         return self._computations
 
     @property
     def entry(self) -> HloComputation:
         """The computation where execution starts."""
-        return self._computations[self._places[self.proto.entry_computation_id & structure.LOCAL_ID]]
+        return self._computations[self._index_by_local_id[self.proto.entry_computation_id & LOCAL_ID]]
 
     def computation(self, name: str) -> HloComputation:
-        """The computation of that name, `%` left aside. Raises NotFoundError; of two with one name, the first is given."""
-        names = self._computation_names
-        if names is None:
-            names = self._computation_names = {one.name: one for one in reversed(self._computations)}
-        found = names.get(bare_name(name))
-        if found is None:
+        """The computation called `name`, which may begin with `%`. If two have that name, the first. Raises NotFoundError."""
+        by_name = self._computation_by_name
+        if by_name is None:
+            by_name = self._computation_by_name = {
+                computation.name: computation for computation in reversed(self._computations)
+            }
+        computation = by_name.get(_without_percent(name))
+        if computation is None:
             raise NotFoundError(f"module {self.name!r} has no computation {name!r}")
-        return found
+        return computation
 
     def instructions(self) -> Iterator[HloInstruction]:
         """Every instruction, computation by computation."""
@@ -171,41 +176,42 @@ class HloModule:
             yield from computation.instructions
 
     def instruction(self, name: str) -> HloInstruction:
-        """The instruction of that name, `%` left aside, in whichever computation it stands.
+        """The instruction called `name`, which may begin with `%`, in whichever computation it is.
 
-        XLA keeps names unique in a module. Where they are not, the entry computation's instruction is given; a name that several
-        other computations have raises InvalidArgumentError: ask one of the computations. Raises NotFoundError if none has it.
+        XLA keeps names unique in a module. Where a name is not unique, the entry computation's instruction is returned. A name that
+        several computations other than the entry have raises InvalidArgumentError: ask one of those computations instead.
+        Raises NotFoundError if no instruction has the name.
         """
-        names = self._by_name
-        if names is None:
-            names = {}
+        by_name = self._instruction_by_name
+        if by_name is None:
+            by_name = {}
             for computation in self._computations:
-                for one in computation.instructions:
-                    # None marks a name that more than one computation has.
-                    names[one.name] = one if one.name not in names else None
-            names.update((one.name, one) for one in reversed(self.entry.instructions))
-            self._by_name = names
-        bare = bare_name(name)
-        found = names.get(bare)
-        if found is None:
-            if bare in names:
+                for instruction in computation.instructions:
+                    # None marks a name that occurs more than once.
+                    by_name[instruction.name] = instruction if instruction.name not in by_name else None
+            by_name.update((instruction.name, instruction) for instruction in reversed(self.entry.instructions))
+            self._instruction_by_name = by_name
+        key = _without_percent(name)
+        instruction = by_name.get(key)
+        if instruction is None:
+            if key in by_name:
                 raise InvalidArgumentError(
                     f"module {self.name!r} has several instructions {name!r}; ask the computation for its own"
                 )
             raise NotFoundError(f"module {self.name!r} has no instruction {name!r}")
-        return found
+        return instruction
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
-        """The computations of these ids, in their order. Raises InvalidModuleError for an id that is not there."""
+        """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no computation has."""
         try:
-            return tuple([self._computations[self._places[one & structure.LOCAL_ID]] for one in ids])
+            return tuple([self._computations[self._index_by_local_id[number & LOCAL_ID]] for number in ids])
         except KeyError:
             raise InvalidModuleError(
                 f"module {self.name!r} was changed: a computation's id is gone; make a new view"
             ) from None
 
     def shape_of(self, proto: xla.ShapeProto) -> Shape:
-        """The Shape of a ShapeProto; equal protos give the same object."""
+        """The Shape of a ShapeProto. Equal protos give the same object."""
         data = proto.SerializeToString()
         shape = self._shapes.get(data)
         if shape is None:
@@ -214,3 +220,281 @@ class HloModule:
 
     def __repr__(self) -> str:
         return f"<HloModule {self.name!r}: {len(self._computations)} computations>"
+
+
+class HloComputation:
+    """A named list of instructions with a root: a view over an HloComputationProto, `proto`.
+
+    The views of its instructions are made on first use, all at once, and kept.
+    """
+
+    __slots__ = (
+        "_instruction_by_local_id",
+        "_instruction_by_name",
+        "_instructions",
+        "_name",
+        "_parameters",
+        "_users",
+        "index",
+        "module",
+        "proto",
+    )
+
+    module: HloModule
+    """The module it belongs to."""
+    index: int
+    """Its index in `module.computations`."""
+    proto: xla.HloComputationProto
+    """The message itself, not a copy."""
+
+    def __init__(self, module: HloModule, index: int, proto: xla.HloComputationProto) -> None:
+        self.module = module
+        self.index = index
+        self.proto = proto
+        self._name: str | None = None
+        self._instructions: tuple[HloInstruction, ...] | None = None
+        self._instruction_by_local_id: dict[int, HloInstruction] | None = None
+        self._instruction_by_name: dict[str, HloInstruction] | None = None
+        self._parameters: tuple[HloInstruction, ...] | None = None
+        self._users: list[tuple[HloInstruction, ...]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, without `%`."""
+        name = self._name
+        if name is None:
+            name = self._name = self.proto.name
+        return name
+
+    @property
+    def place(self) -> int:
+        """The same as `index`."""
+        return self.index
+
+    @property
+    def id(self) -> int:
+        """Its id as the proto has it."""
+        return self.proto.id
+
+    @property
+    def instructions(self) -> tuple[HloInstruction, ...]:
+        """Its instructions in the order of the proto. XLA writes operands before their users."""
+        instructions = self._instructions
+        if instructions is None:
+            views = (HloInstruction(self, index, proto) for index, proto in enumerate(self.proto.instructions))
+            instructions = self._instructions = tuple(views)
+        return instructions
+
+    @property
+    def root(self) -> HloInstruction:
+        """The instruction whose result is the computation's."""
+        return self._by_local_id()[self.proto.root_id & LOCAL_ID]
+
+    @property
+    def parameters(self) -> tuple[HloInstruction, ...]:
+        """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs twice."""
+        parameters = self._parameters
+        if parameters is None:
+            found = [instruction for instruction in self.instructions if instruction.proto.opcode == "parameter"]
+            found.sort(key=lambda parameter: parameter.proto.parameter_number)
+            for expected, parameter in enumerate(found):
+                number = parameter.proto.parameter_number
+                if number != expected:
+                    raise InvalidModuleError(
+                        f"computation {self.name!r}: instruction {parameter.name!r} is parameter {number} "
+                        f"where parameter {expected} was expected"
+                    )
+            parameters = self._parameters = tuple(found)
+        return parameters
+
+    @property
+    def execution_thread(self) -> str:
+        """The thread that runs it. Empty is the main thread, which XLA's text leaves out."""
+        return self.proto.execution_thread
+
+    def instruction(self, name: str) -> HloInstruction:
+        """The instruction called `name`, which may begin with `%`. If two have that name, the first. Raises NotFoundError."""
+        by_name = self._instruction_by_name
+        if by_name is None:
+            by_name = self._instruction_by_name = {
+                instruction.name: instruction for instruction in reversed(self.instructions)
+            }
+        instruction = by_name.get(_without_percent(name))
+        if instruction is None:
+            raise NotFoundError(f"computation {self.name!r} has no instruction {name!r}")
+        return instruction
+
+    def resolve(self, ids: Iterable[int]) -> tuple[HloInstruction, ...]:
+        """The instructions with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no instruction has."""
+        by_local_id = self._by_local_id()
+        try:
+            return tuple([by_local_id[number & LOCAL_ID] for number in ids])
+        except KeyError:
+            raise InvalidModuleError(
+                f"computation {self.name!r} was changed: an id is gone; make a new module view"
+            ) from None
+
+    def users_of(self, instruction: HloInstruction) -> tuple[HloInstruction, ...]:
+        """The instructions that have `instruction` as an operand, each once. The first call finds the users of all instructions."""
+        users = self._users
+        if users is None:
+            users_by_index: list[list[HloInstruction]] = [[] for _ in self.instructions]
+            for user in self.instructions:
+                operands = user.operands
+                for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
+                    users_by_index[operand.index].append(user)
+            users = self._users = list(map(tuple, users_by_index))
+        return users[instruction.index]
+
+    def _by_local_id(self) -> dict[int, HloInstruction]:
+        by_local_id = self._instruction_by_local_id
+        if by_local_id is None:
+            by_local_id = self._instruction_by_local_id = {
+                instruction.proto.id & LOCAL_ID: instruction for instruction in self.instructions
+            }
+        return by_local_id
+
+    def __repr__(self) -> str:
+        return f"<HloComputation {self.name!r}: {len(self.proto.instructions)} instructions>"
+
+
+class HloInstruction:
+    """One instruction of a computation: a view over an HloInstructionProto, `proto`. Properties decode it on first use and keep the result.
+
+    A computation makes each view once, so two views of the same instruction are the same object: compare with `is`.
+    Attributes without a property of their own are read from `proto`: `instruction.proto.window`.
+    """
+
+    __slots__ = (
+        "_called",
+        "_control_predecessors",
+        "_name",
+        "_opcode",
+        "_operands",
+        "_shape",
+        "_users",
+        "computation",
+        "index",
+        "proto",
+    )
+
+    computation: HloComputation
+    """The computation it belongs to."""
+    index: int
+    """Its index in `computation.instructions`."""
+    proto: xla.HloInstructionProto
+    """The message itself, not a copy."""
+
+    def __init__(self, computation: HloComputation, index: int, proto: xla.HloInstructionProto) -> None:
+        self.computation = computation
+        self.index = index
+        self.proto = proto
+        self._name: str | None = None
+        self._opcode: Opcode | None = None
+        self._shape: Shape | None = None
+        self._operands: tuple[HloInstruction, ...] | None = None
+        self._users: tuple[HloInstruction, ...] | None = None
+        self._called: tuple[HloComputation, ...] | None = None
+        self._control_predecessors: tuple[HloInstruction, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, without `%`."""
+        name = self._name
+        if name is None:
+            name = self._name = self.proto.name
+        return name
+
+    @property
+    def place(self) -> int:
+        """The same as `index`."""
+        return self.index
+
+    @property
+    def id(self) -> int:
+        """Its id as the proto has it: in newer modules (computation id << 32) | number."""
+        return self.proto.id
+
+    @property
+    def opcode(self) -> Opcode:
+        """What it does. Raises InvalidModuleError if this version does not know the opcode; `proto.opcode` has its name."""
+        opcode = self._opcode
+        if opcode is None:
+            opcode = _OPCODES.get(self.proto.opcode)
+            if opcode is None:
+                raise self._error(f"has the unknown opcode {self.proto.opcode!r}")
+            self._opcode = opcode
+        return opcode
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of its result. Instructions of equal shapes share one object. Raises InvalidModuleError for an invalid shape."""
+        shape = self._shape
+        if shape is None:
+            try:
+                shape = self._shape = self.computation.module.shape_of(self.proto.shape)
+            except XlashapeError as error:
+                raise self._error(f"has a shape that cannot be: {error}") from error
+        return shape
+
+    @property
+    def operands(self) -> tuple[HloInstruction, ...]:
+        """The instructions whose results it takes, in order. An instruction that it takes twice occurs twice."""
+        operands = self._operands
+        if operands is None:
+            ids = self.proto.operand_ids[
+                :
+            ]  # iterating over a list takes half the time of iterating over a repeated field
+            operands = self._operands = self.computation.resolve(ids) if ids else ()
+        return operands
+
+    @property
+    def users(self) -> tuple[HloInstruction, ...]:
+        """The instructions that take its result, each once, in the order of the computation."""
+        users = self._users
+        if users is None:
+            users = self._users = self.computation.users_of(self)
+        return users
+
+    @property
+    def control_predecessors(self) -> tuple[HloInstruction, ...]:
+        """The instructions that must have run before it, in addition to its operands."""
+        predecessors = self._control_predecessors
+        if predecessors is None:
+            predecessors = self.computation.resolve(self.proto.control_predecessor_ids)
+            self._control_predecessors = predecessors
+        return predecessors
+
+    @property
+    def called_computations(self) -> tuple[HloComputation, ...]:
+        """The computations it calls, in the proto's order: a while's body then its condition, a conditional's branches."""
+        called = self._called
+        if called is None:
+            called = self._called = self.computation.module.resolve(self.proto.called_computation_ids)
+        return called
+
+    @property
+    def parameter_number(self) -> int:
+        """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a parameter."""
+        if self.proto.opcode != "parameter":
+            raise InvalidArgumentError(f"instruction {self.name!r} is no parameter but {self.proto.opcode!r}")
+        return self.proto.parameter_number
+
+    @property
+    def is_root(self) -> bool:
+        """Whether its result is the result of its computation."""
+        return self.computation.root is self
+
+    def _error(self, what: str) -> InvalidModuleError:
+        return InvalidModuleError(f"computation {self.computation.name!r}: instruction {self.name!r} {what}")
+
+    def __repr__(self) -> str:
+        return f"<HloInstruction {self.name!r}: {self.proto.opcode}>"
+
+
+def _without_percent(name: str) -> str:
+    """A name as protos hold it. Raises InvalidArgumentError for a value that is not text."""
+    # The check is for callers without types.
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgumentError(f"name takes text, not {type(name).__name__}", field="name")
+    return name.removeprefix("%")

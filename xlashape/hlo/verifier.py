@@ -16,9 +16,7 @@ from dataclasses import dataclass
 
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo import structure
-from xlashape.hlo.computation import HloComputation
-from xlashape.hlo.instruction import HloInstruction
-from xlashape.hlo.module import HloModule
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.infer import infer_shape
 from xlashape.hlo.ops.table import OPERATIONS
 from xlashape.hlo.ops.verify_rules import CALLS, RULES
@@ -112,10 +110,10 @@ def _instruction(one: HloInstruction, place: int) -> Iterator[str]:
         yield error.message
         return
     for number, operand in enumerate(one.operands):
-        if operand.place >= one.place:
+        if operand.index >= one.index:
             yield f"operand {number}, {operand.name!r}, stands behind it"
     for called in one.called_computations:
-        if called.place >= place:
+        if called.index >= place:
             yield f"calls {called.name!r}, which stands behind its computation"
     row = OPERATIONS.get(opcode)
     if row is not None and opcode != "fusion" and not row.least <= len(operands) <= row.most:

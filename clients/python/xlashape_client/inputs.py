@@ -12,7 +12,8 @@ from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError
-from xlashape.hlo import HloModule, wire
+from xlashape.hlo import HloModule
+from xlashape.hlo.content import holds_text
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
@@ -151,7 +152,7 @@ def _read(path: Path) -> bytes:
 
 def is_text(content: bytes) -> bool:
     """Whether a module's content is HLO text."""
-    return wire.holds_text(content)
+    return holds_text(content)
 
 
 def one_row(numbers: Iterable[int], what: str) -> list[int]:

@@ -20,13 +20,13 @@ from xlashape.errors import (
     ParseError,
     XlashapeError,
 )
-from xlashape.hlo import HloModule, convert, wire
-from xlashape.hlo.convert import Format, Kind, decode, detect, encode, format_of_name, read, write
+from xlashape.hlo import HloModule, content, convert
+from xlashape.hlo.convert import FileKind, Format, decode, detect, encode, format_of_name, read, write
 from xlashape.hlo.literal import from_raw
 from xlashape.proto import xla
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
-FORMS = [Format(kind, compressed) for kind in Kind for compressed in (False, True)]
+FORMS = [Format(kind, compressed) for kind in FileKind for compressed in (False, True)]
 
 
 def protos() -> list[xla.HloModuleProto]:
@@ -48,14 +48,14 @@ def test_every_form_is_recognised_and_keeps_the_module(form):
         assert detect(data) == form
         document = decode(data)
         assert document.format == form
-        if form.kind is Kind.HLO:
+        if form.kind is FileKind.HLO:
             assert encode(document, "hlo") == encode(proto, "hlo")
         else:
             assert same(document.module, proto)
         assert HloModule.from_bytes(data).name == proto.name
 
 
-@pytest.mark.parametrize("kind", [Kind.HLO_PB, Kind.PBTXT, Kind.JSON], ids=str)
+@pytest.mark.parametrize("kind", [FileKind.HLO_PB, FileKind.PBTXT, FileKind.JSON], ids=str)
 def test_a_buffer_assignment_stays(kind):
     whole = xla.HloProto(hlo_module=protos()[0])
     whole.buffer_assignment.logical_buffers.add(id=3, size=12)
@@ -93,7 +93,7 @@ def test_text_takes_print_options_and_holds_large_constants():
     one.literal.CopyFrom(from_raw(shape, struct.pack("<12i", *range(12))))
     assert b"constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})" in encode(proto, "hlo")
     assert b"constant({...})" in encode(proto, "hlo", print_large_constants=False)
-    assert b"  ROOT c = s32[12] constant(" in encode(proto, Kind.HLO, style="short_parsable")
+    assert b"  ROOT c = s32[12] constant(" in encode(proto, FileKind.HLO, style="short_parsable")
     with pytest.raises(InvalidArgumentError, match="no form of a module; there are hlo, pb, hlo.pb"):
         encode(proto, "yaml")
 
@@ -245,7 +245,7 @@ def test_spaces_alone_are_a_text_without_a_module(data):
 
 def test_only_so_many_fields_are_looked_at(monkeypatch):
     seen = 0
-    fields = wire.outermost_fields
+    fields = content.outermost_fields
 
     def counted(data):
         nonlocal seen
@@ -253,7 +253,7 @@ def test_only_so_many_fields_are_looked_at(monkeypatch):
             seen += 1
             yield field
 
-    monkeypatch.setattr(wire, "outermost_fields", counted)
-    monkeypatch.setattr(wire, "_MOST_FIELDS", 100)
-    assert not wire.holds_text(b"\x20\x01" * 100_000)
+    monkeypatch.setattr(content, "outermost_fields", counted)
+    monkeypatch.setattr(content, "_MOST_FIELDS", 100)
+    assert not content.holds_text(b"\x20\x01" * 100_000)
     assert seen == 100

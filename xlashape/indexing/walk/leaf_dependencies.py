@@ -135,30 +135,30 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
         if opcode in _PRECISE:
             found = _precisely(one, known, starts)
             if found is not None:
-                known[one.place] = found
+                known[one.index] = found
                 continue
         every = 0
         for operand in one.operands:
-            masks = known[operand.place]
+            masks = known[operand.index]
             spend(len(masks))
             for mask in masks:
                 every |= mask
         shape = one.shape
-        known[one.place] = (every,) * len(leaves(shape)) if shape.is_tuple else (every,)
-    return known[computation.root.place]
+        known[one.index] = (every,) * len(leaves(shape)) if shape.is_tuple else (every,)
+    return known[computation.root.index]
 
 
 def ordered(computation: HloComputation) -> list[HloInstruction]:
     """The instructions, operands before their users."""
     instructions = computation.instructions
-    if all(operand.place < one.place for one in instructions for operand in one.operands):
+    if all(operand.index < one.index for one in instructions for operand in one.operands):
         return list(instructions)
     missing = [len(set(one.operands)) for one in instructions]
-    ready = [one for one in instructions if not missing[one.place]]
+    ready = [one for one in instructions if not missing[one.index]]
     for one in ready:  # grows while it is gone through
         for user in one.users:
-            missing[user.place] -= 1
-            if not missing[user.place]:
+            missing[user.index] -= 1
+            if not missing[user.index]:
                 ready.append(user)
     return ready
 
@@ -171,7 +171,7 @@ def _precisely(one: HloInstruction, known: list[tuple[int, ...]], starts: tuple[
     if opcode == "parameter":
         first = starts[one.parameter_number]
         return tuple([1 << (first + leaf) for leaf in range(count)])
-    operands = [known[operand.place] for operand in one.operands]
+    operands = [known[operand.index] for operand in one.operands]
     if opcode == "tuple":
         found = tuple([mask for operand in operands for mask in operand])
     elif not operands:
