@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 
 __all__ = [
+    "INT32_MAX",
+    "INT32_MIN",
     "INT64_MAX",
     "INT64_MIN",
     "MAX_EXPRESSION_DEPTH",
@@ -24,6 +26,8 @@ __all__ = [
     "spend",
 ]
 
+INT32_MIN = -(1 << 31)
+INT32_MAX = (1 << 31) - 1
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from xlashape.limits import INT64_MAX, INT64_MIN
 from xlashape.shape import PrimitiveType
 from xlashape.text import Cursor
 
@@ -172,6 +173,13 @@ class HloCursor(Cursor):
         value = self.parse_int(what)
         if not low <= value <= high:
             raise self.error(f"{what}: {value} is not between {low} and {high}", at=at, expected=what, found=str(value))
+        return value
+
+    def int64(self, digits: str) -> int:
+        """The number that `digits`, which stand at the cursor, write; ParseError if it does not fit int64."""
+        value = int(digits)
+        if not INT64_MIN <= value <= INT64_MAX:
+            raise self.error(f"{digits} does not fit int64")
         return value
 
     def parse_double(self, what: str = "a number") -> float:

@@ -1,0 +1,177 @@
+"""Attributes that are a value of an enum: `fft_type=RFFT`, `distribution=rng_uniform`, `schedule=SCHEDULE_EARLIEST`, …
+
+    word := name of a value | 'unknown_' INT
+
+A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as that number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, not_written
+from xlashape.limits import INT32_MAX, INT32_MIN
+from xlashape.proto import xla
+
+__all__ = [
+    "API_VERSION",
+    "CONVOLUTION_KIND",
+    "CUSTOM_CALL_SCHEDULE",
+    "DISTRIBUTION",
+    "FFT_TYPE",
+    "IS_ASSOCIATIVE",
+    "MODE",
+    "PADDING_TYPE",
+    "RNG_ALGORITHM",
+    "EnumWords",
+    "enum_attribute",
+    "lower_case",
+    "parse_unknown",
+]
+
+_UNKNOWN = re.compile(r"[uU][nN][kK][nN][oO][wW][nN]_(-?[0-9]{1,10})(?![A-Za-z0-9_.\-])")
+
+
+class EnumWords:
+    """The words that HLO text has for the numbers of an enum.
+
+    `items` are names and numbers; `what` names a value of the enum in errors, with its article. With `any_case` the words are written in
+    the case given and read in any case.
+
+    >>> words = EnumWords([("DEFAULT", 0), ("HIGH", 1)], "a precision")
+    >>> words.text(1), words.text(77), words.parse(HloCursor("HIGH")), words.parse(HloCursor("unknown_77"))
+    ('HIGH', 'unknown_77', 1, 77)
+    """
+
+    __slots__ = ("_any_case", "_numbers", "_what", "_words")
+
+    def __init__(self, items: Iterable[tuple[str, int]], what: str, *, any_case: bool = False) -> None:
+        named = list(items)
+        self._words = {number: word for word, number in reversed(named)}
+        self._numbers = {word.lower() if any_case else word: number for word, number in named}
+        self._what = what
+        self._any_case = any_case
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._numbers
+
+    def number(self, word: str) -> int:
+        """The number of a word; in lower case where words are read in any case."""
+        return self._numbers[word]
+
+    def text(self, number: int) -> str:
+        """The word for a number; `unknown_77` for a number without a name."""
+        return self._words.get(number) or f"unknown_{number}"
+
+    def parse(self, cursor: HloCursor) -> int:
+        """The number of the word that comes next, or raises ParseError."""
+        number = parse_unknown(cursor)
+        if number is not None:
+            return number
+        return cursor.parse_word_of(self._numbers, self._what, any_case=self._any_case)
+
+
+def lower_case(enum: Any, prefix: str = "") -> list[tuple[str, int]]:
+    """The names of an enum's values in lower case, without their common prefix, and their numbers."""
+    return [(name.removeprefix(prefix).lower(), number) for name, number in enum.items()]
+
+
+def parse_unknown(cursor: HloCursor) -> int | None:
+    """The number of an `unknown_77` that comes next, consumed; None where none comes."""
+    cursor.skip_space()
+    match = _UNKNOWN.match(cursor.text, cursor.at)
+    if match is None:
+        return None
+    number = int(match.group(1))
+    if not INT32_MIN <= number <= INT32_MAX:
+        raise cursor.error(f"{number} does not fit int32, the type of an enum")
+    cursor.at = match.end()
+    return number
+
+
+def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[int, ...] = ()) -> Attribute:
+    """The attribute of an enum field. Numbers of `unwritten` are not written."""
+
+    def read(cursor: HloCursor) -> bytes:
+        return FIELDS.integer(field, words.parse(cursor))
+
+    def write(message: Any, _context: Context) -> str:
+        number = getattr(message, field)
+        return "" if number in unwritten else f", {name}={words.text(number)}"
+
+    return Attribute(name, read, write)
+
+
+FFT_TYPE: Final = enum_attribute("fft_type", "fft_type", EnumWords(xla.FftType.items(), "a kind of Fourier transform"))
+
+DISTRIBUTION: Final = enum_attribute(
+    "distribution",
+    "distribution",
+    EnumWords(lower_case(xla.RandomDistribution), "a distribution", any_case=True),
+)
+
+RNG_ALGORITHM: Final = enum_attribute(
+    "algorithm",
+    "rng_algorithm",
+    EnumWords(lower_case(xla.RandomAlgorithm), "an algorithm of random bits", any_case=True),
+)
+
+PADDING_TYPE: Final = enum_attribute(
+    "padding_type", "padding_type", EnumWords(xla.PaddingType.items(), "a padding type"), unwritten=(0,)
+)
+
+CONVOLUTION_KIND: Final = enum_attribute(
+    "convolution_kind",
+    "conv_kind",
+    EnumWords(lower_case(xla.ConvolutionKind, "CONVOLUTION_KIND_"), "a kind of convolution"),
+    unwritten=(0,),
+)
+
+CUSTOM_CALL_SCHEDULE: Final = enum_attribute(
+    "schedule",
+    "custom_call_schedule",
+    EnumWords(xla.CustomCallSchedule.items(), "a schedule", any_case=True),
+    unwritten=(0,),
+)
+
+API_VERSION: Final = enum_attribute(
+    "api_version",
+    "custom_call_api_version",
+    EnumWords(
+        [(name, number) for name, number in xla.CustomCallApiVersion.items() if number], "an API version", any_case=True
+    ),
+    unwritten=(xla.API_VERSION_UNSPECIFIED, xla.API_VERSION_ORIGINAL),
+)
+
+_GROUP_MODES: Final = EnumWords(
+    lower_case(xla.CollectiveOpGroupMode, "COLLECTIVE_OP_GROUP_MODE_"), "a collective op group mode"
+)
+
+
+def _read_mode(cursor: HloCursor) -> bytes:
+    _GROUP_MODES.parse(cursor)
+    return b""
+
+
+MODE: Final = Attribute("mode", _read_mode, not_written)
+"""How the groups of a collective are meant. The schema has no field for it: XLA reads it and drops it."""
+
+_TRI_STATES: Final = EnumWords([("true", xla.TRI_STATE_TRUE), ("false", xla.TRI_STATE_FALSE)], "'true' or 'false'")
+
+
+def _read_is_associative(cursor: HloCursor) -> bytes:
+    number = parse_unknown(cursor)
+    if number is None:
+        number = xla.TRI_STATE_TRUE if cursor.parse_bool() else xla.TRI_STATE_FALSE
+    return FIELDS.integer("is_associative", number)
+
+
+def _write_is_associative(message: Any, _context: Context) -> str:
+    number = message.is_associative
+    return "" if number == xla.TRI_STATE_UNSPECIFIED else f", is_associative={_TRI_STATES.text(number)}"
+
+
+IS_ASSOCIATIVE: Final = Attribute("is_associative", _read_is_associative, _write_is_associative)

@@ -1,0 +1,55 @@
+r"""How exactly a dot or convolution computes: `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`.
+
+precisions  := '{' (precision (',' precision)*)? '}'        precision := 'default' | 'high' | 'highest', in any case
+algorithm   := 'dot_…' | 'unset', in any case
+
+Both are fields of PrecisionConfig. Precisions are written for as many operands as there are, where one of them is not the default.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
+from xlashape.hlo.values.enums import EnumWords, lower_case
+from xlashape.proto import xla
+
+__all__ = ["DOT_ALGORITHM", "OPERAND_PRECISION"]
+
+_PRECISIONS: Final = EnumWords(lower_case(xla.PrecisionConfig.Precision), "a precision", any_case=True)
+_ALGORITHMS: Final = EnumWords(lower_case(xla.PrecisionConfig.Algorithm, "ALG_"), "an algorithm", any_case=True)
+
+
+def _read_precision(cursor: HloCursor) -> bytes:
+    message = xla.PrecisionConfig()
+    # Numbers that are not in the schema go in as they are: the enum is open.
+    message.operand_precision.extend(cursor.parse_list(lambda: _PRECISIONS.parse(cursor)))
+    return FIELDS.message("precision_config", message)
+
+
+def _read_algorithm(cursor: HloCursor) -> bytes:
+    message = xla.PrecisionConfig()
+    message.algorithm = _ALGORITHMS.parse(cursor)
+    return FIELDS.message("precision_config", message)
+
+
+def _write_precision(message: Any, context: Context) -> str:
+    if message.precision_config == ABSENT:
+        return ""
+    precisions = list(xla.PrecisionConfig.FromString(message.precision_config).operand_precision)
+    if not any(precisions):
+        return ""
+    words = [_PRECISIONS.text(number) for number in precisions[: context.operand_count]]
+    return f", operand_precision={{{','.join(words)}}}"
+
+
+def _write_algorithm(message: Any, _context: Context) -> str:
+    if message.precision_config == ABSENT:
+        return ""
+    number = xla.PrecisionConfig.FromString(message.precision_config).algorithm
+    return f", algorithm={_ALGORITHMS.text(number)}" if number else ""
+
+
+DOT_ALGORITHM: Final = Attribute("algorithm", _read_algorithm, _write_algorithm)
+OPERAND_PRECISION: Final = Attribute("operand_precision", _read_precision, _write_precision)
