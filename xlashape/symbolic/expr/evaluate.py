@@ -1,17 +1,19 @@
-"""Evaluating expressions: at one point with exact integers, and over arrays of points with NumPy.
+"""Evaluating expressions: at one point with exact integers, and at many points with NumPy.
 
-A list of expressions becomes a tape: one operation per distinct node, operands before their users. The same tape runs over Python integers and over
-blocks of columns of int64. Blocks are small enough to stay in the processor's cache, division and mod by powers of two are shifts and masks, and
-bounds that a whole block keeps are checked by its least and greatest value alone.
+The expressions of a map are compiled to a list of instructions, one for every distinct operator node, operands before the nodes that use them. The same
+instructions run on Python integers, for one point, and on int64 arrays, for a block of points.
 
-Over arrays everything is int64. Whether a value can leave int64 is known from the bounds of the variables before anything is computed;
-a map that can is evaluated point by point with exact integers instead, and raises SizeOverflowError only if a result does not fit.
+A block is small enough for its columns to stay in the processor's cache. Division and mod by powers of two become shifts and masks. Whether all points
+of a block keep a bound is decided by the least and the greatest value of the column; only if they do not, every point is compared.
+
+The bounds of the variables tell before evaluation whether any value can leave int64. If one can, the points are evaluated one by one with exact integers,
+and SizeOverflowError is raised only if a result does not fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
@@ -37,11 +39,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Program"]
+__all__ = ["CompiledExpressions"]
 
 _BLOCK = 1 << 14  # points: 128 KiB a column
 
-_SCALAR: dict[type[Binary], Callable[[int, int], int]] = {
+_ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
     Add: lambda a, b: a + b,
     Mul: lambda a, b: a * b,
     Mod: lambda a, b: a % b,
@@ -52,13 +54,41 @@ _SCALAR: dict[type[Binary], Callable[[int, int], int]] = {
 }
 
 
-class Program:
-    """The results and the domain of a map, ready to run.
+class _Instruction(NamedTuple):
+    """registers[target] = operator(registers[lhs], registers[rhs])."""
 
-    `counts` are the numbers of dimensions, range and runtime variables; a point lists them in this order.
+    operator: type[Binary]
+    target: int
+    lhs: int
+    rhs: int
+
+
+class _BlockInstruction(NamedTuple):
+    """The same on arrays: function(registers[lhs], registers[rhs], out=buffers[buffer])."""
+
+    function: Callable[..., Any]
+    target: int
+    lhs: int
+    rhs: int
+    buffer: int
+
+
+class CompiledExpressions:
+    """The results and the constraints of a map, compiled.
+
+    `counts` are the numbers of dimensions, range and runtime variables; a point lists its values in this order, as `bounds` lists theirs.
     """
 
-    __slots__ = ("_bounds", "_checks", "_constants", "_fits", "_inputs", "_outputs", "_registers", "_tape")
+    __slots__ = (
+        "_bounds",
+        "_checks",
+        "_constants",
+        "_fits_int64",
+        "_inputs",
+        "_instructions",
+        "_outputs",
+        "_registers",
+    )
 
     def __init__(
         self,
@@ -68,28 +98,31 @@ class Program:
         constraints: Sequence[tuple[Expr, Interval]],
     ) -> None:
         offset = {VariableKind.DIM: 0, VariableKind.RANGE: counts[0], VariableKind.RUNTIME: counts[0] + counts[1]}
-        # Constraints come first: a point outside the domain ends there.
-        order = postorder((*(expr for expr, _ in constraints), *results))
-        slot = {node: i for i, node in enumerate(order)}
+        nodes = postorder((*(expr for expr, _ in constraints), *results))
+        register = {node: i for i, node in enumerate(nodes)}
+        self._registers = len(nodes)
         self._bounds = tuple(bounds)
-        self._inputs = [(i, offset[node.kind] + node.index) for node, i in slot.items() if isinstance(node, Variable)]
-        self._constants = [(i, node.value) for node, i in slot.items() if isinstance(node, Constant)]
-        self._tape = [
-            (node.__class__, i, slot[node.lhs], slot[node.rhs]) for node, i in slot.items() if isinstance(node, Binary)
+        self._inputs = [  # (register, index of the variable in a point)
+            (i, offset[node.kind] + node.index) for node, i in register.items() if isinstance(node, Variable)
         ]
-        self._checks = [(slot[expr], interval) for expr, interval in constraints]
-        self._outputs = [slot[expr] for expr in results]
-        self._registers = len(order)
+        self._constants = [(i, node.value) for node, i in register.items() if isinstance(node, Constant)]
+        self._instructions = [
+            _Instruction(node.__class__, i, register[node.lhs], register[node.rhs])
+            for node, i in register.items()
+            if isinstance(node, Binary)
+        ]
+        self._checks = [(register[expr], interval) for expr, interval in constraints]
+        self._outputs = [register[expr] for expr in results]
         ranges = Ranges.of_bounds(self._bounds, counts)
-        self._fits = all(INT64_MIN <= low and high <= INT64_MAX for low, high in map(ranges.of, order)) and all(
+        self._fits_int64 = all(INT64_MIN <= low and high <= INT64_MAX for low, high in map(ranges.of, nodes)) and all(
             interval.is_empty or interval.fits_int64 for interval in self._bounds
         )
 
-    def run(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at one point, None outside the domain. Exact, whatever the size of the numbers."""
+    def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
+        """The results at one point, None outside the domain. Exact for integers of any size."""
         if len(point) != len(self._bounds):
             raise InvalidIndexError(f"the map has {len(self._bounds)} variables, the point {len(point)} values")
-        spend(len(self._tape))
+        spend(len(self._instructions))
         for value, (low, high) in zip(point, self._bounds, strict=True):
             if not low <= value <= high:
                 return None
@@ -98,50 +131,52 @@ class Program:
             registers[i] = point[variable]
         for i, value in self._constants:
             registers[i] = value
-        for operator, i, a, b in self._tape:
-            registers[i] = _SCALAR[operator](registers[a], registers[b])
+        for operator, target, lhs, rhs in self._instructions:
+            registers[target] = _ON_INTEGERS[operator](registers[lhs], registers[rhs])
         for i, (low, high) in self._checks:
             if not low <= registers[i] <= high:
                 return None
         return tuple([registers[i] for i in self._outputs])
 
-    def points(self) -> Iterator[tuple[int, ...]]:
+    def domain_points(self) -> Iterator[tuple[int, ...]]:
         """Every point of the domain in lexicographic order. Each point tried counts a step of the budget."""
         bounds = self._bounds
         point = [low for low, _ in bounds]
         while True:
             spend(1)
-            if self.run(point) is not None:
+            if self.evaluate(point) is not None:
                 yield tuple(point)
-            at = len(point) - 1
-            while at >= 0 and point[at] == bounds[at].upper:
-                point[at] = bounds[at].lower
-                at -= 1
-            if at < 0:
+            i = len(point) - 1
+            while i >= 0 and point[i] == bounds[i].upper:
+                point[i] = bounds[i].lower
+                i -= 1
+            if i < 0:
                 return
-            point[at] += 1
+            point[i] += 1
 
-    def run_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → int64[n, results] and bool[n] "in the domain". Rows outside the domain hold 0."""
-        import numpy as np
+        import numpy as np  # loads on first use, to keep the start of the library short; so do all imports of NumPy below
 
         table = _as_points(points, len(self._bounds))
         count = len(table)
-        spend(1 + (count >> 8) * len(self._tape))
+        spend(1 + (count >> 8) * len(self._instructions))
         results = np.zeros((count, len(self._outputs)), dtype=np.int64)
         inside = np.ones(count, dtype=np.bool_)
-        if not self._fits:
-            self._run_exactly(table, results, inside)
+        if not self._fits_int64:
+            self._evaluate_exactly(table, results, inside)
             return results, inside
-        steps, buffers = _block_steps(self)
+        instructions, buffers = self._block_instructions()
         for start in range(0, count, _BLOCK):
-            rows = table[start : start + _BLOCK]
-            self._run_block(rows, results[start : start + _BLOCK], inside[start : start + _BLOCK], steps, buffers)
+            block = slice(start, start + _BLOCK)
+            self._evaluate_block(table[block], results[block], inside[block], instructions, buffers)
         return results, inside
 
-    def _run_exactly(self, table: NDArray[np.int64], results: NDArray[np.int64], inside: NDArray[np.bool_]) -> None:
+    def _evaluate_exactly(
+        self, table: NDArray[np.int64], results: NDArray[np.int64], inside: NDArray[np.bool_]
+    ) -> None:
         for i, row in enumerate(table.tolist()):
-            values = self.run(row)
+            values = self.evaluate(row)
             if values is None:
                 inside[i] = False
                 continue
@@ -150,24 +185,27 @@ class Program:
                     raise SizeOverflowError(f"result {j} at point {i} does not fit int64")
                 results[i, j] = value
 
-    def _run_block(self, rows: Any, results: Any, inside: Any, steps: list[Any], buffers: list[Any]) -> None:
+    def _evaluate_block(
+        self, rows: Any, results: Any, inside: Any, instructions: list[_BlockInstruction], buffers: list[Any]
+    ) -> None:
+        """Fills `results` and `inside`, which hold 0 and True, for the points `rows`."""
         import numpy as np
 
         length = len(rows)
-        columns = np.ascontiguousarray(rows.T)
-        everywhere = True
+        columns = np.array(rows.T, order="C")  # a copy: coordinates outside the bounds are changed in it
+        all_inside = True
         if columns.size:
             lows, highs = columns.min(axis=1).tolist(), columns.max(axis=1).tolist()
             for column, low, high, (lower, upper) in zip(columns, lows, highs, self._bounds, strict=True):
                 if low < lower or high > upper:
-                    everywhere = False
+                    all_inside = False
                     if lower > upper or low > upper or high < lower:
                         inside[:] = False
                         return
-                    # A bound that does not fit int64 is kept by every int64.
+                    # A bound that does not fit int64 is kept by every int64. Coordinates outside are moved to the bound: no value then leaves int64.
                     if low < lower:
                         inside &= column >= lower
-                        np.maximum(column, lower, out=column)  # keeps what is computed for a point outside within int64
+                        np.maximum(column, lower, out=column)
                     if high > upper:
                         inside &= column <= upper
                         np.minimum(column, upper, out=column)
@@ -176,95 +214,79 @@ class Program:
             registers[i] = columns[variable]
         for i, value in self._constants:
             registers[i] = value
-        for function, i, a, b, buffer in steps:
-            registers[i] = function(registers[a], registers[b], out=buffers[buffer][:length])
-        for i, (low, high) in self._checks:
+        for function, target, lhs, rhs, buffer in instructions:
+            registers[target] = function(registers[lhs], registers[rhs], out=buffers[buffer][:length])
+        for i, (lower, upper) in self._checks:
             value = registers[i]
             if isinstance(value, int):
-                if not low <= value <= high:
+                if not lower <= value <= upper:
                     inside[:] = False
                     return
             else:
-                least, greatest = int(value.min()), int(value.max())
-                if least < low or greatest > high:
-                    everywhere = False
-                    if least < low:
-                        inside &= value >= low if low <= INT64_MAX else False
-                    if greatest > high:
-                        inside &= value <= high if high >= INT64_MIN else False
+                low, high = int(value.min()), int(value.max())
+                if low < lower or high > upper:
+                    all_inside = False
+                    if low < lower:
+                        inside &= value >= lower if lower <= INT64_MAX else False
+                    if high > upper:
+                        inside &= value <= upper if upper >= INT64_MIN else False
         for j, i in enumerate(self._outputs):
             results[:, j] = registers[i]
-        if not everywhere:
+        if not all_inside:
             results[~inside] = 0
 
+    def _block_instructions(self) -> tuple[list[_BlockInstruction], list[Any]]:
+        """The instructions as NumPy calls, and their buffers: each writes into one whose value no later instruction reads."""
+        import numpy as np
 
-def _block_steps(program: Program) -> tuple[list[Any], list[Any]]:
-    """The tape as NumPy calls, each with a buffer that no later step still reads."""
+        constants = dict(self._constants)
+        last_use: dict[int, int] = {}
+        for number, (_, _, lhs, rhs) in enumerate(self._instructions):
+            last_use[lhs] = last_use[rhs] = number
+        for i in (*self._outputs, *(i for i, _ in self._checks)):
+            last_use[i] = len(self._instructions)
+        instructions: list[_BlockInstruction] = []
+        free: list[int] = []
+        buffer_of: dict[int, int] = {}
+        buffers = 0
+        for number, (operator, target, lhs, rhs) in enumerate(self._instructions):
+            function, reads_after_writing = _on_arrays(operator, constants.get(rhs))
+            for operand in {lhs, rhs}:
+                if last_use[operand] == number and operand in buffer_of:
+                    free.append(buffer_of.pop(operand))
+            if free and not reads_after_writing:
+                buffer = free.pop()
+            else:
+                buffer, buffers = buffers, buffers + 1
+            buffer_of[target] = buffer
+            instructions.append(_BlockInstruction(function, target, lhs, rhs, buffer))
+        return instructions, [np.empty(_BLOCK, dtype=np.int64) for _ in range(buffers)]
+
+
+def _on_arrays(operator: type[Binary], divisor: int | None) -> tuple[Callable[..., Any], bool]:
+    """The function of an operator on arrays, and whether it writes its buffer before it has read all of its operands."""
     import numpy as np
 
-    tape = program._tape  # pyright: ignore[reportPrivateUsage]
-    constants = dict(program._constants)  # pyright: ignore[reportPrivateUsage]
-    last_use: dict[int, int] = {}
-    for step, (_, _, a, b) in enumerate(tape):
-        last_use[a] = last_use[b] = step
-    for i in program._outputs:  # pyright: ignore[reportPrivateUsage]
-        last_use[i] = len(tape)
-    for i, _ in program._checks:  # pyright: ignore[reportPrivateUsage]
-        last_use[i] = len(tape)
-    functions: dict[type[Binary], Any] = {
-        Add: np.add,
-        Mul: np.multiply,
-        Mod: np.mod,
-        FloorDiv: np.floor_divide,
-        Max: np.maximum,
-        Min: np.minimum,
-    }
-    steps: list[Any] = []
-    free: list[int] = []
-    holds: dict[int, int] = {}
-    buffers = 0
-    for step, (operator, i, a, b) in enumerate(tape):
-        function = functions.get(operator)
-        divisor = constants.get(b)
-        if operator is CeilDiv:
-            function = _ceil_divide
-        elif operator in (Mod, FloorDiv) and divisor is not None and divisor & (divisor - 1) == 0:
-            function = _shifted(divisor.bit_length() - 1) if operator is FloorDiv else _masked(divisor - 1)
-        elif operator is Mod:
-            function = _modulo
-        for operand in {a, b}:
-            if last_use[operand] == step and operand in holds:
-                free.append(holds.pop(operand))
-        if operator in (Mod, CeilDiv) and function in (_modulo, _ceil_divide) and a in last_use and free:
-            # These write their buffer before they have read all of their operand.
-            buffer, buffers = buffers, buffers + 1
-        elif free:
-            buffer = free.pop()
-        else:
-            buffer, buffers = buffers, buffers + 1
-        holds[i] = buffer
-        steps.append((function, i, a, b, buffer))
-    return steps, [np.empty(_BLOCK, dtype=np.int64) for _ in range(buffers)]
+    if operator is CeilDiv:
+        return _ceil_divide, True
+    if operator is Mod or operator is FloorDiv:
+        if divisor is not None and divisor & (divisor - 1) == 0:
+            return _mask(divisor - 1) if operator is Mod else _shift(divisor.bit_length() - 1), False
+        return (_modulo, True) if operator is Mod else (np.floor_divide, False)
+    functions: dict[type[Binary], Any] = {Add: np.add, Mul: np.multiply, Max: np.maximum, Min: np.minimum}
+    return functions[operator], False
 
 
-def _shifted(bits: int) -> Any:
+def _shift(bits: int) -> Callable[..., Any]:
     import numpy as np
 
-    def shift(a: Any, b: Any, out: Any) -> Any:
-        del b
-        return np.right_shift(a, bits, out=out)
-
-    return shift
+    return lambda a, b, out: np.right_shift(a, bits, out=out)
 
 
-def _masked(mask: int) -> Any:
+def _mask(mask: int) -> Callable[..., Any]:
     import numpy as np
 
-    def cut(a: Any, b: Any, out: Any) -> Any:
-        del b
-        return np.bitwise_and(a, mask, out=out)
-
-    return cut
+    return lambda a, b, out: np.bitwise_and(a, mask, out=out)
 
 
 def _modulo(a: Any, b: Any, out: Any) -> Any:
@@ -277,6 +299,7 @@ def _modulo(a: Any, b: Any, out: Any) -> Any:
 
 
 def _ceil_divide(a: Any, b: Any, out: Any) -> Any:
+    """-(-a // b)."""
     import numpy as np
 
     np.negative(a, out=out)
@@ -292,8 +315,8 @@ def _as_points(points: Any, variables: int) -> NDArray[np.int64]:
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidArgumentError(f"points are an array of integers, [n, {variables}]: {error}") from None
     if table.size == 0 and table.dtype.kind == "f" and not isinstance(points, np.ndarray):
-        table = table.astype(np.int64)
-    if table.ndim != 2 and table.size == 0 and table.ndim == 1 and variables:
+        table = table.astype(np.int64)  # NumPy takes an empty list for an array of floats
+    if table.ndim == 1 and table.size == 0 and variables:
         table = table.reshape(0, variables)
     if table.dtype.kind not in "iu":
         raise InvalidArgumentError(f"points are integers, not {table.dtype}")

@@ -1,10 +1,10 @@
 """Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
 
-Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing cost nothing and
-shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); mod lies in [0, modulus).
+Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing go by identity, and
+shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); the value of a mod is in [0, modulus).
 
-The classes build a node as given; Python's operators (`dim(0) + 1`) build it with the functions of `folding`. Constants are exact; whoever writes
-them to text, a proto or an array checks that they fit int64.
+Calling a class builds the node as given; Python's operators (`dim(0) + 1`) fold constants, with the functions of `folding`. Constants are exact
+integers of any size up to 4,096 bits. Code that writes them to text, a proto or an array checks that they fit int64.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
 
 from xlashape.errors import InvalidMapError
+from xlashape.frozen import Frozen, set_field
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
 from xlashape.symbolic.expr.interning import intern, references
 
@@ -41,10 +42,10 @@ __all__ = [
 ]
 
 MAX_EXPRESSION_NODES = 1 << 20
-"""Nodes of one expression written out as a tree (shared parts counted every time they are used)."""
+"""The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""
 
 _MAX_CONSTANT_BITS = 1 << 12
-"""Bits of a constant inside an expression: far beyond int64, so that exact arithmetic has room, yet bounded."""
+"""The largest number of bits of a constant: far more than int64 has, so that sums and products of int64 numbers are exact, yet bounded."""
 
 
 class VariableKind(IntEnum):
@@ -58,74 +59,73 @@ class VariableKind(IntEnum):
 Operand: TypeAlias = Union["Expr", int]
 
 
-class Expr:
-    """An expression. `depth` counts levels of operators (a sum, however long, is one level), `size` the nodes of the tree."""
+class Methods:
+    """The functions behind those methods of `Expr` that need every node class: Python's operators, and `repr`.
 
-    __slots__ = ("__weakref__", "_order", "depth", "size")
+    Python looks these methods up on the class, but folding and printing tell the node classes apart and so are defined in files above this one.
+    `folding` and `text` store their functions here when they are imported. Nothing else in the library is filled in from above.
+    """
 
-    printer: ClassVar[Callable[[Expr], str]]
-    """How every expression prints; `expression_text` sets it."""
+    fold: ClassVar[dict[type[Expr], Callable[[Operand, Operand], Expr]]] = {}
+    """For every operator the function that builds it with constants folded. Stored by `folding`."""
+
+    to_text: ClassVar[Callable[[Expr], str]]
+    """The text of an expression. Stored by `text`."""
+
+
+class Expr(Frozen):
+    """An expression. `depth` counts levels of operators (a sum of any length is one level), `size` the nodes of the tree."""
+
+    __slots__ = ("__weakref__", "cached_order_key", "depth", "size")
 
     rank: ClassVar[int] = -1
-    """Place of the kind in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min, variable, constant."""
+    """Index of the class in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min, variable, constant."""
 
     depth: int
     size: int
-    _order: tuple[int, ...] | None
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"expressions are frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"expressions are frozen: cannot delete {name}")
-
-    def __copy__(self) -> Expr:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Expr:
-        return self
+    cached_order_key: tuple[int, ...] | None  # `order_key` fills it in
 
     def __add__(self, other: Operand) -> Expr:
-        return OPERATIONS[Add](self, other)
+        return Methods.fold[Add](self, other)
 
     def __radd__(self, other: Operand) -> Expr:
-        return OPERATIONS[Add](as_expr(other), self)
+        return Methods.fold[Add](as_expr(other), self)
 
     def __sub__(self, other: Operand) -> Expr:
-        return OPERATIONS[Add](self, -other)
+        return Methods.fold[Add](self, -other)
 
     def __rsub__(self, other: Operand) -> Expr:
-        return OPERATIONS[Add](as_expr(other), -self)
+        return Methods.fold[Add](as_expr(other), -self)
 
     def __neg__(self) -> Expr:
-        return OPERATIONS[Mul](self, -1)
+        return Methods.fold[Mul](self, -1)
 
     def __pos__(self) -> Expr:
         return self
 
     def __mul__(self, other: Operand) -> Expr:
-        return OPERATIONS[Mul](self, other)
+        return Methods.fold[Mul](self, other)
 
     def __rmul__(self, other: Operand) -> Expr:
-        return OPERATIONS[Mul](as_expr(other), self)
+        return Methods.fold[Mul](as_expr(other), self)
 
     def __floordiv__(self, other: Operand) -> Expr:
-        return OPERATIONS[FloorDiv](self, other)
+        return Methods.fold[FloorDiv](self, other)
 
     def __rfloordiv__(self, other: Operand) -> Expr:
-        return OPERATIONS[FloorDiv](as_expr(other), self)
+        return Methods.fold[FloorDiv](as_expr(other), self)
 
     def __mod__(self, other: Operand) -> Expr:
-        return OPERATIONS[Mod](self, other)
+        return Methods.fold[Mod](self, other)
 
     def __rmod__(self, other: Operand) -> Expr:
-        return OPERATIONS[Mod](as_expr(other), self)
+        return Methods.fold[Mod](as_expr(other), self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (_flatten(self),))
 
     def __repr__(self) -> str:
-        return Expr.printer(self)
+        return Methods.to_text(self)
 
 
 class Constant(Expr):
@@ -145,15 +145,15 @@ class Constant(Expr):
         if value.bit_length() > _MAX_CONSTANT_BITS:
             raise InvalidMapError(f"a constant of an expression has more than {_MAX_CONSTANT_BITS} bits")
         node = object.__new__(cls)
-        _set_value(node, value)
-        _set_depth(node, 0)
-        _set_size(node, 1)
-        _set_order(node, (8, value))
+        set_field(node, "value", value)
+        set_field(node, "depth", 0)
+        set_field(node, "size", 1)
+        set_field(node, "cached_order_key", (8, value))
         return intern((cls, value), node)
 
 
 class Variable(Expr):
-    """A variable of an indexing map: the `index`-th of its kind, from 0. Its bounds and name stand in the map."""
+    """A variable of an indexing map: number `index` of its kind, counted from 0. The map holds its bounds and its name."""
 
     __slots__ = ("index", "kind")
     __match_args__ = ("kind", "index")
@@ -173,11 +173,11 @@ class Variable(Expr):
         if index < 0:
             raise InvalidMapError(f"a variable's index is not below 0, but this one is {index}")
         node = object.__new__(cls)
-        _set_kind(node, kind)
-        _set_index(node, index)
-        _set_depth(node, 0)
-        _set_size(node, 1)
-        _set_order(node, (7, int(kind), index))
+        set_field(node, "kind", kind)
+        set_field(node, "index", index)
+        set_field(node, "depth", 0)
+        set_field(node, "size", 1)
+        set_field(node, "cached_order_key", (7, int(kind), index))
         return intern((cls, kind, index), node)
 
 
@@ -207,11 +207,11 @@ class Binary(Expr):
         if below >= MAX_EXPRESSION_DEPTH:
             check("expression depth", below + 1, MAX_EXPRESSION_DEPTH)
         node = object.__new__(cls)
-        _set_lhs(node, left)
-        _set_rhs(node, right)
-        _set_depth(node, below + 1)
-        _set_size(node, size)
-        _set_order(node, None)
+        set_field(node, "lhs", left)
+        set_field(node, "rhs", right)
+        set_field(node, "depth", below + 1)
+        set_field(node, "size", size)
+        set_field(node, "cached_order_key", None)
         return intern((cls, left, right), node)
 
     _divides: ClassVar[bool] = False
@@ -269,21 +269,6 @@ class Min(Binary):
     rank = 6
 
 
-OPERATIONS: dict[type[Expr], Callable[[Operand, Operand], Expr]] = {}
-"""The function of each operator that builds it folded; `folding` fills the table."""
-
-
-# Frozen instances are filled through their slots.
-_set_depth = Expr.depth.__set__  # type: ignore[attr-defined]
-_set_size = Expr.size.__set__  # type: ignore[attr-defined]
-_set_order = Expr._order.__set__  # type: ignore[attr-defined]
-_set_value = Constant.value.__set__  # type: ignore[attr-defined]
-_set_kind = Variable.kind.__set__  # type: ignore[attr-defined]
-_set_index = Variable.index.__set__  # type: ignore[attr-defined]
-_set_lhs = Binary.lhs.__set__  # type: ignore[attr-defined]
-_set_rhs = Binary.rhs.__set__  # type: ignore[attr-defined]
-
-
 def _plain_int(value: Any, what: str) -> int:
     if value.__class__ is int:
         return value
@@ -328,7 +313,7 @@ def rt(index: int) -> Variable:
 
 
 def sum_terms(expr: Expr) -> list[Expr]:
-    """The terms of a sum from left to right; the expression alone if it is none.
+    """The terms of a sum from left to right; the expression itself if it is not a sum.
 
     >>> sum_terms(dim(0) + (dim(1) * 2 + 3))
     [d0, d1 * 2, 3]
@@ -355,9 +340,9 @@ def sum_terms(expr: Expr) -> list[Expr]:
 
 
 def postorder(roots: Expr | tuple[Expr, ...], known: Container[Expr] = ()) -> list[Expr]:
-    """Every node below `roots` once, operands before the nodes that use them, without those that are `known` and what only they use.
+    """Every node of the expressions `roots` once, operands before the nodes that use them.
 
-    Takes no stack of the interpreter.
+    Leaves out the nodes in `known`, and nodes that are reachable through them only. Does not recurse.
     """
     seen: set[Expr] = set()
     order: list[Expr] = []
@@ -383,7 +368,7 @@ def postorder(roots: Expr | tuple[Expr, ...], known: Container[Expr] = ()) -> li
 
 
 def _flatten(expr: Expr) -> tuple[tuple[Any, ...], ...]:
-    """The nodes in postorder, operands as positions: what a pickle holds, so that depth costs it no stack."""
+    """What a pickle holds: the nodes in postorder with operands as positions in that order, so that pickling does not recurse."""
     order = postorder(expr)
     position = {node: i for i, node in enumerate(order)}
     flat: list[tuple[Any, ...]] = []
@@ -408,6 +393,6 @@ def _rebuild(flat: tuple[tuple[Any, ...], ...]) -> Expr:
     return nodes[-1]
 
 
-# Nodes that nearly every map has: they stay when no map does.
+# Nodes that nearly every map uses: these references keep them in the table of nodes between maps.
 _DIMS, _RANGES, _RUNTIMES = [tuple([Variable(kind, index) for index in range(8)]) for kind in VariableKind]
 _CONSTANTS = [Constant(value) for value in range(-1, 65)]

@@ -1,18 +1,18 @@
-"""Building expressions folded: +, ×, divisions, mod, min and max of constants are constants, and constants stand on the right.
+"""Functions that build expressions with constants folded: an operation on constants is a constant, and other constants move to the right.
 
-Matches the operators of `xla::SymbolicExpr`. Python's operators on expressions are these functions too.
+Matches the operators of `xla::SymbolicExpr`. Python's operators on expressions call these functions.
 """
 
 from __future__ import annotations
 
 from xlashape.symbolic.expr.expression import (
-    OPERATIONS,
     Add,
     CeilDiv,
     Constant,
     Expr,
     FloorDiv,
     Max,
+    Methods,
     Min,
     Mod,
     Mul,
@@ -25,7 +25,7 @@ __all__ = ["add", "ceil_div", "floor_div", "maximum", "minimum", "modulo", "mult
 
 
 def add(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs + rhs. Constants fold and go right; 0 goes away.
+    """lhs + rhs. Constants fold and move to the right; 0 is dropped.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> 2 + dim(0), dim(0) + 0, const(2) + 3
@@ -42,7 +42,7 @@ def add(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def multiply(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs * rhs. Constants fold and go right; factors of constants merge; -1 goes into the terms of a sum.
+    """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a sum.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
@@ -70,7 +70,7 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def floor_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards −∞; constants fold. A negative divisor turns the dividend: a / -3 is (-a) / 3.
+    """lhs / rhs rounded towards −∞; constants fold. A negative divisor negates the dividend: a / -3 is (-a) / 3.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
@@ -86,7 +86,7 @@ def floor_div(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards +∞; constants fold. A negative divisor turns the dividend.
+    """lhs / rhs rounded towards +∞; constants fold. A negative divisor negates the dividend.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)
@@ -115,7 +115,7 @@ def modulo(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def minimum(lhs: Operand, rhs: Operand) -> Expr:
-    """The smaller of both; constants fold and go right.
+    """The smaller of both; constants fold and move to the right.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> minimum(4, dim(0))
@@ -130,7 +130,7 @@ def minimum(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def maximum(lhs: Operand, rhs: Operand) -> Expr:
-    """The larger of both; constants fold and go right.
+    """The larger of both; constants fold and move to the right.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> maximum(dim(0), 4)
@@ -144,7 +144,7 @@ def maximum(lhs: Operand, rhs: Operand) -> Expr:
     return Max(a, b)
 
 
-OPERATIONS.update(
+Methods.fold.update(
     {
         Add: add,
         Mul: multiply,

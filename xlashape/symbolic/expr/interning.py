@@ -1,7 +1,9 @@
-"""The table of nodes: two equal expressions are the same object.
+"""The table of expression nodes: it makes two equal expressions the same object.
 
-A node is found by its class and parts; parts are interned themselves, so the key is hashed by identity. The table holds its nodes weakly: a plain
-dictionary of references costs a quarter of a WeakValueDictionary.
+A node is found by its class and its parts. The parts are interned themselves, so hashing a key hashes identities and numbers only.
+
+The table refers to its nodes weakly: a node leaves it when nothing else uses that node. A plain dictionary of weak references takes a quarter of
+the memory of a `WeakValueDictionary`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,12 @@ from threading import RLock
 from typing import Any
 from weakref import ref
 
+from xlashape.caches import CacheUsage, register
+
 __all__ = ["intern", "references"]
+
+_NODE_BYTES = 400
+"""Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480)."""
 
 
 class _Reference(ref[Any]):
@@ -21,23 +28,42 @@ class _Reference(ref[Any]):
 references: dict[tuple[Any, ...], _Reference] = {}
 """The nodes that are alive, by class and parts."""
 
-_lock = RLock()  # taken again where collecting garbage, which can begin anywhere, ends a node
+_lock = (
+    RLock()
+)  # reentrant: garbage collection can start while the lock is held, and calls `_forget` when it frees a node
 
 
 def intern(key: tuple[Any, ...], node: Any) -> Any:
-    """The node known by `key`: this one, unless another thread made an equal one first."""
-    made = _Reference(node, _ended)
-    made.key = key
+    """Puts `node` into the table under `key` and returns it. If another thread has put an equal node there first, returns that one."""
+    reference = _Reference(node, _forget)
+    reference.key = key
     with _lock:
-        reference = references.get(key)
-        found = None if reference is None else reference()
+        existing = references.get(key)
+        found = None if existing is None else existing()
         if found is not None:
             return found
-        references[key] = made
+        references[key] = reference
         return node
 
 
-def _ended(reference: _Reference) -> None:
+def _forget(reference: _Reference) -> None:
     with _lock:
-        if references.get(reference.key) is reference:  # else an equal node has taken its place
+        if references.get(reference.key) is reference:  # otherwise an equal, newer node has this key
             del references[reference.key]
+
+
+class _InternedNodes:
+    """The table in the register of caches.
+
+    It keeps no node alive, so `clear` has nothing to forget, and its bound is what it holds: the nodes that maps, other caches and callers use.
+    """
+
+    def usage(self) -> CacheUsage:
+        entries = len(references)
+        return CacheUsage("xlashape.symbolic.expr.interning", entries, entries * _NODE_BYTES, entries * _NODE_BYTES)
+
+    def clear(self) -> None:
+        """Does nothing: nodes leave the table when nothing uses them."""
+
+
+register(_InternedNodes())

@@ -15,7 +15,7 @@ __all__ = ["Interval"]
 class Interval(NamedTuple):
     """All integers from `lower` to `upper`, both included; empty when `lower > upper`.
 
-    It is a tuple of its two bounds, so it unpacks; `in` asks for membership of the interval.
+    It is a tuple of its two bounds and can be unpacked. `in` asks whether an integer lies within the interval.
 
     >>> Interval(0, 9)
     [0, 9]

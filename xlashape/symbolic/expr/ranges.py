@@ -1,6 +1,6 @@
 """The range of an expression: an interval that holds every value it takes while its variables stay within their bounds.
 
-It is the tightest one as long as no variable occurs twice. Exact integers, never int64's wrap-around.
+It is the tightest such interval if no variable occurs twice. Computed with exact integers, which do not wrap around.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ _RULES: dict[type[Binary], Callable[[Bounds, Bounds], Bounds]] = {
 
 
 class Ranges:
-    """The ranges of expressions under given bounds of the variables; computed once a node.
+    """The ranges of expressions under given bounds of the variables, computed once for every node.
+
+    `known` holds the ranges computed so far, for as long as the object lives. A caller that knows a tighter range of an expression may store it there.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> ranges = Ranges({dim(0): (0, 9), dim(1): (0, 3)})
@@ -91,17 +93,16 @@ class Ranges:
 
     @classmethod
     def of_bounds(cls, bounds: Sequence[Interval], counts: tuple[int, int, int]) -> Ranges:
-        """From a list of bounds: dimensions, then range, then runtime variables, as many as `counts` says.
+        """From bounds in the order of a point: dimensions, then range, then runtime variables, as many of each as `counts` says.
 
-        An empty interval counts as its two ends in order, so that every range is one.
+        The ends of an empty interval are swapped, so that no range is empty.
         """
         known: dict[Variable, Bounds] = {}
-        at = 0
+        remaining = iter(bounds)
         for kind, count in zip(VariableKind, counts, strict=True):
             for i in range(count):
-                low, high = bounds[at]
+                low, high = next(remaining)
                 known[Variable(kind, i)] = (low, high) if low <= high else (high, low)
-                at += 1
         return cls(known)
 
     def of(self, expr: Expr) -> Bounds:
@@ -115,12 +116,12 @@ class Ranges:
             if a is None or b is None:
                 for node in postorder(expr):
                     if node not in known:
-                        known[node] = self._one(node)
+                        known[node] = self._of_operands(node)
                 return known[expr]
-        result = known[expr] = self._one(expr)
+        result = known[expr] = self._of_operands(expr)
         return result
 
-    def _one(self, node: Expr) -> Bounds:
+    def _of_operands(self, node: Expr) -> Bounds:
         if isinstance(node, Binary):
             return _RULES[node.__class__](self.known[node.lhs], self.known[node.rhs])
         assert isinstance(node, Constant), f"a variable without bounds: {node!r}"

@@ -1,17 +1,17 @@
-"""Replacing variables in expressions, and asking which variables they use. Shared parts are visited once; no stack is taken."""
+"""Replacing variables in expressions, and listing the variables that they use. Shared parts are visited once; nothing recurses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import OPERATIONS, Binary, Expr, Variable, postorder
+from xlashape.symbolic.expr.expression import Binary, Expr, Methods, Variable, postorder
 
 __all__ = ["substitute", "variables_of"]
 
 
 def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tuple[Expr, ...]:
-    """The expressions with every variable in `replaced` replaced; constants fold on the way.
+    """The expressions with every variable that is a key of `replaced` replaced by its value; constants fold.
 
     >>> from xlashape.symbolic.expr.expression import dim, const
     >>> substitute((dim(0) * 2 + dim(1),), {dim(1): const(3)})
@@ -27,7 +27,7 @@ def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tu
     for node in order:
         if isinstance(node, Binary):
             lhs, rhs = done[node.lhs], done[node.rhs]
-            done[node] = node if lhs is node.lhs and rhs is node.rhs else OPERATIONS[node.__class__](lhs, rhs)
+            done[node] = node if lhs is node.lhs and rhs is node.rhs else Methods.fold[node.__class__](lhs, rhs)
         elif isinstance(node, Variable):
             done[node] = replaced.get(node, node)
         else:

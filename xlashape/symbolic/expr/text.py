@@ -4,7 +4,7 @@
     product   := unary {('*' | '/' | 'floordiv' | 'ceildiv' | 'mod') unary}
     unary     := '-' unary | integer | name | '(' expr ')' | ('min' | 'max') '(' expr ',' expr ')'
 
-Neither way takes stack, however deep the expression.
+Neither reading nor writing recurses, so that deep expressions take no stack.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from xlashape.symbolic.expr.expression import (
     Expr,
     FloorDiv,
     Max,
+    Methods,
     Min,
     Mod,
     Mul,
@@ -41,33 +42,33 @@ class _Operator(NamedTuple):
     build: Callable[[Expr, Expr], Expr]
     node: type[Expr]
     styles: tuple[str, ...]
-    """The styles of text that write it so. A sum has none: the sign of a term decides."""
+    """The styles of text that write this token for the node. None for sums: their token depends on the sign of the term."""
 
 
 def _subtract(lhs: Expr, rhs: Expr) -> Expr:
     return add(lhs, multiply(rhs, -1))
 
 
-_EVERY_STYLE = ("xla", "affine")
+_BOTH_STYLES = ("xla", "affine")
 _OPERATORS: dict[str, _Operator] = {
     "+": _Operator(1, add, Add, ()),
     "-": _Operator(1, _subtract, Add, ()),
-    "*": _Operator(2, multiply, Mul, _EVERY_STYLE),
+    "*": _Operator(2, multiply, Mul, _BOTH_STYLES),
     "/": _Operator(2, floor_div, FloorDiv, ("xla",)),
     "floordiv": _Operator(2, floor_div, FloorDiv, ("affine",)),
-    "ceildiv": _Operator(2, ceil_div, CeilDiv, _EVERY_STYLE),
-    "mod": _Operator(2, modulo, Mod, _EVERY_STYLE),
+    "ceildiv": _Operator(2, ceil_div, CeilDiv, _BOTH_STYLES),
+    "mod": _Operator(2, modulo, Mod, _BOTH_STYLES),
 }
-_NEGATE = 3  # precedence of a leading minus: it binds to its operand alone
+_NEGATE = 3  # precedence of a leading minus, which binds tighter than all operators
 _FUNCTIONS = {"min": minimum, "max": maximum}
 _STYLES: dict[str, dict[type[Expr], str]] = {
     style: {operator.node: f" {token} " for token, operator in _OPERATORS.items() if style in operator.styles}
-    for style in _EVERY_STYLE
+    for style in _BOTH_STYLES
 }
 
 _PREFIX = {VariableKind.DIM: "d", VariableKind.RANGE: "s", VariableKind.RUNTIME: "rt"}
 RESERVED = frozenset({"min", "max", "mod", "floordiv", "ceildiv", "in", "domain"})
-"""Words that name no variable."""
+"""Words that are not names of variables."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"[ \t\r\n]*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(->|[-+*/(),\[\]{}:])|($)|(.))", re.DOTALL)
@@ -75,12 +76,12 @@ _NUMBER, WORD, END = 1, 2, 4  # groups of _TOKEN
 
 
 def default_name(kind: VariableKind, index: int) -> str:
-    """How a variable without a name of its own prints: d0, s0, rt0."""
+    """The text of a variable without a name: d0, s0, rt0."""
     return f"{_PREFIX[kind]}{index}"
 
 
 def is_name(name: str) -> bool:
-    """Whether a variable may be called so."""
+    """Whether `name` may be the name of a variable."""
     return _NAME.fullmatch(name) is not None and name not in RESERVED
 
 
@@ -91,7 +92,7 @@ def check_style(style: str) -> None:
 
 
 def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, style: str = "xla") -> str:
-    """The text of an expression; `names` are the variables' names where they differ from d0, s0, rt0.
+    """The text of an expression. `names` holds the names of variables that do not print as d0, s0, rt0.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> expression_text((dim(1) % 2) * 4 - dim(0) // 8 * 3 + 1)
@@ -117,7 +118,7 @@ def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, sty
     return "".join(out)
 
 
-Expr.printer = expression_text
+Methods.to_text = expression_text
 
 
 def _sum_parts(node: Expr) -> list[Expr | str]:
@@ -175,7 +176,10 @@ def _parenthesised(node: Expr) -> list[Expr | str]:
 
 
 class ExpressionReader:
-    """Reads expressions over the variables that `names` holds. Tokens stand in `tokens`, their kinds and offsets beside them, the next one `at`."""
+    """Reads expressions over the variables in `names`.
+
+    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets; `at` is the index of the next token.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -186,7 +190,7 @@ class ExpressionReader:
         self.names: dict[str, Variable] = {}
 
     def tokenize(self, text: str, start: int) -> None:
-        """Takes the tokens of the text from an offset on."""
+        """Appends the tokens of the text from the offset `start` to its end."""
         kinds, tokens, starts = self.kinds, self.tokens, self.starts
         for match in _TOKEN.finditer(text, start):
             kind = match.lastindex or END
@@ -197,7 +201,7 @@ class ExpressionReader:
                 break
 
     def fail(self, expected: str) -> NoReturn:
-        """Refuses the next token. Raises ParseError with line and column."""
+        """Raises ParseError, with line and column, for the next token."""
         token = self.tokens[self.at]
         found = repr(token[:40]) if token else "the end of the text"
         raise self.source.error(
@@ -205,14 +209,14 @@ class ExpressionReader:
         )
 
     def accept(self, token: str) -> bool:
-        """Whether the next token is this one, which is consumed then."""
+        """Whether the next token is `token`. If it is, it is consumed."""
         if self.tokens[self.at] == token:
             self.at += 1
             return True
         return False
 
     def expect(self, token: str) -> None:
-        """Consumes this token."""
+        """Consumes `token`. Raises ParseError if it is not the next one."""
         if not self.accept(token):
             self.fail(f"'{token}'")
 
@@ -234,12 +238,14 @@ class ExpressionReader:
         return int(digits)
 
     def expression(self) -> Expr:
-        """Reads an expression: operators wait on a stack until one that binds less follows."""
+        """Reads an expression by operator precedence: an operator waits on a stack until an operator of lower precedence follows."""
         kinds, tokens, names = self.kinds, self.tokens, self.names
         operands: list[Expr] = []
-        waiting: list[tuple[int, str, int]] = []  # (precedence, operator, where); 0 is an opening parenthesis
+        waiting: list[
+            tuple[int, str, int]
+        ] = []  # (precedence, token, its index); precedence 0 is an opening parenthesis
         while True:
-            # An operand is due.
+            # Expects an operand.
             token, kind = tokens[self.at], kinds[self.at]
             if kind == _NUMBER:
                 operands.append(Constant(self._number()))
@@ -266,7 +272,7 @@ class ExpressionReader:
                 continue
             else:
                 self.fail("an expression")
-            # An operator, a closing parenthesis or the end is due.
+            # Expects an operator, a closing parenthesis or the end.
             while True:
                 token = tokens[self.at]
                 operator = _OPERATORS.get(token)

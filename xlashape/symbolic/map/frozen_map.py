@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from xlashape.errors import InvalidMapError
-from xlashape.symbolic.expr.evaluate import Program
+from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const, dim
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.map.parts import MapParts, Var
@@ -132,7 +132,7 @@ class FrozenMap:
         self._refuse_undefined("evaluated")
         program = self._program()
         point = tuple([_point_value(value) for value in listed(point, "point")])
-        result = program.run(point)
+        result = program.evaluate(point)
         return None if self.is_known_empty else result
 
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -148,7 +148,7 @@ class FrozenMap:
         ([[1, 1], [3, 7], [0, 0]], [True, True, False])
         """
         self._refuse_undefined("evaluated")
-        results, inside = self._program().run_batch(points)
+        results, inside = self._program().evaluate_batch(points)
         if self.is_known_empty:
             results[:] = 0
             inside[:] = False
@@ -159,13 +159,13 @@ class FrozenMap:
         self._refuse_undefined("enumerated")
         if self.is_known_empty:
             return
-        yield from self._program().points()
+        yield from self._program().domain_points()
 
-    def _program(self) -> Program:
+    def _program(self) -> CompiledExpressions:
         program = self._cache.get("program")
         if program is None:
             bounds = [var.bounds for var in self.variables]
-            program = self._cache["program"] = Program(bounds, self.counts, self.results, self.constraints)
+            program = self._cache["program"] = CompiledExpressions(bounds, self.counts, self.results, self.constraints)
         return program
 
     def _refuse_undefined(self, what: str) -> None:
