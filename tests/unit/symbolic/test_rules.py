@@ -8,14 +8,16 @@ import re
 import pytest
 
 from xlashape.symbolic import IndexingMap
-from xlashape.symbolic.simplify.constraints import Domain
-from xlashape.symbolic.simplify.promises import PromisedSimplifier
+from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
+from xlashape.symbolic.simplify.domain import Domain
 from xlashape.symbolic.simplify.rules import floordiv, minmax, mod, product
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.rule import DomainExample, Example
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-METHODS = [rule for cls in (Simplifier, PromisedSimplifier) for rule in vars(cls).values() if hasattr(rule, "examples")]
+METHODS = [
+    rule for cls in (Simplifier, ConstrainedSimplifier) for rule in vars(cls).values() if hasattr(rule, "examples")
+]
 OF_DOMAINS = {rule.__name__: rule for rule in vars(Domain).values() if hasattr(rule, "domain_examples")}
 RULES = [
     *floordiv.RULES,

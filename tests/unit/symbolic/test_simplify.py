@@ -7,7 +7,7 @@ import random
 import pytest
 
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, dim, minimum, rng
-from xlashape.symbolic.simplify.promises import PromisedSimplifier
+from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
 
@@ -148,7 +148,7 @@ def test_stand_ins_stay_inside():
     simplifier = Simplifier(bounds)
     quotient = (dim(0) * 64 + dim(1) + dim(2) * 1024) // 256
     exprs = [quotient + dim(2) * 4096, (quotient + dim(2) * 4096) // 2, (quotient + dim(2) * 4096) // 2 % 32]
-    for promised in (simplifier, PromisedSimplifier(simplifier, [(dim(0) + dim(2), Interval(0, 40))])):
+    for promised in (simplifier, ConstrainedSimplifier(simplifier, [(dim(0) + dim(2), Interval(0, 40))])):
         for _ in range(2):
             for expr in exprs:
                 found = promised.simplify(expr)

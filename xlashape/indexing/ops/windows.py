@@ -14,7 +14,7 @@ from xlashape.indexing.ops.attributes import WindowDim
 from xlashape.indexing.ops.build import Malformed, make_map, require
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
-from xlashape.symbolic.simplify.canonicalize import expression_of
+from xlashape.symbolic.simplify.linear_form import expression_of
 
 __all__ = ["Placed", "check_window", "simplified_window_input", "window_input", "window_output"]
 

@@ -11,7 +11,7 @@ from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, cons
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.map.parts import MapParts, Var
 from xlashape.symbolic.map.well_formed import listed, merged_domain
-from xlashape.symbolic.simplify.constraints import Constraint
+from xlashape.symbolic.simplify.domain import Constraint
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,7 +22,7 @@ from xlashape.symbolic.map.parts import MapParts, Producer, Var
 from xlashape.symbolic.map.renumber import composed, restricted
 from xlashape.symbolic.map.text import map_text, parse_map_parts
 from xlashape.symbolic.map.well_formed import check_names, checked_interval, checked_variables, listed
-from xlashape.symbolic.simplify.constraints import Constraint
+from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.whole_map import simplify_parts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.map.image import image_bounds
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var
-from xlashape.symbolic.simplify.canonicalize import Form
+from xlashape.symbolic.simplify.linear_form import Form
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
 __all__ = ["inverse"]

@@ -8,7 +8,7 @@ from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.map.parts import MapParts, Var
 from xlashape.symbolic.map.well_formed import distinct_names
-from xlashape.symbolic.simplify.constraints import Constraint
+from xlashape.symbolic.simplify.domain import Constraint
 
 __all__ = ["composed", "restricted"]
 

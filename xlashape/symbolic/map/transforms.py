@@ -12,7 +12,7 @@ from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.map.well_formed import listed
-from xlashape.symbolic.simplify.constraints import Constraint
+from xlashape.symbolic.simplify.domain import Constraint
 
 __all__ = ["ranges_to_dims", "rescale_symbols", "select_results"]
 

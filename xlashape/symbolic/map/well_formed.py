@@ -11,7 +11,7 @@ from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.order import order_key
 from xlashape.symbolic.expr.text import default_name, is_name
 from xlashape.symbolic.map.parts import Var
-from xlashape.symbolic.simplify.constraints import Constraint
+from xlashape.symbolic.simplify.domain import Constraint
 
 __all__ = [
     "MergedDomain",

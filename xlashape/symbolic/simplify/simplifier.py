@@ -25,8 +25,8 @@ from xlashape.symbolic.expr.expression import (
 )
 from xlashape.symbolic.expr.ranges import Ranges
 from xlashape.symbolic.expr.substitute import substitute
-from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of, single_atom
-from xlashape.symbolic.simplify.forms import Canonicalizer
+from xlashape.symbolic.simplify.canonicalizer import Canonicalizer
+from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules import sum as sum_rules

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from xlashape.symbolic.expr.expression import Binary, Expr, Variable
 from xlashape.symbolic.expr.substitute import variables_of
-from xlashape.symbolic.simplify.constraints import Constraint, Domain
-from xlashape.symbolic.simplify.promises import PromisedSimplifier
+from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
+from xlashape.symbolic.simplify.domain import Constraint, Domain
 
 __all__ = ["Simplified", "simplify_parts"]
 
@@ -39,12 +39,12 @@ def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr
     if not domain.constraints or not any(isinstance(result, Binary) for result in results):
         return tuple([simplifier.simplify(result) for result in results])
     needed = [variables_of([expr]) for expr, _ in domain.constraints]
-    promised: PromisedSimplifier | None = None
+    promised: ConstrainedSimplifier | None = None
     simplified: list[Expr] = []
     for result in results:
         variables = variables_of([result]) if isinstance(result, Binary) else set[Variable]()
         if any(wanted <= variables for wanted in needed):
-            promised = promised or PromisedSimplifier(simplifier, domain.constraints)
+            promised = promised or ConstrainedSimplifier(simplifier, domain.constraints)
             simplified.append(promised.simplify(result))
         else:
             simplified.append(simplifier.simplify(result))

@@ -28,7 +28,7 @@ from xlashape.symbolic.expr.expression import (
 )
 from xlashape.symbolic.expr.order import order_key
 from xlashape.symbolic.expr.substitute import variables_of
-from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules.rule import Context

@@ -11,8 +11,8 @@ from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import Add, Constant, Expr, Mod, Mul, Variable, VariableKind, const
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import substitute, variables_of
-from xlashape.symbolic.simplify.canonicalize import Terms
-from xlashape.symbolic.simplify.constraints import Constraint
+from xlashape.symbolic.simplify.domain import Constraint
+from xlashape.symbolic.simplify.linear_form import Terms
 from xlashape.symbolic.simplify.simplifier import Simplifier
 from xlashape.symbolic.tile.constraints import Condition, Divides, InRange, TileConstraints
 from xlashape.symbolic.tile.digits import MOST_ENUMERATED, Digit, Part, Run, is_chain, linear_form, part_of, runs_of

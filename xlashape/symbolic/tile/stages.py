@@ -28,7 +28,7 @@ from xlashape.symbolic.expr.ranges import Ranges
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.map.indexing_map import IndexingMap
 from xlashape.symbolic.map.parts import Var
-from xlashape.symbolic.simplify.canonicalize import expression_of
+from xlashape.symbolic.simplify.linear_form import expression_of
 
 __all__ = ["Stages", "stages_of"]
 

@@ -10,7 +10,7 @@ from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul
 from xlashape.symbolic.expr.order import order_key
-from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of, single_atom
+from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules.floordiv import outer_multiple, splits
 from xlashape.symbolic.simplify.rules.rule import Context, law
 from xlashape.symbolic.simplify.rules.sum import plus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Expr, Mul
 from xlashape.symbolic.expr.order import order_key
-from xlashape.symbolic.simplify.canonicalize import Form, expression_of
+from xlashape.symbolic.simplify.linear_form import Form, expression_of
 from xlashape.symbolic.simplify.rules.rule import law
 
 __all__ = ["multiply_forms"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 from xlashape.symbolic.expr.expression import Expr
-from xlashape.symbolic.simplify.canonicalize import Form, Terms
+from xlashape.symbolic.simplify.linear_form import Form, Terms
 
 __all__ = ["Context", "DomainExample", "Example", "domain_law", "law"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod
-from xlashape.symbolic.simplify.canonicalize import Form, Terms
+from xlashape.symbolic.simplify.linear_form import Form, Terms
 from xlashape.symbolic.simplify.rules.rule import Context, law
 
 __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "plus"]

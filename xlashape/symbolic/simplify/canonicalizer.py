@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Add, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
-from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules import sum as sum_rules

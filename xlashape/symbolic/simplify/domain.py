@@ -8,7 +8,7 @@ from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Add, Constant, Expr, FloorDiv, Mod, Variable
 from xlashape.symbolic.expr.interval import Interval
-from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules.floordiv import splits
 from xlashape.symbolic.simplify.rules.rule import domain_law
 from xlashape.symbolic.simplify.simplifier import Simplifier

@@ -13,11 +13,11 @@ from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.ranges import Ranges
-from xlashape.symbolic.simplify.canonicalize import Form, Terms, expression_of
+from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules.rule import law
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["PromisedSimplifier"]
+__all__ = ["ConstrainedSimplifier"]
 
 Bounds = tuple[int, int]
 
@@ -25,12 +25,12 @@ _ROUNDS = 8
 """How often a result may be simplified again. Once has been seen."""
 
 
-class PromisedSimplifier(Simplifier):
+class ConstrainedSimplifier(Simplifier):
     """Simplifies as `simplifier` does, and by `promises`: simplified expressions and an interval that each stays within.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> plain = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
-    >>> knowing = PromisedSimplifier(plain, [(dim(0) + dim(1), Interval(0, 3))])
+    >>> knowing = ConstrainedSimplifier(plain, [(dim(0) + dim(1), Interval(0, 3))])
     >>> plain.simplify((dim(0) + dim(1)) % 4), knowing.simplify((dim(0) + dim(1)) % 4)
     ((d0 + d1) mod 4, d0 + d1)
     """
