@@ -13,11 +13,11 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from xlashape import limits
 from xlashape.errors import DecodeError, LimitExceededError
 from xlashape.proto import is_repeated
+from xlashape.proto.wire import BYTES, FIXED32, FIXED64, VARINT, read_varint
 
 __all__ = ["Count", "count"]
 
 _MAX_DEPTH = 100  # messages within messages; protobuf's decoder refuses more
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 # Bytes in memory of one number, by its C++ type.
 _NUMBER_BYTES = {
@@ -72,7 +72,7 @@ def _kind(descriptor: Descriptor) -> _Kind:
     weight = 32 + sum(16 if f.cpp_type == FieldDescriptor.CPPTYPE_STRING and not is_repeated(f) else 8 for f in fields)
     made = _kinds[descriptor.full_name] = _Kind(descriptor.full_name, weight)
     for f in fields:
-        tag = f.number << 3 | _LENGTH
+        tag = f.number << 3 | BYTES
         if f.message_type is not None:
             made.children[tag] = _kind(f.message_type)
         elif f.cpp_type in _NUMBER_BYTES:
@@ -102,25 +102,27 @@ def count(
     ends: list[tuple[int, _Kind]] = []
     at, end = 0, len(data)
     memory, found, messages = kind.weight + len(data), 0, 0
+    # Not by `wire.fields`, which takes 8.8 ms instead of 4.2 for a module of 119 kB. A tag or length of one byte is read here.
     try:
         while True:
-            while at >= end:
-                if at > end:
-                    raise _broken(subject, descriptor, end)
+            while at == end:
                 if not ends:
                     return Count(found, memory)
                 end, kind = ends.pop()
                 children, numbers = kind.children, kind.numbers
+            if at > end:
+                broken_at = end
+                break
             tag = data[at]
             at += 1
             if tag >= 128:
-                tag, at = _varint(data, at - 1)
-            wire = tag & 7
-            if wire == _LENGTH:
+                tag, at = read_varint(data, at - 1)
+            wire_type = tag & 7
+            if wire_type == BYTES:
                 size = data[at]
                 at += 1
                 if size >= 128:
-                    size, at = _varint(data, at - 1)
+                    size, at = read_varint(data, at - 1)
                 child = children.get(tag)
                 if child is None:
                     at += size
@@ -145,36 +147,26 @@ def count(
                     limits.spend(4096)
                 if size:
                     if at + size > end or len(ends) >= _MAX_DEPTH:
-                        raise _broken(subject, descriptor, at)
+                        broken_at = at
+                        break
                     ends.append((end, kind))
                     kind, end = child, at + size
                     children, numbers = kind.children, kind.numbers
-            elif wire == _VARINT:
+            elif wire_type == VARINT:
                 memory += 8
                 while data[at] >= 128:
                     at += 1
                 at += 1
-            elif wire == _FIXED64:
+            elif wire_type == FIXED64:
                 at += 8
-            elif wire == _FIXED32:
+            elif wire_type == FIXED32:
                 at += 4
             else:
-                raise _broken(subject, descriptor, at)
-    except IndexError:
-        raise _broken(subject, descriptor, len(data)) from None
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise IndexError
+                broken_at = at
+                break
+    except (IndexError, DecodeError):
+        broken_at = len(data)
+    raise _broken(subject, descriptor, broken_at)
 
 
 def _broken(subject: str, descriptor: Descriptor, at: int) -> DecodeError:

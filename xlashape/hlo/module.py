@@ -26,6 +26,7 @@ from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
 
 if TYPE_CHECKING:
+    from xlashape.hlo.text.writer.options import PrintOptions
     from xlashape.text import Source
 
 __all__ = ["HloComputation", "HloInstruction", "HloModule"]
@@ -137,11 +138,11 @@ class HloModule:
         copy.CopyFrom(self.proto)
         return copy
 
-    def to_text(self, **options: Any) -> str:
-        """The module as XLA prints it. The options are those of `xlashape.hlo.text.writer.module.module_text`."""
+    def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
+        """The module as XLA prints it. Style and options are those of `xlashape.hlo.text.writer.module.module_text`."""
         from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
 
-        return module_text(self.proto, **{"config": self.config, **options})
+        return module_text(self.proto, style, config=self.config, **options)
 
     @property
     def name(self) -> str:

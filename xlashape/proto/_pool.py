@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError as WireError
 from google.protobuf.message import EncodeError, Message
 
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.proto.wire import fields
 
 __all__ = ["coerce", "is_repeated", "message_class", "pool", "publish", "service", "services"]
 
@@ -32,19 +33,8 @@ def _split(descriptor_set: bytes) -> Iterator[bytes]:
 
     Parsing it as a message would import descriptor_pb2, which is slower than all the rest of this module.
     """
-    at = 0
-    while at < len(descriptor_set):
-        at += 1  # the tag: field 1, length-delimited
-        size = shift = 0
-        while True:
-            byte = descriptor_set[at]
-            at += 1
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        yield descriptor_set[at : at + size]
-        at += size
+    for _, _, _, content, end in fields(descriptor_set):
+        yield descriptor_set[content:end]
 
 
 def _load() -> tuple[descriptor_pool.DescriptorPool, list[FileDescriptor]]:

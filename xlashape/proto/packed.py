@@ -1,137 +1,102 @@
-"""Bulk numbers in and out of messages without a Python object for each.
+"""Arrays of numbers read from and written to messages without making a Python object of each number.
 
-A packed field lies on the wire as the numbers themselves: `repeated sfixed64` as little-endian int64s, `repeated bool` as a
-byte each. Protobuf makes a list of Python ints of it (60 ms for a million); here it stays the bytes it is.
+On the wire a packed field is the numbers themselves: `repeated sfixed64` is little-endian int64s, `repeated bool` is one byte each.
+Protobuf makes a list of Python ints of it (60 ms for a million); here it stays bytes.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from xlashape.errors import DecodeError
 from xlashape.proto._pool import coerce
+from xlashape.proto.wire import BYTES, fields, tag, varint
 
 __all__ = ["Payload", "join", "split"]
 
 M = TypeVar("M", bound=Message)
 Payload: TypeAlias = bytes | bytearray | memoryview
 
-_LENGTH = 2  # the wire type
-_MAX_FIELDS = 64  # of one message, beyond which protobuf itself is the faster reader
-_ITEM_BYTES = {FieldDescriptor.TYPE_SFIXED64: 8, FieldDescriptor.TYPE_BOOL: 1}
+_MAX_FIELDS: Final = 64  # of one message; protobuf itself reads a message of more fields faster
+_ITEM_BYTES: Final = {FieldDescriptor.TYPE_SFIXED64: 8, FieldDescriptor.TYPE_BOOL: 1}
 
 
 def split(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The message in `data` with the fields `names` left empty, and for each of them what it holds: int64s or bytes of 0 and 1.
+    """The message in `data` with the fields `names` left empty, and for each of them its content: int64s, or bytes of 0 and 1.
 
     `names` are fields of type `repeated sfixed64` or `repeated bool`. Every encoding that protobuf accepts gives what protobuf
-    gives: one packed run, several, numbers one by one, or both mixed; the first is read without a copy, as a view into `data`.
-    DecodeError if `data` is not such a message.
+    gives: one packed run, several, separate numbers, or a mixture. A single run is a view into `data`, not a copy.
+    Raises DecodeError if `data` is not such a message.
 
     >>> from xlashape.proto import v1
     >>> message, [indices] = split(v1.LinearIndexRequest, join(v1.LinearIndexRequest(order=1), indices=bytes(16)), "indices")
     >>> message.order, len(indices)
     (1, 16)
     """
-    fields: list[Any] = [message_class.DESCRIPTOR.fields_by_name[name] for name in names]
-    runs = _runs(
-        data, {f.number << 3 | _LENGTH: i for i, f in enumerate(fields)}, [_ITEM_BYTES[f.type] for f in fields]
-    )
+    descriptors: list[Any] = [message_class.DESCRIPTOR.fields_by_name[name] for name in names]
+    runs = _packed_runs(data, descriptors)
     if runs is None:
-        # Not packed, or not plain: protobuf reads it.
         message = coerce(message_class, data)
-        payloads: list[Payload] = [_collected(message, f) for f in fields]
-        return message, payloads
+        return message, [_take(message, descriptor) for descriptor in descriptors]
     view = memoryview(data)
     rest: list[memoryview] = []
-    held: list[list[memoryview]] = [[] for _ in fields]
+    runs_by_number: dict[int, list[memoryview]] = {descriptor.number: [] for descriptor in descriptors}
     at = 0
-    for which, start, first, last in runs:
+    for number, start, content, end in runs:
         rest.append(view[at:start])
-        held[which].append(view[first:last])
-        at = last
+        runs_by_number[number].append(view[content:end])
+        at = end
     rest.append(view[at:])
     message = coerce(message_class, b"".join(rest))
-    return message, [parts[0] if len(parts) == 1 else b"".join(parts) for parts in held]
+    return message, [parts[0] if len(parts) == 1 else b"".join(parts) for parts in runs_by_number.values()]
 
 
 def join(message: Message, /, **payloads: Payload) -> bytes:
-    """`message` serialized, its fields `payloads` holding what these bytes are: little-endian int64s, or bytes of 0 and 1."""
+    """`message` serialized, with `payloads` as the content of the fields of those names: little-endian int64s, or bytes of 0 and 1."""
     parts: list[Payload] = [message.SerializeToString()]
     for name, payload in payloads.items():
         size = payload.nbytes if isinstance(payload, memoryview) else len(payload)
         if size:
-            parts.append(_varint(message.DESCRIPTOR.fields_by_name[name].number << 3 | _LENGTH) + _varint(size))
+            parts.append(tag(message.DESCRIPTOR.fields_by_name[name].number, BYTES) + varint(size))
             parts.append(payload)
     return b"".join(parts)
 
 
-def _runs(data: bytes, tags: dict[int, int], item_bytes: list[int]) -> list[tuple[int, int, int, int]] | None:
-    """(which field, offset of its tag, first byte, end) of every packed run; None if there is anything that is not plain."""
-    found: list[tuple[int, int, int, int]] = []
-    numbers = {tag >> 3 for tag in tags}
-    at, end = 0, len(data)
+def _packed_runs(data: bytes, descriptors: list[Any]) -> list[tuple[int, int, int, int]] | None:
+    """(field number, offset of the tag, offset of the content, end) of every run of the fields; None if protobuf has to read them.
+
+    That is so if a number is not packed, a bool is written as another number than 0 and 1, `data` is broken, or has too many fields.
+    """
+    item_bytes = {descriptor.number: _ITEM_BYTES[descriptor.type] for descriptor in descriptors}
+    runs: list[tuple[int, int, int, int]] = []
+    count = 0
     try:
-        for _ in range(_MAX_FIELDS):
-            if at == end:
-                return found
-            start = at
-            tag, at = _read_varint(data, at)
-            wire = tag & 7
-            if wire == _LENGTH:
-                size, at = _read_varint(data, at)
-                if size > end - at:
-                    return None
-                which = tags.get(tag)
-                if which is not None:
-                    if size % item_bytes[which]:
-                        return None
-                    if item_bytes[which] == 1 and data[at : at + size].translate(None, b"\0\1"):
-                        return None
-                    found.append((which, start, at, at + size))
-                at += size
-            elif wire == 0 and tag >> 3 not in numbers:
-                _, at = _read_varint(data, at)
-            else:
+        for number, wire_type, start, content, end in fields(data):
+            count += 1
+            if count > _MAX_FIELDS:
                 return None
-    except IndexError:
-        pass
-    return None
+            size = item_bytes.get(number)
+            if size is None:
+                continue
+            if wire_type != BYTES or (end - content) % size:
+                return None
+            if size == 1 and data[content:end].translate(None, b"\0\1"):
+                return None
+            runs.append((number, start, content, end))
+    except DecodeError:
+        return None
+    return runs
 
 
-def _collected(message: Message, f: Any) -> Payload:
-    values = getattr(message, f.name)
-    numbers = array("q", values) if f.type == FieldDescriptor.TYPE_SFIXED64 else array("B", values)
-    message.ClearField(f.name)
+def _take(message: Message, descriptor: Any) -> Payload:
+    """The content of a field, which is left empty."""
+    values = getattr(message, descriptor.name)
+    numbers = array("q", values) if descriptor.type == FieldDescriptor.TYPE_SFIXED64 else array("B", values)
+    message.ClearField(descriptor.name)
     if numbers.itemsize == 8 and array("H", [1]).tobytes() == b"\0\1":
-        numbers.byteswap()
+        numbers.byteswap()  # this machine is big-endian
     return numbers.tobytes()
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint of at most 5 bytes; IndexError for longer ones, which nothing plain has."""
-    byte = data[at]
-    if byte < 128:
-        return byte, at + 1
-    value, shift = byte & 127, 7
-    while True:
-        at += 1
-        byte = data[at]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at + 1
-        shift += 7
-        if shift > 28:
-            raise IndexError
-
-
-def _varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    made.append(value)
-    return bytes(made)

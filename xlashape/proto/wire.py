@@ -1,59 +1,233 @@
-"""Protobuf's wire format, written directly: the parser makes bytes of what it reads, and one decode at the end makes the message.
+r"""Protobuf's wire format: the only code of the library that reads and writes varints, tags and fields.
 
-Bytes of fields concatenate, and protobuf merges what belongs together: two pieces of one submessage become one, repeated fields
-append, and of a scalar that comes twice the last stays. So every attribute is encoded on its own, and its bytes can be kept by its text.
+    message := field*
+    field   := tag content
+    tag     := varint                      field number << 3 | wire type
+    content := varint                      VARINT     integers, enums, bools
+             | 8 bytes                     FIXED64    doubles, fixed64
+             | length bytes                BYTES      strings, submessages, packed numbers; the length is a varint
+             | field* tag                  GROUP      ends with a tag of the same number and the wire type END_GROUP
+             | 4 bytes                     FIXED32    floats, fixed32
+    varint  := base 128, low digits first; every byte but the last has its high bit set; at most 10 bytes
+
+Writing. The serialized fields of a message concatenate: repeated fields append, two pieces of one submessage merge, and of a scalar
+that occurs twice the last value counts. So the HLO parser encodes every attribute on its own and can keep the bytes by the attribute's
+text; one decode at the end makes the message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from google.protobuf.message import Message
 
-__all__ = ["Fields", "numbered_ids", "packed_ints", "sized", "varint"]
+from xlashape.caches import cached
+from xlashape.errors import DecodeError
+
+__all__ = [
+    "BYTES",
+    "END_GROUP",
+    "FIXED32",
+    "FIXED64",
+    "GROUP",
+    "VARINT",
+    "Fields",
+    "fields",
+    "numbered_ids",
+    "packed_ints",
+    "read_varint",
+    "signed",
+    "sized",
+    "tag",
+    "varint",
+    "varints",
+]
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+GROUP: Final = 3
+END_GROUP: Final = 4
+FIXED32: Final = 5
+
+_FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
+_MAX_NUMBER: Final = (1 << 29) - 1
+_MAX_TAG_BYTES: Final = 5  # of a tag and of a length; protobuf refuses longer ones
 
 
-@lru_cache(1 << 15)
+# -- reading --------------------------------------------------------------------------------
+
+
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    r"""The unsigned 64-bit integer whose varint begins at offset `at`, and the offset after it. Raises DecodeError.
+
+    >>> read_varint(b"\xac\x02", 0)
+    (300, 2)
+    """
+    try:
+        byte = data[at]
+        if byte < 0x80:
+            return byte, at + 1
+        value, shift = byte & 0x7F, 7
+        while shift < 70:
+            at += 1
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >> 64:
+                    break
+                return value, at + 1
+            shift += 7
+    except IndexError:
+        raise DecodeError("a varint is truncated") from None
+    raise DecodeError("a varint does not fit 64 bits")
+
+
+def signed(value: int) -> int:
+    """The int64 whose two's complement is the unsigned `value`.
+
+    >>> signed(read_varint(varint(-3), 0)[0])
+    -3
+    """
+    return value - (1 << 64) if value >> 63 else value
+
+
+def varints(data: bytes | memoryview) -> list[int]:
+    r"""The unsigned integers in the content of a packed field of varints. Raises DecodeError.
+
+    >>> varints(b"\x05\xac\x02")
+    [5, 300]
+    """
+    values: list[int] = []
+    at, end = 0, len(data)
+    while at < end:
+        value, at = read_varint(data, at)
+        values.append(value)
+    return values
+
+
+def fields(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
+    r"""(field number, wire type, offset of the tag, offset of the content, end) of every field of a serialized message.
+
+    Submessages are not entered. `end` is the offset after the field. A group is one field, its content includes its end tag. Raises
+    DecodeError where the bytes are not a well-formed message, after the fields before that place.
+
+    >>> list(fields(bytes.fromhex("0a016d2801")))
+    [(1, 2, 0, 2, 3), (5, 0, 3, 4, 5)]
+    """
+    at, size = 0, len(data)
+    while at < size:
+        start = at
+        number, wire_type, at = _read_tag(data, at)
+        content, at = _skip(data, at, wire_type)
+        if wire_type == GROUP:
+            at = _end_of_group(data, at, number)
+        yield number, wire_type, start, content, at
+
+
+def _read_tag(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
+    """(field number, wire type, offset after the tag)."""
+    value, end = read_varint(data, at)
+    number = value >> 3
+    if not 1 <= number <= _MAX_NUMBER or end - at > _MAX_TAG_BYTES:
+        raise DecodeError(f"there is no field number {number}")
+    return number, value & 7, end
+
+
+def _skip(data: bytes | memoryview, at: int, wire_type: int) -> tuple[int, int]:
+    """(offset of the content, its end) where a tag ends at `at`. The end of a group is not looked for."""
+    content = at
+    if wire_type == BYTES:
+        length, content = read_varint(data, at)
+        if content - at > _MAX_TAG_BYTES:
+            raise DecodeError("a length is too large")
+        at = content + length
+    elif wire_type == VARINT:
+        _, at = read_varint(data, at)
+    elif wire_type in _FIXED_SIZES:
+        at += _FIXED_SIZES[wire_type]
+    elif wire_type != GROUP:
+        raise DecodeError("a group ends that did not begin" if wire_type == END_GROUP else "there is no such wire type")
+    if at > len(data):
+        raise DecodeError("a field is truncated")
+    return content, at
+
+
+def _end_of_group(data: bytes | memoryview, at: int, number: int) -> int:
+    """The offset after the end tag of group `number`, whose start tag ends at `at`."""
+    open_groups = [number]
+    while open_groups:
+        number, wire_type, at = _read_tag(data, at)
+        if wire_type == END_GROUP:
+            if open_groups.pop() != number:
+                raise DecodeError("a group ends that did not begin")
+            continue
+        _, at = _skip(data, at, wire_type)
+        if wire_type == GROUP:
+            open_groups.append(number)
+    return at
+
+
+# -- writing --------------------------------------------------------------------------------
+
+
+@cached(max_bytes=8 << 20, entry_bytes=256)
 def varint(value: int) -> bytes:
-    r"""An int64 or uint64 in base 128, low digits first; a negative one as its two's complement.
+    r"""The varint of an int64 or uint64; a negative integer is written as its two's complement.
 
     >>> varint(300), varint(-1)
     (b'\xac\x02', b'\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01')
     """
     value &= 0xFFFFFFFFFFFFFFFF
     digits = bytearray()
-    while value > 127:
-        digits.append(value & 127 | 128)
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
         value >>= 7
     digits.append(value)
     return bytes(digits)
 
 
-_low_digits: list[bytes] = []
+def tag(number: int, wire_type: int) -> bytes:
+    r"""The tag of a field.
+
+    >>> tag(1, BYTES)
+    b'\n'
+    """
+    return varint(number << 3 | wire_type)
+
+
+_BLOCK: Final = 1024  # numbers in an entry of the cache below
+
+
+@cached(max_bytes=16 << 20, entry_bytes=50 * _BLOCK)
+def _low_digits(block: int) -> tuple[bytes, ...]:
+    """The four low base-128 digits, each marked as followed by more, of the numbers from `block * _BLOCK` on."""
+    return tuple(
+        bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80, number >> 21 | 0x80))
+        for number in range(block * _BLOCK, (block + 1) * _BLOCK)
+    )
 
 
 def numbered_ids(high: int, count: int) -> list[bytes]:
     """The varints of (high << 32) | number for every number below `count`, which is below 2^28.
 
-    The low 28 bits are four digits, the others follow from `high` alone.
+    The low 28 bits are four digits of the varint; the other digits follow from `high` alone.
 
     >>> numbered_ids(3, 2) == [varint(3 << 32), varint(3 << 32 | 1)]
     True
     """
     if not high:
         return [varint(number) for number in range(count)]
-    if count > len(_low_digits):
-        _low_digits.extend(
-            bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14 & 127 | 128, number >> 21 | 128))
-            for number in range(len(_low_digits), count)
-        )
     tail = varint(high << 4)
-    return [digits + tail for digits in _low_digits[:count]]
+    ids: list[bytes] = []
+    for first in range(0, count, _BLOCK):
+        ids += [digits + tail for digits in _low_digits(first // _BLOCK)[: count - first]]
+    return ids
 
 
 def sized(payload: bytes) -> bytes:
-    """The payload of a length-delimited field, with its length before it."""
+    """The content of a BYTES field: the length, then the payload."""
     return varint(len(payload)) + payload
 
 
@@ -63,40 +237,40 @@ def packed_ints(values: Iterable[int]) -> bytes:
 
 
 class Fields:
-    r"""The fields of one message class, to be encoded by name.
+    r"""Encodes the fields of one message class by name.
 
     >>> from xlashape.proto import xla
-    >>> fields = Fields(xla.HloInstructionProto)
-    >>> fields.message("window", b""), fields.integer("tuple_index", 3), fields.integer("tuple_index", 0)
+    >>> encoder = Fields(xla.HloInstructionProto)
+    >>> encoder.message("window", b""), encoder.integer("tuple_index", 3), encoder.integer("tuple_index", 0)
     (b'z\x00', b'h\x03', b'')
     """
 
-    __slots__ = ("_sized", "_varint")
+    __slots__ = ("_bytes_tags", "_varint_tags")
 
     def __init__(self, message: type[Message]) -> None:
         numbers: dict[str, int] = {field.name: field.number for field in message.DESCRIPTOR.fields}
-        self._sized = {name: varint(number << 3 | 2) for name, number in numbers.items()}
-        self._varint = {name: varint(number << 3) for name, number in numbers.items()}
+        self._bytes_tags = {name: tag(number, BYTES) for name, number in numbers.items()}
+        self._varint_tags = {name: tag(number, VARINT) for name, number in numbers.items()}
 
     def tag(self, name: str) -> bytes:
-        """The tag of a length-delimited field."""
-        return self._sized[name]
+        """The tag of a BYTES field."""
+        return self._bytes_tags[name]
 
     def message(self, name: str, payload: bytes | Message) -> bytes:
-        """A submessage, written even where it is empty: it is there."""
+        """A submessage. An empty one is written too: its field is then set."""
         data = payload if isinstance(payload, bytes) else payload.SerializeToString()
-        return self._sized[name] + sized(data)
+        return self._bytes_tags[name] + sized(data)
 
     def string(self, name: str, payload: bytes | str) -> bytes:
-        """A string or bytes field; nothing where it is empty."""
+        """A string or bytes field; nothing for an empty one."""
         data = payload.encode() if isinstance(payload, str) else payload
-        return self._sized[name] + sized(data) if data else b""
+        return self._bytes_tags[name] + sized(data) if data else b""
 
     def integer(self, name: str, value: int) -> bytes:
-        """An integer, enum or bool field; nothing where it is 0."""
-        return self._varint[name] + varint(value) if value else b""
+        """An integer, enum or bool field; nothing for 0."""
+        return self._varint_tags[name] + varint(value) if value else b""
 
     def integers(self, name: str, values: Iterable[int]) -> bytes:
-        """A repeated integer field, packed; nothing where there are none."""
+        """A repeated integer field, packed; nothing for no values."""
         payload = packed_ints(values)
-        return self._sized[name] + sized(payload) if payload else b""
+        return self._bytes_tags[name] + sized(payload) if payload else b""

@@ -245,7 +245,7 @@ def test_spaces_alone_are_a_text_without_a_module(data):
 
 def test_only_so_many_fields_are_looked_at(monkeypatch):
     seen = 0
-    fields = content.outermost_fields
+    fields = content.fields
 
     def counted(data):
         nonlocal seen
@@ -253,7 +253,7 @@ def test_only_so_many_fields_are_looked_at(monkeypatch):
             seen += 1
             yield field
 
-    monkeypatch.setattr(content, "outermost_fields", counted)
-    monkeypatch.setattr(content, "_MOST_FIELDS", 100)
+    monkeypatch.setattr(content, "fields", counted)
+    monkeypatch.setattr(content, "_MAX_FIELDS", 100)
     assert not content.holds_text(b"\x20\x01" * 100_000)
     assert seen == 100

@@ -12,6 +12,7 @@ from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo.literal.values import ELEMENT_TYPES, ElementType
 from xlashape.math import product
 from xlashape.proto import xla
+from xlashape.proto.wire import BYTES, fields, tag, varint
 
 __all__ = ["element_count", "element_type", "from_raw", "raw", "row_major_places"]
 
@@ -69,7 +70,7 @@ def raw(literal: xla.LiteralProto) -> bytes:
     else:
         floats = array("f" if element.code == "I" else "d", found)
         # A signalling nan on its way through a Python float would become a quiet one.
-        result = _wire_payload(literal, element.field_number) if any(v != v for v in floats) else floats.tobytes()
+        result = _field_content(literal, element.field_number) if any(v != v for v in floats) else floats.tobytes()
     expected = element_count(literal.shape) * element.width
     if len(result) != expected:
         raise InvalidModuleError(
@@ -79,34 +80,16 @@ def raw(literal: xla.LiteralProto) -> bytes:
     return result
 
 
-def _wire_payload(literal: xla.LiteralProto, number: int) -> bytes:
-    # Of a message just serialized: well-formed, the field packed.
-    data, at, parts = literal.SerializePartialToString(), 0, list[bytes]()
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        tag = varint()
-        kind = tag & 7
-        if kind == 2:
-            size = varint()
-            if tag >> 3 == number:
-                parts.append(data[at : at + size])
-            at += size
-        elif kind == 0:
-            varint()
-        else:
-            at += 4 if kind == 5 else 8
-    return b"".join(parts)
+def _field_content(literal: xla.LiteralProto, number: int) -> bytes:
+    """The content of a packed field on the wire."""
+    data = literal.SerializePartialToString()
+    return b"".join(
+        [
+            data[content:end]
+            for found, wire_type, _, content, end in fields(data)
+            if found == number and wire_type == BYTES
+        ]
+    )
 
 
 def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
@@ -120,8 +103,8 @@ def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
     if len(data) != expected:
         raise InvalidArgumentError(f"{len(data)} bytes for a literal of {expected}")
     if element.storage == "fixed":
-        tag, size = _varint(element.field_number << 3 | 2), _varint(len(data))
-        literal = xla.LiteralProto.FromString(tag + size + data) if data else xla.LiteralProto()
+        field = b"".join((tag(element.field_number, BYTES), varint(len(data)), data)) if data else b""
+        literal = xla.LiteralProto.FromString(field)
     else:
         literal = xla.LiteralProto()
         if element.storage == "bytes":
@@ -132,12 +115,3 @@ def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
             getattr(literal, element.field).extend(map(bool, values) if element.kind == "pred" else values)
     literal.shape.CopyFrom(shape)
     return literal
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -13,7 +13,7 @@ from xlashape.hlo.text.reader.state import MAIN_THREAD, Computation, Instruction
 from xlashape.hlo.text.reader.unique_names import UniqueNames
 from xlashape.limits import spend
 from xlashape.proto import xla
-from xlashape.proto.wire import Fields, numbered_ids, sized, varint
+from xlashape.proto.wire import VARINT, Fields, numbered_ids, sized, tag, varint
 
 __all__ = ["Frames", "Location", "emit_computations", "post_order", "program_shape"]
 
@@ -22,11 +22,13 @@ _COMPUTATION = Fields(xla.HloComputationProto)
 _INSTRUCTION = Fields(xla.HloInstructionProto)
 _METADATA = Fields(xla.OpMetadata)
 _PROGRAM_SHAPE = Fields(xla.ProgramShapeProto)
+_COMPUTATIONS = _MODULE.tag("computations")
+_PARAMETER_NAME = _PROGRAM_SHAPE.tag("parameter_names")
 _NAME = _INSTRUCTION.tag("name")
 _OPERANDS = _INSTRUCTION.tag("operand_ids")
 _ONE = _COMPUTATION.tag("instructions")
 _STEPS = 5  # of a budget, an instruction
-_ID = varint(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number << 3)
+_ID = tag(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number, VARINT)
 
 Location = tuple[str, str, tuple[int, int, int, int]]
 """Where in a program: file, function, (line, end line, column, end column)."""
@@ -155,8 +157,7 @@ def program_shape(computation: Computation, names: Sequence[str]) -> bytes:
     for number in range(len(computation.parameters)):
         pieces.append(_PROGRAM_SHAPE.message("parameters", instructions[computation.parameters[number]].shape.data))
     pieces.append(_PROGRAM_SHAPE.message("result", instructions[computation.root].shape.data))
-    tag = _PROGRAM_SHAPE.tag("parameter_names")
-    pieces.extend(tag + sized(name.encode()) for name in names)
+    pieces.extend(_PARAMETER_NAME + sized(name.encode()) for name in names)
     return b"".join(pieces)
 
 
@@ -176,14 +177,13 @@ def emit_computations(
     pieces: list[bytes] = []
     final_names: list[str] = []
     sequences = xla.HloScheduleProto()
-    tag = _MODULE.tag("computations")
     for place, computation in enumerate(computations):
         spend(_STEPS * len(computation.instructions))
         name = reserved if single and place == last else unique_computations.take(computation.name)
         final_names.append(name)
         number = ids[place]
         data = _emit(computation, name, number, ids, unique, frames)
-        pieces.append(tag)
+        pieces.append(_COMPUTATIONS)
         pieces.append(varint(len(data)))
         pieces.append(data)
         if scheduled and not computation.is_fusion:
