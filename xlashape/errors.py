@@ -17,16 +17,25 @@
     └── UnavailableError              unavailable           a server or an optional package that cannot be reached
 
 `code` is stable and travels over the service, so a client raises the class that the server raised.
+
+Where a mistake stands is a path: names of fields and numbers of their elements, from the outside in.
+
+>>> error = InvalidShapeError("a tile size is 1 or more, not 0", field=("tiles", 2, "dimensions"))
+>>> error.within("shapes", 0, "layout").path
+('shapes', 0, 'layout', 'tiles', 2, 'dimensions')
+>>> error.field
+'shapes[0].layout.tiles[2].dimensions'
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 __all__ = [
     "DeadlineExceededError",
     "DecodeError",
+    "FieldPath",
     "InvalidArgumentError",
     "InvalidIndexError",
     "InvalidMapError",
@@ -41,20 +50,41 @@ __all__ = [
     "UnsupportedError",
     "XlashapeError",
     "from_details",
+    "path_of",
+    "path_text",
 ]
+
+FieldPath: TypeAlias = tuple[str | int, ...]
+"""Names of fields, each followed by the numbers of the elements in it: ("shape", "layout", "tiles", 2)."""
+
+_E = TypeVar("_E", bound="XlashapeError")
 
 _CLASSES: dict[str, type[XlashapeError]] = {}
 
 
 class XlashapeError(Exception):
-    """The root of the tree. `message` is one sentence for a person; `field` the request field it is about, if any."""
+    """The root of the tree. `message` is one sentence for a person.
+
+    `path` says which argument, and which part of it, the message is about; it is empty if that is not known. An argument that a
+    request of the service has a field for is called by the name of that field. `field=` takes a path, a single name, or a path's text.
+    """
 
     code: ClassVar[str] = "error"
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
+    def __init__(self, message: str, *, field: str | FieldPath | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.field = field
+        self.path: FieldPath = path_of(field)
+
+    @property
+    def field(self) -> str | None:
+        """The path as text: "shape.layout.tiles[2]". None if it is empty."""
+        return path_text(self.path) or None
+
+    def within(self: _E, *steps: str | int) -> _E:
+        """The same exception, its path now starting with `steps`: what was said of a part is said of the whole that holds it."""
+        self.path = (*steps, *self.path)
+        return self
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -68,7 +98,7 @@ class XlashapeError(Exception):
 
     def details(self) -> dict[str, str]:
         """What the error knows beyond its message, as text, so that it survives a wire."""
-        return {} if self.field is None else {"field": self.field}
+        return {"field": path_text(self.path)} if self.path else {}
 
     @classmethod
     def rebuild(cls, message: str, details: Mapping[str, str]) -> XlashapeError:
@@ -104,7 +134,7 @@ class ParseError(InvalidArgumentError):
         name: str | None = None,
         expected: str | None = None,
         found: str | None = None,
-        field: str | None = None,
+        field: str | FieldPath | None = None,
     ) -> None:
         super().__init__(message, field=field)
         self.line = line
@@ -197,7 +227,7 @@ class NotFoundError(XlashapeError, LookupError):
 
     code = "not_found"
 
-    def __init__(self, message: str, *, kind: str = "", name: str = "", field: str | None = None) -> None:
+    def __init__(self, message: str, *, kind: str = "", name: str = "", field: str | FieldPath | None = None) -> None:
         super().__init__(message, field=field)
         self.kind = kind
         self.name = name
@@ -223,7 +253,7 @@ class LimitExceededError(XlashapeError):
         limit: str = "",
         maximum: int | None = None,
         value: int | None = None,
-        field: str | None = None,
+        field: str | FieldPath | None = None,
     ) -> None:
         super().__init__(message, field=field)
         self.limit = limit
@@ -277,3 +307,40 @@ def _integer(details: Mapping[str, str], key: str) -> int | None:
 def from_details(code: str, message: str, details: Mapping[str, str]) -> XlashapeError:
     """The exception that `code` names, rebuilt from its message and `details()`. An unknown code gives XlashapeError."""
     return _CLASSES.get(code, XlashapeError).rebuild(message, details)
+
+
+def path_text(path: FieldPath) -> str:
+    """A path as text.
+
+    >>> path_text(("shape", "layout", "tiles", 2))
+    'shape.layout.tiles[2]'
+    """
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def path_of(field: str | FieldPath | None) -> FieldPath:
+    """The path that `field` stands for: a path itself, or the text of one. Text of another form is a name.
+
+    >>> path_of("shape.layout.tiles[2]"), path_of(None), path_of("--bytes")
+    (('shape', 'layout', 'tiles', 2), (), ('--bytes',))
+    """
+    if not field:
+        return ()
+    if not isinstance(field, str):
+        return field
+    path: list[str | int] = []
+    for part in field.split("."):
+        name, *numbers = part.split("[")
+        if name:
+            path.append(name)
+        elif path or not numbers:
+            return (field,)
+        for number in numbers:
+            digits = number[:-1]
+            if not (number.endswith("]") and digits.isascii() and digits.isdecimal() and len(digits) < 20):
+                return (field,)
+            path.append(int(digits))
+    return tuple(path)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.errors import DeadlineExceededError, FieldPath, LimitExceededError
 
 __all__ = [
     "INT32_MAX",
@@ -41,7 +41,7 @@ MAX_TEXT_CHARACTERS = 1 << 30
 """Characters of one text handed to a parser."""
 
 
-def check(limit: str, value: int, maximum: int, *, field: str | None = None) -> None:
+def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None = None) -> None:
     """Raises LimitExceededError if `value` is beyond `maximum`. `limit` is its name in words; the error's own is in snake_case.
 
     >>> check("text characters", 4, 3)

@@ -36,6 +36,7 @@ from xlashape.errors import (
     UnavailableError,
     UnsupportedError,
     XlashapeError,
+    path_text,
 )
 from xlashape_server.config import Config
 
@@ -249,7 +250,7 @@ class Guard:
                     f"the call took more than {self._max_seconds:g} seconds",
                     limit="call_seconds",
                     maximum=int(self._max_seconds),
-                    field=error.field,
+                    field=error.path,
                 )
         if isinstance(error, MemoryError):
             error = LimitExceededError("the answer takes more memory than there is", limit="memory")
@@ -336,8 +337,8 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
     field = _short(error.field or "")
     says = str(error).splitlines()[0] if str(error) else ""
     head, colon, rest = says.partition(": ")
-    if colon and (field == head or field.endswith(f".{head}")):
-        says = rest  # the message began with the part of the field that the library knows
+    if colon and head in [path_text(error.path[i:]) for i in range(len(error.path))]:
+        says = rest  # the message began with the part of the path that the library knows
     status = status_pb2.Status(code=code, message=_short(f"{field}: {says}" if field else says))
     metadata = {key: _short(value) for key, value in error.details().items()}
     metadata["message"] = _short(error.message)

@@ -7,7 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 
-from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.text.reader.module import decode_text
@@ -40,12 +40,12 @@ class Modules:
         self._cached_bytes = 0
         self._lock = threading.Lock()
 
-    def read(self, value: v1.ModuleInput, field: str) -> HloModule:
+    def read(self, value: v1.ModuleInput, path: FieldPath) -> HloModule:
         """The module of an input."""
         source = value.WhichOneof("source")
         if source is None:
-            raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=field)
-        path = f"{field}.{source}"
+            raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=path)
+        path = (*path, source)
         if source == "name":
             # The store is asked first: what was deleted, or is too old, is gone from every worker at once.
             stored = self.store.find(value.name, field=path)
@@ -56,9 +56,11 @@ class Modules:
             return self.decode(value.text.encode(), path, is_text=True)
         return self.decode(value.serialized, path, is_text=False)
 
-    def decode(self, data: bytes, field: str, sha256: str | None = None, *, is_text: bool | None = None) -> HloModule:
+    def decode(
+        self, data: bytes, path: FieldPath, sha256: str | None = None, *, is_text: bool | None = None
+    ) -> HloModule:
         """The module in `data`: text or proto as `is_text` says, found out from the content where it is None."""
-        self.check_size(len(data), field)
+        self.check_size(len(data), path)
         if is_text is None:
             is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
@@ -73,12 +75,11 @@ class Modules:
                 self._precount(data)
                 module = HloModule.from_proto(data)
         except XlashapeError as error:
-            error.field = field
-            raise
+            raise error.within(*path) from None
         self._remember(key, len(data), module)
         return module
 
-    def check_size(self, size: int, field: str) -> None:
+    def check_size(self, size: int, path: FieldPath) -> None:
         """LimitExceededError "module_bytes" if a module of `size` bytes is too large."""
         if size > self._max_bytes:
             raise LimitExceededError(
@@ -86,7 +87,7 @@ class Modules:
                 limit="module_bytes",
                 maximum=self._max_bytes,
                 value=size,
-                field=field,
+                field=path,
             )
 
     def _precount(self, data: bytes) -> None:

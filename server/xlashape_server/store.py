@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from xlashape.errors import InvalidArgumentError, LimitExceededError, NotFoundError
+from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, NotFoundError
 
 __all__ = ["Store", "Stored", "Upload", "module_name"]
 
@@ -71,7 +71,7 @@ class Store:
         """A place to write content to. Use it in a `with` block: what is not stored at its end is gone."""
         return Upload(self, self._incoming)
 
-    def find(self, name: str, *, field: str | None = None) -> Stored:
+    def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         """What is known of a module, which counts as asking about it. NotFoundError if it is not, or no longer, there."""
         sha256 = self._sha256(name, field)
         path = self._path(sha256)
@@ -86,7 +86,9 @@ class Store:
             raise self._missing(name, field) from None
         return Stored(sha256, stored.size_bytes, stored.facts, stored.created, now)
 
-    def read(self, name: str, *, offset: int = 0, limit: int | None = None, field: str | None = None) -> bytes:
+    def read(
+        self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
+    ) -> bytes:
         """The content from `offset` on, at most `limit` bytes. Whole content is checked against its digest. NotFoundError as `find`."""
         stored = self.find(name, field=field)
         path = self._path(stored.sha256)
@@ -102,7 +104,7 @@ class Store:
             raise self._missing(name, field)
         return content
 
-    def delete(self, name: str, *, field: str | None = None) -> None:
+    def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
         """Forgets a module. NotFoundError if it is not there."""
         self.find(name, field=field)
         if not self._remove(self._sha256(name, field)):
@@ -201,7 +203,7 @@ class Store:
             yield
 
     @staticmethod
-    def _sha256(name: str, field: str | None) -> str:
+    def _sha256(name: str, field: str | FieldPath | None) -> str:
         match = _NAME.fullmatch(name)
         if match is None:
             shown = name if len(name) <= 80 else name[:80] + "…"
@@ -211,7 +213,7 @@ class Store:
         return match.group(1)
 
     @staticmethod
-    def _missing(name: str, field: str | None) -> NotFoundError:
+    def _missing(name: str, field: str | FieldPath | None) -> NotFoundError:
         return NotFoundError(
             f"there is no module {name!r}: it was never uploaded, was deleted, or made room for others",
             kind="module",

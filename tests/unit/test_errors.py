@@ -4,6 +4,8 @@ import copy
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from xlashape import errors
 
@@ -83,3 +85,57 @@ def test_details_of_a_stranger_do_not_break_the_client():
     error = errors.from_details("parse", "m", {"line": "three", "column": ""})
     assert isinstance(error, errors.ParseError)
     assert (error.line, error.column) == (1, 1)
+
+
+NAMES = st.text(st.characters(exclude_characters=".[]", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(st.lists(NAMES | st.integers(0, 10**18), max_size=6).map(tuple))
+def test_a_path_is_read_back_from_its_text(path):
+    assert errors.path_of(errors.path_text(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        (None, ()),
+        ("", ()),
+        ("shape", ("shape",)),
+        ("--bytes", ("--bytes",)),
+        ("tiles[2].dimensions", ("tiles", 2, "dimensions")),
+        ("rows[3][1]", ("rows", 3, 1)),
+        (("tiles", 2, "dimensions"), ("tiles", 2, "dimensions")),
+    ],
+)
+def test_a_field_is_a_name_a_path_or_its_text(field, path):
+    error = errors.InvalidShapeError("no", field=field)
+    assert error.path == path
+    assert error.field == (errors.path_text(path) or None)
+
+
+@pytest.mark.parametrize(
+    "text", ["a..b", ".", "a[", "a[]", "a[b]", "a[-1]", "a[1]b", "a[" + "9" * 5000 + "]", "[", "a.[1]"]
+)
+def test_text_that_is_no_path_is_one_name(text):
+    assert errors.path_of(text) == (text,)
+
+
+@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.code)
+def test_a_path_is_put_within_another_and_survives_the_wire(cls):
+    error = cls("no", field=("dimensions", 3))
+    assert error.within("shapes", 0, "proto") is error
+    for again in (
+        error,
+        errors.from_details(error.code, error.message, error.details()),
+        pickle.loads(pickle.dumps(error)),
+    ):
+        assert again.path == ("shapes", 0, "proto", "dimensions", 3)
+        assert again.field == "shapes[0].proto.dimensions[3]"
+    assert error.details()["field"] == error.field
+
+
+def test_the_field_follows_from_the_path():
+    error = errors.InvalidArgumentError("no")
+    assert error.within().field is None
+    with pytest.raises(AttributeError):
+        error.field = "elsewhere"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn, cast
 
-from xlashape.errors import NotFoundError
+from xlashape.errors import FieldPath, NotFoundError
 from xlashape.limits import INT64_MAX
 from xlashape_client.questions import Questions
 from xlashape_server.config import Config
@@ -73,5 +73,5 @@ class Local(Questions):
 
 
 class _NoStore:
-    def find(self, name: str, field: str | None = None) -> NoReturn:
+    def find(self, name: str, field: str | FieldPath | None = None) -> NoReturn:
         raise NotFoundError(f"{name} is kept by a server: say which with --server", field=field)

@@ -244,14 +244,16 @@ class Editor:
     def _find(self, name: str) -> tuple[xla.HloComputationProto, xla.HloInstructionProto]:
         found = self._index().get(name.removeprefix("%"))
         if found is None:
-            raise NotFoundError(f"module {self._proto.name!r} has no instruction {name!r}")
+            message = f"module {self._proto.name!r} has no instruction {name!r}"
+            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
         return found
 
     def _computation(self, name: str) -> xla.HloComputationProto:
         for computation in self._proto.computations:
             if computation.name == name.removeprefix("%"):
                 return computation
-        raise NotFoundError(f"module {self._proto.name!r} has no computation {name!r}")
+        message = f"module {self._proto.name!r} has no computation {name!r}"
+        raise NotFoundError(message, kind="computation", name=name, field="computation")
 
 
 def _check_name(name: str) -> None:

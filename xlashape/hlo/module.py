@@ -168,7 +168,8 @@ class HloModule:
             }
         computation = by_name.get(_without_percent(name))
         if computation is None:
-            raise NotFoundError(f"module {self.name!r} has no computation {name!r}")
+            message = f"module {self.name!r} has no computation {name!r}"
+            raise NotFoundError(message, kind="computation", name=name, field="computation")
         return computation
 
     def instructions(self) -> Iterator[HloInstruction]:
@@ -197,9 +198,11 @@ class HloModule:
         if instruction is None:
             if key in by_name:
                 raise InvalidArgumentError(
-                    f"module {self.name!r} has several instructions {name!r}; ask the computation for its own"
+                    f"module {self.name!r} has several instructions {name!r}; ask the computation for its own",
+                    field="instruction",
                 )
-            raise NotFoundError(f"module {self.name!r} has no instruction {name!r}")
+            message = f"module {self.name!r} has no instruction {name!r}"
+            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
         return instruction
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
@@ -322,7 +325,8 @@ class HloComputation:
             }
         instruction = by_name.get(_without_percent(name))
         if instruction is None:
-            raise NotFoundError(f"computation {self.name!r} has no instruction {name!r}")
+            message = f"computation {self.name!r} has no instruction {name!r}"
+            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
         return instruction
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloInstruction, ...]:

@@ -10,13 +10,13 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.limits import budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import choice, decoded
+from xlashape_server.handlers.inputs import choice, decoded, placed
 from xlashape_server.handlers.shapes import size_of
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.store import Stored
@@ -54,14 +54,14 @@ class HloHandlers:
                 if number == 0:
                     sha256, size = request.sha256, request.size_bytes
                     _check_announced(sha256, size)
-                    self._modules.check_size(size, "size_bytes")
+                    self._modules.check_size(size, ("size_bytes",))
                 elif request.sha256 or request.size_bytes:
                     raise InvalidArgumentError(
                         "what is coming is said in the first message only",
                         field="sha256" if request.sha256 else "size_bytes",
                     )
                 spend(256)
-                self._modules.check_size(upload.size_bytes + len(request.data), "data")
+                self._modules.check_size(upload.size_bytes + len(request.data), ("data",))
                 if size and upload.size_bytes + len(request.data) > size:
                     raise InvalidArgumentError(f"more than the {size} bytes that were announced", field="data")
                 upload.write(request.data)
@@ -81,7 +81,7 @@ class HloHandlers:
         if not content:
             raise InvalidArgumentError("the module is empty", field="data")
         kind = format_of(content)
-        module = self._modules.decode(content, "data", sha256, is_text=kind == TEXT)
+        module = self._modules.decode(content, ("data",), sha256, is_text=kind == TEXT)
         return {
             "format": kind,
             "module_name": module.name,
@@ -115,7 +115,7 @@ class HloHandlers:
         """ListInstructions."""
         request = decoded(v1.ListInstructionsRequest, data)
         with budget(deadline=deadline, subject="a module"), _of_the_module():
-            module = self._modules.read(request.module, "module")
+            module = self._modules.read(request.module, ("module",))
             found = list(selected(module, request.computation, request.opcode))
             items, next_token = page(request, found, self._max_page_size)
             response = v1.ListInstructionsResponse(next_page_token=next_token, total_size=len(found))
@@ -129,7 +129,7 @@ class HloHandlers:
         request = decoded(v1.ByteSizesRequest, data)
         order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
         with budget(deadline=deadline, subject="a module"), _of_the_module():
-            module = self._modules.read(request.module, "module")
+            module = self._modules.read(request.module, ("module",))
             found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
             for one in selected(module, request.computation, request.opcode):
                 spend(16)
@@ -174,17 +174,13 @@ def _of_the_module() -> Generator[None]:
     try:
         yield
     except InvalidModuleError as error:
-        error.field = error.field or "module"
-        raise
+        raise placed(error, error.path or ("module",)) from None
 
 
 def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
     """The instructions of a computation, or of all if its name is empty; of one opcode, or of all likewise."""
     if computation:
-        try:
-            found = list(module.computation(computation).instructions)
-        except NotFoundError as error:
-            raise NotFoundError(error.message, kind="computation", name=computation, field="computation") from None
+        found = list(module.computation(computation).instructions)
     else:
         found = list(module.instructions())
     if not opcode:

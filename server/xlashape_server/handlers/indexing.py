@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import (
     InstructionReads,
@@ -17,7 +17,7 @@ from xlashape.indexing import (
 )
 from xlashape.indexing.ops.registry import leaves
 from xlashape.indexing.reports.reads import executed_readers, instruction_reads
-from xlashape.indexing.reports.transactions import MAX_WARP, check_warp
+from xlashape.indexing.reports.transactions import check_warp
 from xlashape.indexing.walk.analysis import leaf_count
 from xlashape.indexing.walk.computations import Analysis
 from xlashape.limits import INT64_MAX, budget, spend
@@ -28,8 +28,8 @@ from xlashape_server.handlers.hlo import selected
 from xlashape_server.handlers.inputs import (
     choice,
     decoded,
-    located,
     map_output,
+    placed,
     style_of,
 )
 from xlashape_server.handlers.maps import MapHandlers
@@ -42,8 +42,6 @@ _KNOWLEDGE = {
     Knowledge.EVERY_ELEMENT: v1.KNOWLEDGE_EVERY_ELEMENT,
     Knowledge.UNKNOWN: v1.KNOWLEDGE_UNKNOWN,
 }
-_INDEX = {"output", "operand"}  # what the library calls the request's `index`
-_ROWS = 1 << 14  # points between two looks at the clock
 
 
 class IndexingHandlers(MapHandlers):
@@ -62,7 +60,7 @@ class IndexingHandlers(MapHandlers):
         if request.physical and (direction != "out" or request.raw):
             raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
         with budget(self._max_steps, deadline, "a module"):
-            module = self._modules.read(request.module, "module")
+            module = self._modules.read(request.module, ("module",))
             if request.instruction:
                 chosen = [_instruction(module, request.computation, request.instruction)]
             else:
@@ -83,12 +81,8 @@ class IndexingHandlers(MapHandlers):
                     else:
                         response = _maps_of(analysis, one, direction, index, style, raw=request.raw)
                 except XlashapeError as error:
-                    error.field = (
-                        "index"
-                        if index is not None and isinstance(error, InvalidArgumentError) and error.field in _INDEX
-                        else "instruction"
-                    )
-                    raise
+                    chosen_one = {} if index is None else {"output": ("index",), "operand": ("index",)}
+                    raise placed(error, ("instruction",), **chosen_one) from None
             yield response.SerializeToString()
 
     def operand_reads(self, data: bytes, deadline: float) -> Iterator[bytes]:
@@ -97,13 +91,9 @@ class IndexingHandlers(MapHandlers):
         style = style_of(request.style)
         output = request.output if request.HasField("output") else None
         warp, segment_bytes = request.warp or 32, request.segment_bytes or 128
-        try:
-            check_warp(warp, segment_bytes)
-        except XlashapeError as error:
-            error.field = "warp" if request.warp < 0 or warp > MAX_WARP else "segment_bytes"
-            raise
+        check_warp(warp, segment_bytes)
         with budget(self._max_steps, deadline, "a module"):
-            module = self._modules.read(request.module, "module")
+            module = self._modules.read(request.module, ("module",))
             if request.instruction:
                 chosen = [_instruction(module, request.computation, request.instruction)]
             elif request.computation:
@@ -119,8 +109,7 @@ class IndexingHandlers(MapHandlers):
                     found = instruction_reads(one, output, warp=warp, segment_bytes=segment_bytes, analysis=analysis)
                     response = _reads_of(one, found, style)
                 except XlashapeError as error:
-                    error.field = "output" if error.field == "output" else "instruction"
-                    raise
+                    raise placed(error, ("instruction",), output=("output",)) from None
             yield response.SerializeToString()
 
     def operand_tiles(self, data: bytes, deadline: float) -> bytes:
@@ -131,14 +120,13 @@ class IndexingHandlers(MapHandlers):
             raise InvalidArgumentError("an instruction's name is missing", field="instruction")
         tile = _tile_of(request.tile) if request.HasField("tile") else None
         with budget(self._max_steps, deadline, request.instruction):
-            module = self._modules.read(request.module, "module")
+            module = self._modules.read(request.module, ("module",))
             one = _instruction(module, request.computation, request.instruction)
             try:
                 found = operand_tiles(one, tile, request.output)
             except XlashapeError as error:
-                if error.field != "output":
-                    error.field = "instruction" if tile is None or isinstance(error, InvalidModuleError) else "tile"
-                raise
+                about_tile = tile is not None and not isinstance(error, InvalidModuleError)
+                raise placed(error, ("tile",) if about_tile else ("instruction",), output=("output",)) from None
             response = v1.OperandTilesResponse(
                 instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode
             )
@@ -154,18 +142,8 @@ class IndexingHandlers(MapHandlers):
 
 def _instruction(module: HloModule, computation: str, name: str) -> HloInstruction:
     if computation:
-        bare = name.removeprefix("%")
-        found = next((one for one in selected(module, computation) if one.name == bare), None)
-        if found is None:
-            message = f"computation {computation!r} has no instruction {name!r}"
-            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
-        return found
-    try:
-        return module.instruction(name)
-    except NotFoundError as error:
-        raise NotFoundError(error.message, kind="instruction", name=name, field="instruction") from None
-    except InvalidArgumentError as error:
-        raise located(error, "instruction") from None
+        return module.computation(computation).instruction(name)
+    return module.instruction(name)
 
 
 def _maps_of(
@@ -256,7 +234,7 @@ def _tile_of(given: v1.Tile) -> TileBox:
     for name, default in (("offsets", 0), ("strides", 1)):
         values = getattr(given, name)
         if values and len(values) != rank:
-            raise InvalidArgumentError(f"a tile of {rank} sizes has {len(values)} {name}", field=f"tile.{name}")
+            raise InvalidArgumentError(f"a tile of {rank} sizes has {len(values)} {name}", field=("tile", name))
         if not values:
             values.extend([default] * rank)
     return TileBox(tuple(given.offsets), tuple(given.sizes), tuple(given.strides))

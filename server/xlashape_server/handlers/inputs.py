@@ -1,4 +1,4 @@
-"""What requests are made of, as values of the library; every mistake named by the path of its field, such as `shapes[3].text`."""
+"""What requests are made of, as values of the library. The path of an error is that of the field in the request: `shapes[3].text`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
-from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, LimitExceededError, XlashapeError
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.shape.tiling.index_check import brief
@@ -21,10 +21,10 @@ __all__ = [
     "choice",
     "decoded",
     "item_count",
-    "located",
     "map_of",
     "map_output",
     "payload",
+    "placed",
     "response_size",
     "shape_of",
     "style_of",
@@ -42,13 +42,20 @@ def decoded(message_class: type[M], data: bytes) -> M:
     return coerce(message_class, data)
 
 
-def located(error: XlashapeError, field: str) -> XlashapeError:
-    """The error, its field now a path from the request: what the library said of a part stands behind `field`."""
-    error.field = f"{field}.{error.field}" if error.field else field
+def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:
+    """The error of a call of the library, its path now that of a field of the request.
+
+    `arguments` says in which field the value of each argument came; errors about other arguments, or none, are about `otherwise`.
+    """
+    argument = error.path[0] if error.path else ""
+    if argument in arguments:
+        error.path = (*arguments[str(argument)], *error.path[1:])
+    else:
+        error.path = otherwise
     return error
 
 
-def shape_of(value: v1.ShapeInput, field: str, config: Config) -> Shape:
+def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
     """The shape of an input; one that says no layout has the default one. LimitExceededError "shape_elements" before it takes long."""
     form = value.WhichOneof("form")
     try:
@@ -66,8 +73,8 @@ def shape_of(value: v1.ShapeInput, field: str, config: Config) -> Shape:
                 _check_elements(value.proto.SerializeToString(), config)
             return _with_layout(Shape.from_proto(value.proto))
     except XlashapeError as error:
-        raise located(error, f"{field}.{form}") from None
-    raise InvalidArgumentError("a shape is missing: expected proto, serialized or text", field=field)
+        raise error.within(*path, form or "") from None
+    raise InvalidArgumentError("a shape is missing: expected proto, serialized or text", field=path)
 
 
 def _check_commas(text: str, maximum: int) -> None:
@@ -109,7 +116,7 @@ def _with_layout(shape: Shape) -> Shape:
     return shape
 
 
-def map_of(value: v1.MapInput, field: str) -> IndexingMap:
+def map_of(value: v1.MapInput, path: FieldPath) -> IndexingMap:
     """The map of an input."""
     form = value.WhichOneof("form")
     try:
@@ -118,8 +125,8 @@ def map_of(value: v1.MapInput, field: str) -> IndexingMap:
         if form == "map":
             return IndexingMap.from_proto(value.map)
     except XlashapeError as error:
-        raise located(error, f"{field}.{form}") from None
-    raise InvalidArgumentError("a map is missing: expected map or text", field=field)
+        raise error.within(*path, form or "") from None
+    raise InvalidArgumentError("a map is missing: expected map or text", field=path)
 
 
 def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
@@ -165,7 +172,7 @@ def item_count(
     """How many items of `each` numbers there are in `numbers`, which the request may have stated; `item` (`of` a shape) is what one is called.
 
     Items of no numbers are counted by what was stated, one if nothing was. InvalidArgumentError where the numbers do not
-    come out, LimitExceededError "indices" beyond `maximum`.
+    come out (InvalidIndexError where an item has too few or too many), LimitExceededError "indices" beyond `maximum`.
     """
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
@@ -175,7 +182,7 @@ def item_count(
             raise InvalidArgumentError(f"{stated} stated, but there are {found} in {field}", field="count")
         of_what = "" if of is None else f" of {brief(of)}"
         in_all = "" if stated == 1 or numbers < each else " in all"
-        raise InvalidArgumentError(
+        raise InvalidIndexError(
             f"expected {each or 'no'} number{'s'[: each != 1]} in {item}{of_what}, found {numbers}{in_all}", field=field
         )
     if found > maximum:
@@ -189,15 +196,15 @@ def item_count(
     return found
 
 
-def response_size(size: int, maximum: int, field: str) -> None:
-    """LimitExceededError "response_bytes" if an answer would be larger than the server sends; `field` is what makes it so."""
+def response_size(size: int, maximum: int, path: FieldPath) -> None:
+    """LimitExceededError "response_bytes" if an answer would be larger than the server sends; `path` is what makes it so."""
     if size > maximum:
         raise LimitExceededError(
             f"the answer would have {size} bytes, of {maximum} allowed",
             limit="response_bytes",
             maximum=maximum,
             value=size,
-            field=field,
+            field=path,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlashape.errors import InvalidArgumentError, InvalidIndexError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, XlashapeError
 from xlashape.limits import Budget, budget, spend
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
@@ -17,6 +17,7 @@ from xlashape_server.handlers.inputs import (
     map_of,
     map_output,
     payload,
+    placed,
     response_size,
     style_of,
 )
@@ -44,8 +45,8 @@ class MapHandlers:
         answer = _Answer(self._max_answer)
         with budget(self._max_steps, deadline, "a map"):
             for i, value in enumerate(request.maps):
-                field = f"maps[{i}]"
-                given = map_of(value, field)
+                path = ("maps", i)
+                given = map_of(value, path)
                 try:
                     result = given.simplify()
                     made = v1.SimplifiedMap()
@@ -55,9 +56,8 @@ class MapHandlers:
                         made.removed_runtime.extend(n for n, kept in enumerate(kept_runtime) if not kept)
                     made.map.CopyFrom(map_output(result, style))
                 except XlashapeError as error:
-                    error.field = field
-                    raise
-                answer.add(made.ByteSize(), field)
+                    raise placed(error, path) from None
+                answer.add(made.ByteSize(), path)
                 response.maps.append(made)
         return response.SerializeToString()
 
@@ -70,43 +70,41 @@ class MapHandlers:
         answer = _Answer(self._max_answer)
         with budget(self._max_steps, deadline, "a composition"):
             for i, chain in enumerate(request.chains):
-                field = f"chains[{i}]"
+                path = ("chains", i)
                 if len(chain.maps) < 2:
                     raise InvalidArgumentError(
-                        f"expected two maps or more, found {len(chain.maps)}", field=f"{field}.maps"
+                        f"expected two maps or more, found {len(chain.maps)}", field=(*path, "maps")
                     )
-                maps = [map_of(value, f"{field}.maps[{k}]") for k, value in enumerate(chain.maps)]
-                made = map_output(self._composed(maps, raw=request.raw, field=field), style)
-                answer.add(made.ByteSize(), field)
+                maps = [map_of(value, (*path, "maps", k)) for k, value in enumerate(chain.maps)]
+                made = map_output(self._composed(maps, raw=request.raw, path=path), style)
+                answer.add(made.ByteSize(), path)
                 response.maps.append(made)
         return response.SerializeToString()
 
     @staticmethod
-    def _composed(maps: list[IndexingMap], *, raw: bool, field: str) -> IndexingMap:
+    def _composed(maps: list[IndexingMap], *, raw: bool, path: FieldPath) -> IndexingMap:
         result = maps[0]
         for k, after in enumerate(maps[1:], 1):
             try:
                 result = result.compose_unsimplified(after) if raw else result.compose(after)
             except XlashapeError as error:
-                error.field = f"{field}.maps[{k}]"
-                raise
+                raise placed(error, (*path, "maps", k)) from None
         return result
 
     def evaluate_map(self, data: bytes, deadline: float) -> bytes:
         """EvaluateMap."""
         request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
         with budget(self._max_steps, deadline, "a map") as current:
-            given = map_of(request.map, "map")
+            given = map_of(request.map, ("map",))
             numbers = np.frombuffer(bulk, "<i8")
             variables = len(given.variables)
             stated = request.count if request.HasField("count") else None
             count = item_count(len(numbers), variables, stated, self._max_indices, "points", "a point")
-            response_size(count * (8 * len(given.results) + 1), self._max_answer, "points")
+            response_size(count * (8 * len(given.results) + 1), self._max_answer, ("points",))
             try:
                 results, inside = _evaluated(given, numbers.reshape(count, variables), current)
             except XlashapeError as error:
-                error.field = "points" if isinstance(error, InvalidIndexError) else "map"
-                raise
+                raise placed(error, ("map",), points=("points",)) from None
         return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
 
 
@@ -130,7 +128,7 @@ class _Answer:
         self._size = 0
         self._maximum = maximum
 
-    def add(self, size: int, field: str) -> None:
+    def add(self, size: int, path: FieldPath) -> None:
         self._size += size
         spend(16)
-        response_size(self._size, self._maximum, field)
+        response_size(self._size, self._maximum, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +16,7 @@ from xlashape.shape.text.shape_text import layout_text
 from xlashape.shape.tiling.formula import array_of
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import batch, choice, decoded, item_count, payload, response_size, shape_of
+from xlashape_server.handlers.inputs import batch, choice, decoded, item_count, payload, placed, response_size, shape_of
 
 __all__ = ["ShapeHandlers"]
 
@@ -48,12 +47,11 @@ class ShapeHandlers:
         for i, value in enumerate(request.shapes):
             if i:
                 spend(256)
-            shape = shape_of(value, f"shapes[{i}]", self._config)
+            shape = shape_of(value, ("shapes", i), self._config)
             try:
                 response.descriptions.append(describe(shape, pointer_size))
             except XlashapeError as error:
-                error.field = f"shapes[{i}]"
-                raise
+                raise placed(error, ("shapes", i)) from None
         return response.SerializeToString()
 
     def byte_size(self, data: bytes, deadline: float | None = None) -> bytes:
@@ -73,12 +71,11 @@ class ShapeHandlers:
         for i, value in enumerate(shapes):
             if i:
                 spend(256)
-            shape = shape_of(value, f"shapes[{i}]", self._config)
+            shape = shape_of(value, ("shapes", i), self._config)
             try:
                 sizes.append(size_of(shape, pointer_size))
             except XlashapeError as error:
-                error.field = f"shapes[{i}]"
-                raise
+                raise placed(error, ("shapes", i)) from None
         return v1.ByteSizeResponse(sizes=sizes).SerializeToString()
 
     def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
@@ -103,7 +100,7 @@ class ShapeHandlers:
                     for row in rows:
                         positions.append(tiling.linear_index(shape, row))  # its length says which row is wrong
                 except XlashapeError as error:
-                    raise _of_row(error, shape, len(positions), rows[len(positions)]) from None
+                    raise _of_row(error, shape, len(positions)) from None
                 return v1.LinearIndexResponse(positions=positions).SerializeToString()
         request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
@@ -112,8 +109,7 @@ class ShapeHandlers:
         try:
             found = tiling.linear_indices(shape, table)
         except XlashapeError as error:
-            row = _number_in(error.field)
-            raise _of_row(error, shape, row, table[row].tolist() if row < len(table) else []) from None
+            raise _of_row(error, shape) from None
         return join(v1.LinearIndexResponse(), positions=payload(found))
 
     def _count(self, request: v1.LinearIndexRequest, numbers: int, shape: Shape) -> int:
@@ -132,13 +128,11 @@ class ShapeHandlers:
         shape = _array(request.shape, request.order, self._config)
         positions = np.frombuffer(bulk, "<i8")
         item_count(len(positions), 1, None, self._max_indices, "positions", "a position")
-        response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, "positions")
+        response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, ("positions",))
         try:
             indices, is_element = tiling.multi_indices(shape, positions)
         except XlashapeError as error:
-            if error.field is None or not error.field.startswith(("shape", "positions")):
-                error.field = "positions"
-            raise
+            raise placed(error, ("positions",), shape=("shape",), positions=("positions",)) from None
         return join(v1.MultiIndexResponse(), indices=payload(indices), is_element=payload(is_element))
 
 
@@ -223,7 +217,7 @@ def _pointer_size(stated: int) -> int:
 
 
 def _array(value: v1.ShapeInput, order: int, config: Config) -> Shape:
-    shape = array_of(shape_of(value, "shape", config))
+    shape = array_of(shape_of(value, ("shape",), config))
     if order and choice(order, ("physical", "physical", "logical"), "order") == "logical":
         return _without_tiles(shape)
     return shape
@@ -235,17 +229,13 @@ def _without_tiles(shape: Shape) -> Shape:
     return shape if shape.layout is None else shape.with_layout(Layout(shape.layout.minor_to_major))
 
 
-def _of_row(error: XlashapeError, shape: Shape, row: int, numbers: Sequence[int]) -> XlashapeError:
-    """The error of one index, its field the number in `indices` that is wrong."""
-    if error.field is None or not error.field.startswith("shape"):
-        wrong = next(
-            (d for d, (n, size) in enumerate(zip(numbers, shape.dimensions, strict=False)) if not 0 <= n < size), 0
-        )
-        error.field = f"indices[{row * shape.rank + wrong}]"
-    return error
+def _of_row(error: XlashapeError, shape: Shape, row: int | None = None) -> XlashapeError:
+    """The error of one index. The request lists the numbers of all indices one after another, so that number `d` of a row is at row * rank + d.
 
-
-def _number_in(field: str | None) -> int:
-    """3 of `rows[3]`."""
-    digits = (field or "").partition("[")[2].partition("]")[0]
-    return int(digits) if digits.isdecimal() else 0
+    `row` is that of the index where the library was given one alone, and did not know.
+    """
+    path = error.path if row is None else (*error.path[:1], row, *error.path[1:])
+    if len(path) == 3 and path[0] == "indices" and isinstance(path[1], int) and isinstance(path[2], int):
+        error.path = ("indices", path[1] * shape.rank + path[2])
+        return error
+    return placed(error, ("indices",), shape=("shape",))

@@ -67,10 +67,17 @@ def coalescing(
 def check_warp(warp: int, segment_bytes: int) -> None:
     """InvalidArgumentError below 1, LimitExceededError for a warp beyond `MAX_WARP`."""
     if warp < 1 or segment_bytes < 1:
-        raise InvalidArgumentError(f"a warp and a segment are at least 1, not {warp} and {segment_bytes}")
+        raise InvalidArgumentError(
+            f"a warp and a segment are at least 1, not {warp} and {segment_bytes}",
+            field="warp" if warp < 1 else "segment_bytes",
+        )
     if warp > MAX_WARP:
         raise LimitExceededError(
-            f"a warp is at most {MAX_WARP} outputs, not {warp}", limit="warp", maximum=MAX_WARP, value=warp
+            f"a warp is at most {MAX_WARP} outputs, not {warp}",
+            limit="warp",
+            maximum=MAX_WARP,
+            value=warp,
+            field="warp",
         )
 
 

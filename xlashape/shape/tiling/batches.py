@@ -146,6 +146,7 @@ def _wrap(number: int) -> int:
 
 def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> NDArray[Any]:
     """`values` as an array of some integer type: [n, rank], or [n] where rank is None. InvalidIndexError otherwise."""
+    field = "positions" if rank is None else "indices"
     expected = f"{what} takes integers of the shape " + ("[n]" if rank is None else f"[n, {rank}]")
     try:
         table = np.asarray(values)
@@ -153,20 +154,20 @@ def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> N
             # NumPy makes floats of ints beyond int64, and of no numbers at all; the objects themselves say what is wrong.
             table = np.asarray(values, object)
     except (ValueError, TypeError, OverflowError):
-        raise InvalidIndexError(f"{expected}, found rows of different lengths", field=what) from None
+        raise InvalidIndexError(f"{expected}, found rows of different lengths", field=field) from None
     if rank is not None and table.shape == (0,) and not hasattr(values, "dtype"):
         table = table.reshape(0, rank)
     found = "[" + ", ".join(map(str, table.shape)) + "]"
     if table.ndim != (1 if rank is None else 2):
-        raise InvalidIndexError(f"{expected}, found {found}", field=what)
+        raise InvalidIndexError(f"{expected}, found {found}", field=field)
     if rank is not None and table.shape[1] != rank:
         raise InvalidIndexError(
-            f"{brief(shape)} takes {count(rank)}, found rows of {table.shape[1]}: {expected}", field=what
+            f"{brief(shape)} takes {count(rank)}, found rows of {table.shape[1]}: {expected}", field=field
         )
     if table.dtype.kind == "O":
-        table = _from_objects(table, what)
+        table = _from_objects(table, what, field)
     if table.dtype.kind not in "iu":
-        raise InvalidIndexError(f"{expected}, found {table.dtype.name}", field=what)
+        raise InvalidIndexError(f"{expected}, found {table.dtype.name}", field=field)
     return table
 
 
@@ -180,14 +181,16 @@ def _has_bool(values: object) -> bool:
     return False
 
 
-def _from_objects(table: NDArray[Any], what: str) -> NDArray[np.int64]:
+def _from_objects(table: NDArray[Any], what: str, field: str) -> NDArray[np.int64]:
     """Python objects as int64, or InvalidIndexError for the first that is no int or does not fit."""
     numbers: list[int] = []
     for at, value in enumerate(table.ravel().tolist()):
-        row = f"{what}[{at * len(table) // table.size}]"
-        number = integer(value, row)
+        row, column = divmod(at, table.size // len(table))
+        path = (field, row) if table.ndim == 1 else (field, row, column)
+        name = f"{what}[{row}]"
+        number = integer(value, name, path)
         if not INT64_MIN <= number <= INT64_MAX:
-            raise InvalidIndexError(f"{row}: {shown(number)} does not fit int64", field=row)
+            raise InvalidIndexError(f"{name}: {shown(number)} does not fit int64", field=path)
         numbers.append(number)
     return np.array(numbers, np.int64).reshape(table.shape)
 
@@ -197,13 +200,13 @@ def _bad_row(shape: Shape, dimensions: tuple[int, ...], part: NDArray[Any], star
         for d, (number, size) in enumerate(zip(numbers, dimensions, strict=True)):
             if not 0 <= number < size:
                 return InvalidIndexError(
-                    f"row {row}: {outside_dimension(shape, d, size, number)}", field=f"rows[{row}]"
+                    f"row {row}: {outside_dimension(shape, d, size, number)}", field=("indices", row, d)
                 )
-    return InvalidIndexError("the rows changed while they were read", field="rows")
+    return InvalidIndexError("the rows changed while they were read", field="indices")
 
 
 def _bad_position(shape: Shape, elements: int, part: NDArray[Any], start: int) -> InvalidIndexError:
     for row, number in enumerate(part.tolist(), start):
         if not 0 <= number < elements:
-            return InvalidIndexError(f"row {row}: {outside_buffer(shape, elements, number)}", field=f"positions[{row}]")
+            return InvalidIndexError(f"row {row}: {outside_buffer(shape, elements, number)}", field=("positions", row))
     return InvalidIndexError("the positions changed while they were read", field="positions")

@@ -228,7 +228,7 @@ def _tile(tile: Tile | Iterable[int], i: int) -> Tile:
     try:
         return Tile(tile)
     except InvalidShapeError as error:
-        raise InvalidShapeError(error.message, field=f"tiles[{i}].{error.field}") from None
+        raise error.within("tiles", i) from None
 
 
 def _check_physical(shape: Shape) -> None:

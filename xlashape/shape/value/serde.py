@@ -17,7 +17,14 @@ from google.protobuf.message import EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from xlashape.caches import BoundedCache
-from xlashape.errors import DecodeError, InvalidArgumentError, InvalidShapeError, LimitExceededError
+from xlashape.errors import (
+    DecodeError,
+    FieldPath,
+    InvalidArgumentError,
+    InvalidShapeError,
+    LimitExceededError,
+    path_text,
+)
 from xlashape.proto import coerce, xla
 from xlashape.shape.value.layout import Layout
 from xlashape.shape.value.primitive_type import PrimitiveType
@@ -48,7 +55,10 @@ _LAYOUT_FIELDS = (
     "dynamic_shape_metadata_prefix_bytes",
     "split_configs",
 )
-_SHAPE_FIELD = {"dynamic_dimensions": "is_dynamic_dimension"}  # ours → the proto's, where they differ
+_PROTO_FIELD: dict[str | int, str] = {"dynamic_dimensions": "is_dynamic_dimension"}
+"""The field of ShapeProto for an attribute of Shape, where their names differ."""
+
+
 _decoded: BoundedCache[bytes, Shape] = BoundedCache(
     "xlashape.shape: shapes by proto", 8 << 20, lambda key, _: len(key) + 600
 )
@@ -60,14 +70,14 @@ def shape_from_proto(value: Any) -> Shape:
     data = _bytes(xla.ShapeProto, value)
     found = _decoded.get(data)
     if found is None:
-        found = _shape(coerce(xla.ShapeProto, data), "")
+        found = _shape(coerce(xla.ShapeProto, data), ())
         _decoded.put(data, found)
     return found
 
 
 def layout_from_proto(value: Any) -> Layout:
     """The layout of an `xla.LayoutProto`: bytes, or a message of any pool. See `Layout.from_proto`."""
-    return _layout(coerce(xla.LayoutProto, _bytes(xla.LayoutProto, value)), "")
+    return _layout(coerce(xla.LayoutProto, _bytes(xla.LayoutProto, value)), ())
 
 
 def shape_to_proto(shape: Shape) -> xla.ShapeProto:
@@ -80,13 +90,13 @@ def shape_to_proto(shape: Shape) -> xla.ShapeProto:
 def program_shape_from_proto(value: Any) -> ProgramShape:
     """The program shape of an `xla.ProgramShapeProto`: bytes, or a message of any pool. See `ProgramShape.from_proto`."""
     message = coerce(xla.ProgramShapeProto, _bytes(xla.ProgramShapeProto, value))
-    shapes = [_shape(parameter, f"parameters[{i}].") for i, parameter in enumerate(message.parameters)]
+    shapes = [_shape(parameter, ("parameters", i)) for i, parameter in enumerate(message.parameters)]
     unknown = _unknown(message, ("parameters", "result", "parameter_names"))
-    result = _shape(message.result, "result.")
+    result = _shape(message.result, ("result",))
     try:
         return ProgramShape(shapes, result, message.parameter_names, unknown)
     except InvalidShapeError as error:
-        raise _error(error, "") from None
+        raise _error(error, ()) from None
 
 
 def program_shape_to_proto(program: ProgramShape) -> xla.ProgramShapeProto:
@@ -125,12 +135,12 @@ def _bytes(message_class: type[Message], value: Any) -> bytes:
         ) from None
 
 
-def _shape(message: xla.ShapeProto, path: str) -> Shape:
+def _shape(message: xla.ShapeProto, path: FieldPath) -> Shape:
     kind = _TYPES.get(message.element_type)
     if kind is None:
         raise _error(InvalidShapeError(f"{message.element_type} is no element type", field="element_type"), path)
-    inner = [_shape(item, f"{path}tuple_shapes[{i}].") for i, item in enumerate(message.tuple_shapes)]
-    layout = _layout(message.layout, f"{path}layout.") if message.HasField("layout") else None
+    inner = [_shape(item, (*path, "tuple_shapes", i)) for i, item in enumerate(message.tuple_shapes)]
+    layout = _layout(message.layout, (*path, "layout")) if message.HasField("layout") else None
     dynamic = message.is_dynamic_dimension
     try:
         return Shape(
@@ -140,10 +150,10 @@ def _shape(message: xla.ShapeProto, path: str) -> Shape:
         raise _error(error, path) from None
 
 
-def _layout(message: xla.LayoutProto, path: str) -> Layout:
-    tiles = [_tile(tile, f"{path}tiles[{i}].") for i, tile in enumerate(message.tiles)]
-    splits = [_split(split, f"{path}split_configs[{i}].") for i, split in enumerate(message.split_configs)]
-    physical = _shape(message.physical_shape, f"{path}physical_shape.") if message.HasField("physical_shape") else None
+def _layout(message: xla.LayoutProto, path: FieldPath) -> Layout:
+    tiles = [_tile(tile, (*path, "tiles", i)) for i, tile in enumerate(message.tiles)]
+    splits = [_split(split, (*path, "split_configs", i)) for i, split in enumerate(message.split_configs)]
+    physical = _shape(message.physical_shape, (*path, "physical_shape")) if message.HasField("physical_shape") else None
     sparse = bool(message.dim_level_types or message.dim_unique or message.dim_ordered)
     try:
         return Layout(
@@ -163,14 +173,14 @@ def _layout(message: xla.LayoutProto, path: str) -> Layout:
         raise _error(error, path) from None
 
 
-def _tile(message: xla.TileProto, path: str) -> Tile:
+def _tile(message: xla.TileProto, path: FieldPath) -> Tile:
     try:
         return Tile(message.dimensions, _unknown(message, ("dimensions",)))
     except InvalidArgumentError as error:
         raise _error(error, path) from None
 
 
-def _split(message: xla.SplitConfigProto, path: str) -> SplitConfig:
+def _split(message: xla.SplitConfigProto, path: FieldPath) -> SplitConfig:
     try:
         return SplitConfig(message.dimension, message.split_indices, _unknown(message, ("dimension", "split_indices")))
     except InvalidArgumentError as error:
@@ -189,14 +199,13 @@ def _unknown(message: Message, known: tuple[str, ...], *, certain: bool = False)
     return rest.SerializeToString(deterministic=True)
 
 
-def _error(error: InvalidArgumentError | LimitExceededError, path: str) -> InvalidArgumentError | LimitExceededError:
-    """`error` with the proto's path of the field it is about."""
-    field = error.field or ""
-    head, dot, rest = field.partition("[")
-    field = path + _SHAPE_FIELD.get(head, head) + dot + rest
-    error.field = field.rstrip(".") or None
-    if error.field is not None:
-        error.message = f"{error.field}: {error.message}"
+def _error(
+    error: InvalidArgumentError | LimitExceededError, path: FieldPath
+) -> InvalidArgumentError | LimitExceededError:
+    """`error` with the proto's path of the field it is about, in its message too."""
+    error.path = (*path, *[_PROTO_FIELD.get(step, step) for step in error.path])
+    if error.path:
+        error.message = f"{path_text(error.path)}: {error.message}"
         error.args = (error.message,)
     return error
 

@@ -121,7 +121,9 @@ class CompiledExpressions:
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
         """The results at one point, None outside the domain. Exact for integers of any size."""
         if len(point) != len(self._bounds):
-            raise InvalidIndexError(f"the map has {len(self._bounds)} variables, the point {len(point)} values")
+            raise InvalidIndexError(
+                f"the map has {len(self._bounds)} variables, the point {len(point)} values", field="points"
+            )
         spend(len(self._instructions))
         for value, (low, high) in zip(point, self._bounds, strict=True):
             if not low <= value <= high:
@@ -313,17 +315,19 @@ def _as_points(points: Any, variables: int) -> NDArray[np.int64]:
     try:
         table = np.asarray(points)
     except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidArgumentError(f"points are an array of integers, [n, {variables}]: {error}") from None
+        raise InvalidArgumentError(
+            f"points are an array of integers, [n, {variables}]: {error}", field="points"
+        ) from None
     if table.size == 0 and table.dtype.kind == "f" and not isinstance(points, np.ndarray):
         table = table.astype(np.int64)  # NumPy takes an empty list for an array of floats
     if table.ndim == 1 and table.size == 0 and variables:
         table = table.reshape(0, variables)
     if table.dtype.kind not in "iu":
-        raise InvalidArgumentError(f"points are integers, not {table.dtype}")
+        raise InvalidArgumentError(f"points are integers, not {table.dtype}", field="points")
     if table.ndim != 2 or table.shape[1] != variables:
         raise InvalidIndexError(
-            f"points have the shape [n, {variables}], one column a variable, not {list(table.shape)}"
+            f"points have the shape [n, {variables}], one column a variable, not {list(table.shape)}", field="points"
         )
     if table.dtype == np.uint64 and table.size and int(table.max()) > INT64_MAX:
-        raise InvalidArgumentError("a coordinate of a point does not fit int64")
+        raise InvalidArgumentError("a coordinate of a point does not fit int64", field="points")
     return table.astype(np.int64, copy=False)

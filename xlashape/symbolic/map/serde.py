@@ -165,7 +165,7 @@ def _nodes(expressions: Sequence[v1.Expression], counts: Sequence[int]) -> list[
             else:
                 raise InvalidMapError(f"there is no kind {kind}")
         except InvalidMapError as error:
-            error.field = f"expressions[{i}]"
+            error.within("expressions", i)
             raise
     return made
 
