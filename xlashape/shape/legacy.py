@@ -33,7 +33,7 @@ from xlashape.errors import (
     LossyConversionError,
     UnsupportedError,
 )
-from xlashape.limits import INT64_MAX
+from xlashape.proto import wire
 from xlashape.shape import tiling
 from xlashape.shape.tiling.index_check import checked_index
 from xlashape.shape.value.base import Value, int64, int64s
@@ -186,15 +186,14 @@ class LegacyArray(Value):
         """The shape that `read` reads: the legacy fields stand in its layout's unknown fields, so `to_proto` writes them."""
         data = b""
         if self.is_padded:
-            widths = b"".join([_varint(width) for width in self.padded_dimensions])
-            data += _varint(_PADDED_DIMENSIONS << 3 | 2) + _varint(len(widths)) + widths
+            data += wire.tag(_PADDED_DIMENSIONS, wire.BYTES) + wire.sized(wire.packed_ints(self.padded_dimensions))
         for number, value in (
             (_PADDING_VALUE, self.padding_value),
             (_FORMAT, self.format),
             (_MAX_SPARSE_ELEMENTS, self.max_sparse_elements),
         ):
             if value:
-                data += _varint(number << 3) + _varint(value)
+                data += wire.tag(number, wire.VARINT) + wire.varint(value)
         layout = self.shape.layout or Layout.default(self.shape.rank)
         return self.shape.with_layout(layout.replace(unknown_fields=data + layout.unknown_fields))
 
@@ -229,7 +228,7 @@ def read(shape: Shape) -> LegacyArray:
     rest = b""
     for number, payload, raw in _fields_of(shape.layout.unknown_fields):
         if number == _PADDED_DIMENSIONS:
-            widths += [payload] if isinstance(payload, int) else _varints(payload)
+            widths += [payload] if isinstance(payload, int) else _int64s(payload)
         elif number in values:
             if not isinstance(payload, int):
                 raise DecodeError(f"layout field {number} is no number", field="layout")
@@ -281,50 +280,22 @@ def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
 
 
 def _fields_of(data: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """The fields of serialized bytes: number, payload (an int, or bytes), and the field's own bytes."""
-    at = 0
-    while at < len(data):
-        start = at
-        key, at = _read_varint(data, at)
-        payload: int | bytes
-        if key & 7 == 0:
-            payload, at = _read_varint(data, at)
-        else:
-            size = {1: 8, 5: 4}.get(key & 7)
-            if key & 7 == 2:
-                size, at = _read_varint(data, at)
-            if size is None or at + size > len(data):
-                raise DecodeError("the layout's unknown fields are no protobuf fields", field="layout")
-            payload, at = data[at : at + size], at + size
-        yield key >> 3, payload, data[start:at]
+    """The fields of serialized bytes: number, content (an int64 for a varint, else bytes), and the field's own bytes."""
+    try:
+        for number, wire_type, start, content, end in wire.fields(data):
+            is_varint = wire_type == wire.VARINT
+            value = wire.signed(wire.read_varint(data, content)[0]) if is_varint else data[content:end]
+            yield number, value, data[start:end]
+    except DecodeError:
+        raise _not_fields() from None
 
 
-def _varints(data: bytes) -> list[int]:
-    values: list[int] = []
-    at = 0
-    while at < len(data):
-        value, at = _read_varint(data, at)
-        values.append(value)
-    return values
+def _int64s(data: bytes) -> list[int]:
+    try:
+        return [wire.signed(value) for value in wire.varints(data)]
+    except DecodeError:
+        raise _not_fields() from None
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The int64 at `at`, and where it ends."""
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        value |= (data[at] & 127) << shift
-        shift, at = shift + 7, at + 1
-        if data[at - 1] < 128:
-            value &= (1 << 64) - 1
-            return value - (1 << 64) if value > INT64_MAX else value, at
-    raise DecodeError("the layout's unknown fields are no protobuf fields", field="layout")
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    data = bytearray()
-    while value > 127:
-        data.append(value & 127 | 128)
-        value >>= 7
-    data.append(value)
-    return bytes(data)
+def _not_fields() -> DecodeError:
+    return DecodeError("the layout's unknown fields are no protobuf fields", field="layout")
