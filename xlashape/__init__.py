@@ -18,10 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from xlashape import caches as caches
     from xlashape import errors as errors
+    from xlashape import hlo as hlo
     from xlashape import indexing as indexing
     from xlashape import limits as limits
     from xlashape import proto as proto
+    from xlashape import shape as shape
+    from xlashape import symbolic as symbolic
     from xlashape.errors import XlashapeError as XlashapeError
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
@@ -51,13 +55,17 @@ _HOMES: dict[str, tuple[str, str]] = {
     "ShapeIndex": ("xlashape.shape", "ShapeIndex"),
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
+    "caches": ("xlashape.caches", ""),
     "errors": ("xlashape.errors", ""),
+    "hlo": ("xlashape.hlo", ""),
     "index_util": ("xlashape.shape.index_util", ""),
     "indexing": ("xlashape.indexing", ""),
     "layout_util": ("xlashape.shape.layout_util", ""),
     "limits": ("xlashape.limits", ""),
     "proto": ("xlashape.proto", ""),
+    "shape": ("xlashape.shape", ""),
     "shape_util": ("xlashape.shape.shape_util", ""),
+    "symbolic": ("xlashape.symbolic", ""),
     "tiling": ("xlashape.shape.tiling", ""),
 }
 
@@ -73,13 +81,17 @@ __all__ = [
     "ShapeIndex",
     "Tile",
     "XlashapeError",
+    "caches",
     "errors",
+    "hlo",
     "index_util",
     "indexing",
     "layout_util",
     "limits",
     "proto",
+    "shape",
     "shape_util",
+    "symbolic",
     "tiling",
 ]
 

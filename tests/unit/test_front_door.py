@@ -79,3 +79,16 @@ for name in names:
 def test_what_is_heavy_is_loaded_on_first_use(code, kept_out):
     script = f"import sys\n{code}\nloaded = {{name.split('.')[0] for name in sys.modules}}\nassert not loaded & set({kept_out!r}), loaded & set({kept_out!r})"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_packages_are_there_after_a_bare_import():
+    script = """
+import xlashape as xs
+
+assert xs.hlo.Opcode("add") is xs.hlo.Opcode.ADD
+assert xs.hlo.verify(xs.hlo.HloModule.parse("ENTRY e { ROOT p = f32[4] parameter(0) }")) == ()
+assert xs.symbolic.IndexingMap is xs.IndexingMap
+assert xs.shape.Shape is xs.Shape
+xs.caches.clear()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

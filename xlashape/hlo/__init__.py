@@ -1,7 +1,84 @@
-"""HLO modules: views over HloModuleProto, and their text both ways."""
+"""HLO modules: views over HloModuleProto, their text both ways, and what can be asked of them and changed in them.
+
+    HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
+    Opcode                                      what an instruction does
+    ModuleConfig                                what a module's text says and its proto cannot hold
+    PrintOptions                                what `HloModule.to_text` shows
+    Editor                                      renames and deletes instructions, changes layouts
+    check, verify, Problem                      whether a module follows XLA's rules
+    convert                                     modules in files and streams of every format
+    literal                                     literals: their text, their elements as bytes and as NumPy arrays
+
+The files, each of which imports only from those above it:
+
+    values/       the attributes of instructions: read, written and made canonical
+    ops/          what is true of each opcode
+    literal/      the elements of a LiteralProto
+    config.py     ModuleConfig
+    content.py    which kind of module some bytes hold
+    structure.py  the ids of a module: unique, resolvable, free of cycles
+    text/         reader/ from text to proto, writer/ from proto to text
+    convert.py    files and streams
+    module.py     the views
+    edit.py       Editor
+    verifier.py   check, verify
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 
-__all__ = ["HloComputation", "HloInstruction", "HloModule", "ModuleConfig", "Opcode"]
+if TYPE_CHECKING:
+    from xlashape.hlo import convert as convert
+    from xlashape.hlo import literal as literal
+    from xlashape.hlo.edit import Editor as Editor
+    from xlashape.hlo.text.writer.options import PrintOptions as PrintOptions
+    from xlashape.hlo.verifier import Problem as Problem
+    from xlashape.hlo.verifier import check as check
+    from xlashape.hlo.verifier import verify as verify
+
+# Imported on first use, for start-up time: name → the module it is in; a module where the second part is empty.
+_LAZY: dict[str, tuple[str, str]] = {
+    "Editor": ("xlashape.hlo.edit", "Editor"),
+    "PrintOptions": ("xlashape.hlo.text.writer.options", "PrintOptions"),
+    "Problem": ("xlashape.hlo.verifier", "Problem"),
+    "check": ("xlashape.hlo.verifier", "check"),
+    "convert": ("xlashape.hlo.convert", ""),
+    "literal": ("xlashape.hlo.literal", ""),
+    "verify": ("xlashape.hlo.verifier", "verify"),
+}
+
+__all__ = [
+    "Editor",
+    "HloComputation",
+    "HloInstruction",
+    "HloModule",
+    "ModuleConfig",
+    "Opcode",
+    "PrintOptions",
+    "Problem",
+    "check",
+    "convert",
+    "literal",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home, attribute = _LAZY[name]
+    except KeyError:
+        raise AttributeError(f"module 'xlashape.hlo' has no attribute {name!r}") from None
+    module = import_module(home)
+    value = getattr(module, attribute) if attribute else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
