@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from xlashape import caches as caches
+    from xlashape import drawing as drawing
     from xlashape import errors as errors
     from xlashape import hlo as hlo
     from xlashape import indexing as indexing
@@ -56,6 +57,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
     "caches": ("xlashape.caches", ""),
+    "drawing": ("xlashape.drawing", ""),
     "errors": ("xlashape.errors", ""),
     "hlo": ("xlashape.hlo", ""),
     "index_util": ("xlashape.shape.index_util", ""),
@@ -82,6 +84,7 @@ __all__ = [
     "Tile",
     "XlashapeError",
     "caches",
+    "drawing",
     "errors",
     "hlo",
     "index_util",

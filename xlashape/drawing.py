@@ -1,8 +1,9 @@
-"""A picture of a layout, as SVG: where each element lies in memory, and what each place in memory holds.
+"""A picture of a layout, as SVG: the position of each element in the buffer, and the index that each position holds.
 
-Left, the array as a reader thinks of it: one panel for every index of the leading dimensions, the last two as rows and columns, each
-element with its position in the buffer. Right, the buffer: positions in order, a row as long as the most minor physical dimension,
-each with the index it holds, padding hatched. Colour runs with the position, so neighbours in memory look alike on both sides.
+On the left is the array: a panel for each index of the leading dimensions, with the last two dimensions as rows and columns. Each cell
+shows the position of its element in the buffer. On the right is the buffer: positions in order, in rows as long as the most minor physical
+dimension. Each cell shows the index that it holds; padding is hatched. The colour depends on the position, so that elements that are close
+in memory have similar colours on both sides.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import colorsys
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from html import escape
+from typing import NamedTuple
 
 from xlashape import limits
 from xlashape.errors import InvalidShapeError
@@ -20,7 +21,7 @@ from xlashape.shape import Shape, tiling
 __all__ = ["MAX_CELLS", "svg"]
 
 MAX_CELLS = 16384
-"""Elements, padding included, of the largest buffer that is drawn: beyond it nobody could read the picture."""
+"""The largest buffer that is drawn, in elements with padding. A picture of a larger one could not be read."""
 
 _CELL_HEIGHT = 22
 _GAP = 26
@@ -34,7 +35,8 @@ _STYLE = (
 def svg(shape: Shape) -> str:
     """The picture of an array shape, as the text of an SVG file.
 
-    Raises InvalidShapeError for what is not an array or has an unbounded dimension, LimitExceededError beyond `MAX_CELLS`.
+    Raises InvalidShapeError for a shape that is not an array or has an unbounded dimension, and LimitExceededError for a buffer of more than
+    `MAX_CELLS` elements.
 
     >>> svg(Shape.parse("f32[3,5]{1,0:T(2,2)}")).startswith("<svg ")
     True
@@ -50,12 +52,21 @@ def svg(shape: Shape) -> str:
     return canvas.finish()
 
 
-@dataclass
-class _Panel:
+class _Cell(NamedTuple):
+    """A cell of a panel."""
+
+    position: int  # in the buffer
+    label: str
+    is_element: bool  # or padding
+
+
+class _Panel(NamedTuple):
+    """A table of cells under a title."""
+
     title: str
-    rows: list[list[tuple[int, str, bool]]]  # position in the buffer, label, whether it is an element
-    row_heads: list[str] = field(default_factory=list[str])
-    column_heads: list[str] = field(default_factory=list[str])
+    rows: list[list[_Cell]]
+    row_heads: list[str]
+    column_heads: list[str]
 
 
 def _logical(shape: Shape) -> list[_Panel]:
@@ -66,13 +77,13 @@ def _logical(shape: Shape) -> list[_Panel]:
         return []
     panels: list[_Panel] = []
     for prefix in itertools.product(*(range(size) for size in dimensions[:-2])):
-        cells: list[list[tuple[int, str, bool]]] = []
+        cells: list[list[_Cell]] = []
         for row in range(rows):
             indices = (
                 (*prefix, row, column)[max(0, 2 - len(dimensions)) :] if dimensions else () for column in range(columns)
             )
             positions = (tiling.linear_index(shape, index) for index in indices)
-            cells.append([(position, str(position), True) for position in positions])
+            cells.append([_Cell(position, str(position), True) for position in positions])
         title = f"[{', '.join(map(str, prefix))}, :, :]" if prefix else "elements"
         row_heads = [str(row) for row in range(rows)] if len(dimensions) > 1 else []
         panels.append(_Panel(title, cells, row_heads, [str(column) for column in range(columns)] if dimensions else []))
@@ -81,16 +92,17 @@ def _logical(shape: Shape) -> list[_Panel]:
 
 def _memory(shape: Shape, size: int) -> _Panel:
     columns = _row_length(tiling.physical_dimensions(shape), size)
-    cells: list[tuple[int, str, bool]] = []
+    cells: list[_Cell] = []
     for position in range(size):
         index = tiling.multi_index(shape, position)
-        cells.append((position, "" if index is None else ",".join(map(str, index)) or "()", index is not None))
+        label = "" if index is None else ",".join(map(str, index)) or "()"
+        cells.append(_Cell(position, label, index is not None))
     rows = [cells[start : start + columns] for start in range(0, size, columns)]
-    return _Panel("memory", rows, [str(row[0][0]) for row in rows])
+    return _Panel("memory", rows, [str(row[0].position) for row in rows], [])
 
 
 def _row_length(physical: tuple[int, ...], size: int) -> int:
-    # The most minor dimension of more than one element; further minor ones join it while a row stays short.
+    # The most minor dimension that has more than one element, times the next ones as long as the row has at most 16 cells.
     length = 1
     for dimension in reversed(physical):
         if length > 1 and length * dimension > 16:
@@ -105,7 +117,7 @@ def _cell_width(shape: Shape, size: int) -> int:
 
 
 def _color(share: float) -> str:
-    # Dark blue to light yellow, in hexadecimal: not every reader of SVG knows hsl().
+    # From dark blue to light yellow; in hexadecimal, since some SVG viewers do not support hsl().
     channels = colorsys.hls_to_rgb((250 - 200 * share) / 360, 0.40 + 0.38 * share, 0.65)
     return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
 
@@ -122,7 +134,7 @@ class _Canvas:
         self._parts.append(f'<text x="{x}" y="{y + 12}" class="{style}">{escape(content)}</text>')
 
     def put(self, panels: list[_Panel], x: int, y: int) -> int:
-        """Draws panels one below the other and returns the x behind the widest."""
+        """Draws panels below each other and returns the x coordinate of their right edge."""
         right = x
         for panel in panels:
             head = 8 + 7 * max(map(len, panel.row_heads), default=0) if panel.row_heads else 0
@@ -136,21 +148,21 @@ class _Canvas:
             for number, row in enumerate(panel.rows):
                 if panel.row_heads:
                     self.text(x, y + 4, panel.row_heads[number], "head")
-                for column, (position, label, element) in enumerate(row):
-                    self._cell(x + head + column * self._cell_width, y, position, label, element)
+                for column, cell in enumerate(row):
+                    self._cell(x + head + column * self._cell_width, y, cell)
                 right = max(right, x + head + len(row) * self._cell_width)
                 y += _CELL_HEIGHT
             y += _GAP
         self._grow(right, y - _GAP)
         return right
 
-    def _cell(self, x: int, y: int, position: int, label: str, element: bool) -> None:
-        share = position / self._size
-        fill = _color(share) if element else "url(#padding)"
-        light = " light" if element and share < 0.28 else ""
+    def _cell(self, x: int, y: int, cell: _Cell) -> None:
+        share = cell.position / self._size
+        fill = _color(share) if cell.is_element else "url(#padding)"
+        light = " light" if cell.is_element and share < 0.28 else ""
         self._parts.append(
             f'<g class="cell{light}"><rect x="{x}" y="{y}" width="{self._cell_width}" height="{_CELL_HEIGHT}" fill="{fill}" stroke="#fff"/>'
-            f'<text x="{x + self._cell_width // 2}" y="{y + 15}">{label}</text></g>'
+            f'<text x="{x + self._cell_width // 2}" y="{y + 15}">{cell.label}</text></g>'
         )
 
     def _grow(self, x: int, y: int) -> None:

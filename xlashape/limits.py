@@ -1,6 +1,6 @@
-"""Sizes, depths and steps beyond which the library answers with LimitExceededError instead of trying.
+"""Limits of size, depth and time. Input that exceeds a limit raises LimitExceededError.
 
-The constants bound what input may ask of memory and stack; `budget` bounds what one analysis may ask of time.
+The constants bound the memory and the stack that an input may take; `budget` bounds the time that an analysis may take.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 
 MAX_SHAPE_DEPTH = 80
-"""Levels of tuples within tuples. Protobuf's decoder stops at 100 levels, of which a module takes the first four."""
+"""Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages; a shape in a module starts at the fifth."""
 
 MAX_EXPRESSION_DEPTH = 200
-"""Levels of operators within operators (a sum of a thousand terms is one level)."""
+"""Nesting depth of operators in an expression. A sum is one level, however many terms it has."""
 
 MAX_TEXT_CHARACTERS = 1 << 30
-"""Characters of one text handed to a parser."""
+"""Characters of a text to parse."""
 
 
 def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None = None) -> None:
-    """Raises LimitExceededError if `value` is beyond `maximum`. `limit` is its name in words; the error's own is in snake_case.
+    """Raises LimitExceededError if `value` exceeds `maximum`. `limit` is the limit's name in words; the error's attribute has it in snake_case.
 
     >>> check("text characters", 4, 3)
     Traceback (most recent call last):
@@ -59,9 +59,9 @@ def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None
 
 
 class Budget:
-    """Steps and a deadline for one analysis. A step is roughly one expression visited, a microsecond or so.
+    """A maximum of steps and a deadline for an analysis. A step is about one visited expression, which takes about a microsecond.
 
-    `subject` names what is being analysed; the error repeats it. `deadline` is a time of `time.monotonic()`.
+    `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`.
     """
 
     __slots__ = ("_next_look", "deadline", "maximum", "outer", "steps", "subject")
@@ -89,7 +89,7 @@ class Budget:
             self.outer.spend(steps)
 
     def _look(self) -> None:
-        # The clock is read every 256 steps; the step limit is exact to the same grain or finer.
+        # The clock is read every 256 steps; the maximum of steps is exact.
         self._next_look = self.steps + 256
         of = f" of {self.subject}" if self.subject else ""
         if self.maximum is not None:
@@ -110,7 +110,7 @@ _current: ContextVar[Budget | None] = ContextVar("xlashape_budget", default=None
 
 @contextmanager
 def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Generator[Budget, None, None]:
-    """Bounds every analysis inside the `with` block, in this thread or task. Steps count against enclosing budgets too.
+    """Bounds every analysis inside the `with` block, in this thread or asyncio task. Steps also count against enclosing budgets.
 
     >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):
     ...     pass
@@ -124,7 +124,7 @@ def budget(steps: int | None = None, deadline: float | None = None, subject: str
 
 
 def spend(steps: int = 1) -> None:
-    """Counts `steps` against the budget in force; free where none is."""
+    """Counts `steps` against the current budget; does nothing if there is none."""
     current = _current.get()
     if current is not None:
         current.spend(steps)

@@ -1,4 +1,4 @@
-"""Integer arithmetic that the floors above share, and sizes for people. Exact on Python ints; `checked_*` also stay within int64."""
+"""Integer arithmetic that all packages share, and the text of a number of bytes. Results are exact; `checked_*` also require that they fit int64."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def round_up(a: int, multiple: int) -> int:
 
 
 def product(values: Iterable[int]) -> int:
-    """The product, 1 for none, as large as it gets.
+    """The product of all values, exact at any size; 1 if there are none.
 
     >>> product([3, 5])
     15
@@ -41,7 +41,7 @@ def product(values: Iterable[int]) -> int:
 
 
 def checked_int64(value: int, what: str) -> int:
-    """`value`, or SizeOverflowError naming `what` if it does not fit int64."""
+    """`value`. Raises SizeOverflowError, which names `what`, if the value does not fit int64."""
     if not INT64_MIN <= value <= INT64_MAX:
         raise SizeOverflowError(
             f"{what} does not fit int64: {value}" if value.bit_length() < 512 else f"{what} does not fit int64"
@@ -50,12 +50,12 @@ def checked_int64(value: int, what: str) -> int:
 
 
 def checked_product(values: Iterable[int], what: str) -> int:
-    """The product, or SizeOverflowError naming `what`. A factor of 0 makes any product 0."""
+    """The product of all values. Raises SizeOverflowError, which names `what`, if the product does not fit int64."""
     return checked_int64(product(values), what)
 
 
 def byte_text(size: int) -> str:
-    """A number of bytes for a person: exact, and rounded where that is easier to read.
+    """A number of bytes as text: exact, and from 1 KiB on also rounded to a larger unit.
 
     >>> byte_text(96), byte_text(1), byte_text(3 << 20)
     ('96 bytes', '1 byte', '3,145,728 bytes (3.00 MiB)')

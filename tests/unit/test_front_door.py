@@ -48,6 +48,17 @@ def test_the_version_is_that_of_the_distribution():
     assert xlashape.__version__ == version("xlashape")
 
 
+@pytest.mark.parametrize("name", [name for name in xlashape.__all__ if name.islower()])
+def test_a_module_is_there_after_a_bare_import(name):
+    """In a new process: elsewhere, an import by another test may have set the attribute."""
+    script = f"import xlashape as xs; assert xs.{name}.__name__.startswith('xlashape.'); assert xs.{name}.__all__"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_the_packages_are_offered():
+    assert {"hlo", "indexing", "proto", "shape", "symbolic", "tiling"} <= set(xlashape.__all__)
+
+
 @pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_dir_lists_what_a_module_offers(name):
     """In a new process: elsewhere, other tests may have loaded what is imported on first use."""

@@ -15,13 +15,12 @@ __all__ = ["order_key"]
 def order_key(expr: Expr) -> tuple[int, ...]:
     """A key that sorts as XLA orders terms.
 
-        The key is the expression in prefix notation, each node a number or more. No expression's key is a prefix of another's, so comparing two keys
-        number by number compares classes, then left operands, then right operands.
+    The key is the expression in prefix notation, each node a number or more. No expression's key is a prefix of another's, so comparing two keys
+    number by number compares classes, then left operands, then right operands.
 
-        >>> from xlashape.frozen import set_field
-    from xlashape.symbolic.expr.expression import dim
-        >>> sorted([dim(1), dim(0), dim(1) * 2, dim(0) % 4 + 1], key=order_key)
-        [d0 mod 4 + 1, d1 * 2, d0, d1]
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> sorted([dim(1), dim(0), dim(1) * 2, dim(0) % 4 + 1], key=order_key)
+    [d0 mod 4 + 1, d1 * 2, d0, d1]
     """
     key = expr.cached_order_key
     if key is None:
