@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Opcode"]
+__all__ = ["Opcode", "UnknownOpcode"]
 
 
 class Opcode(str, Enum):
@@ -163,3 +163,29 @@ class Opcode(str, Enum):
 
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)
+
+
+class UnknownOpcode(str):
+    """The name of an opcode that this version does not have: a module of a newer XLA, or a wrong one.
+
+    It has what users read of an Opcode:
+
+    >>> opcode = UnknownOpcode("frobnicate")
+    >>> opcode, opcode.value, isinstance(opcode, Opcode)
+    (UnknownOpcode('frobnicate'), 'frobnicate', False)
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name, as a member of Opcode would have it."""
+        return self.upper().replace("-", "_")
+
+    @property
+    def value(self) -> str:
+        """The name as the proto has it, a plain string."""
+        return str.__str__(self)
+
+    def __repr__(self) -> str:
+        return f"UnknownOpcode({str.__repr__(self)})"

@@ -1,0 +1,61 @@
+"""What the completions of several families share: checks of `dimensions`, fields that stand for a missing attribute, counts of operands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.hlo.ops.operation import FIELDS, CannotComplete, Written
+from xlashape.proto import xla
+
+__all__ = [
+    "BATCH_GROUP_COUNT",
+    "EMPTY_WINDOW",
+    "FEATURE_GROUP_COUNT",
+    "check_even_operand_count",
+    "exactly_one_dimension",
+    "first_dimension",
+    "precision_of_each_operand",
+]
+
+EMPTY_WINDOW: Final = FIELDS.message("window", b"")
+FEATURE_GROUP_COUNT: Final = FIELDS.integer("feature_group_count", 1)
+BATCH_GROUP_COUNT: Final = FIELDS.integer("batch_group_count", 1)
+
+# The field of one small number takes three bytes: tag, length, number.
+_BYTES_OF_ONE_DIMENSION = 3
+
+
+def exactly_one_dimension(written: Written, value: bytes | None) -> bytes:
+    """`dimensions`, which must name one dimension where it is written."""
+    if value is None:
+        return b""
+    if len(value) != _BYTES_OF_ONE_DIMENSION:
+        count = len(xla.HloInstructionProto.FromString(value).dimensions)
+        if count != 1:
+            raise CannotComplete(f"{written.opcode} has one dimension, found {count}")
+    return value
+
+
+def first_dimension(written: Written, value: bytes | None) -> bytes:
+    """`dimensions`, which must name a dimension where it is written. XLA reads further ones and keeps the first."""
+    if value is None or len(value) == _BYTES_OF_ONE_DIMENSION:
+        return value or b""
+    dimensions = xla.HloInstructionProto.FromString(value).dimensions
+    if not dimensions:
+        raise CannotComplete(f"{written.opcode} has one dimension, found 0")
+    return FIELDS.integers("dimensions", dimensions[:1])
+
+
+def precision_of_each_operand(written: Written, value: bytes | None) -> bytes:
+    """`operand_precision`: DEFAULT for each operand where it is not written."""
+    if value is not None:
+        return value
+    precisions = [xla.PrecisionConfig.DEFAULT] * len(written.operands)
+    return FIELDS.message("precision_config", xla.PrecisionConfig(operand_precision=precisions))
+
+
+def check_even_operand_count(written: Written) -> None:
+    """A row's `check`: as many operands as initial values."""
+    count = len(written.operands)
+    if count % 2:
+        raise CannotComplete(f"expected an even number of operands, found {count}")

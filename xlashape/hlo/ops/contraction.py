@@ -1,0 +1,167 @@
+"""Matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.completion import (
+    BATCH_GROUP_COUNT,
+    EMPTY_WINDOW,
+    FEATURE_GROUP_COUNT,
+    precision_of_each_operand,
+)
+from xlashape.hlo.ops.inference import array, promoted_type, window_steps
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import (
+    FIELDS,
+    CannotInfer,
+    Operation,
+    at_least,
+    exactly,
+    optional,
+    required,
+    written_only,
+)
+from xlashape.math import ceil_div
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+__all__ = ["OPERATIONS"]
+
+
+# -- dot ------------------------------------------------------------------------------------
+
+
+def _check_dimensions(dims: Sequence[int], shape: Shape) -> None:
+    if len(set(dims)) != len(dims) or not all(0 <= dim < shape.rank for dim in dims):
+        raise CannotInfer(f"dimensions {list(dims)} are not those of {shape}")
+
+
+def _infer_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    return _dot_shape(message.dot_dimension_numbers, array(operands[0]), array(operands[1]))
+
+
+def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape) -> Shape:
+    """Batch dimensions, then what is left of the left side, then what is left of the right side."""
+    lhs_used = [*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions]
+    rhs_used = [*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions]
+    _check_dimensions(lhs_used, lhs)
+    _check_dimensions(rhs_used, rhs)
+    if [lhs.dimensions[dim] for dim in lhs_used] != [rhs.dimensions[dim] for dim in rhs_used]:
+        raise CannotInfer(f"contracted or batch dimensions of {lhs} and {rhs} differ")
+    batch = list(numbers.lhs_batch_dimensions)
+    left = [dim for dim in range(lhs.rank) if dim not in lhs_used]
+    right = [dim for dim in range(rhs.rank) if dim not in rhs_used]
+    sizes = [lhs.dimensions[dim] for dim in (*batch, *left)] + [rhs.dimensions[dim] for dim in right]
+    dynamic = [lhs.dynamic_dimensions[dim] for dim in (*batch, *left)] + [rhs.dynamic_dimensions[dim] for dim in right]
+    return Shape(promoted_type(lhs, rhs), sizes, dynamic).with_default_layout()
+
+
+def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    """A dot whose groups are a dimension of the right side, and lie one after the other along a ragged dimension of the left."""
+    numbers = message.ragged_dot_dimension_numbers
+    lhs, rhs = array(operands[0]), array(operands[1])
+    if len(numbers.lhs_ragged_dimensions) != 1:
+        raise CannotInfer("one dimension of the left side is ragged")
+    dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
+    _check_dimensions([ragged], lhs)
+    groups = list(numbers.rhs_group_dimensions)
+    _check_dimensions(groups, rhs)
+    if ragged in dims.lhs_batch_dimensions:
+        return _dot_shape(dims, lhs, rhs)
+    lhs_used = [*dims.lhs_batch_dimensions, *dims.lhs_contracting_dimensions]
+    rhs_used = [*dims.rhs_batch_dimensions, *dims.rhs_contracting_dimensions, *groups]
+    _check_dimensions(lhs_used, lhs)
+    _check_dimensions(rhs_used, rhs)
+    pairs = zip(lhs_used, rhs_used, strict=False)
+    if any(lhs.dimensions[left] != rhs.dimensions[right] for left, right in pairs):
+        raise CannotInfer(f"contracted or batch dimensions of {lhs} and {rhs} differ")
+    sizes = [lhs.dimensions[dim] for dim in dims.lhs_batch_dimensions]
+    if ragged in dims.lhs_contracting_dimensions:
+        sizes.insert(0, array(operands[2]).dimensions[-1])
+    sizes += [size for dim, size in enumerate(lhs.dimensions) if dim not in lhs_used]
+    sizes += [size for dim, size in enumerate(rhs.dimensions) if dim not in rhs_used]
+    return Shape(promoted_type(lhs, rhs), sizes).with_default_layout()
+
+
+_TWO_PRECISIONS = FIELDS.message(
+    "precision_config", xla.PrecisionConfig(operand_precision=[xla.PrecisionConfig.DEFAULT] * 2)
+)
+_DOT_DIMENSIONS = tuple(
+    [
+        optional(name)
+        for name in ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
+    ]
+)
+_DOT_ATTRIBUTES = (*_DOT_DIMENSIONS, optional("operand_precision", default=_TWO_PRECISIONS), optional("algorithm"))
+_DOT_FIELDS = FIELDS.message("dot_dimension_numbers", b"")
+_RAGGED_DOT_FIELDS = FIELDS.message(
+    "ragged_dot_dimension_numbers",
+    xla.RaggedDotDimensionNumbers(dot_dimension_numbers=xla.DotDimensionNumbers()),
+)
+
+
+# -- convolution ----------------------------------------------------------------------------
+
+
+def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    """Batch of the input, features of the kernel, and the steps of the window in each spatial dimension."""
+    numbers, windows = message.convolution_dimension_numbers, message.window.dimensions
+    lhs, rhs = array(operands[0]), array(operands[1])
+    rank = len(numbers.input_spatial_dimensions) + 2
+    if lhs.rank != rank or rhs.rank != rank or len(windows) != rank - 2:
+        raise CannotInfer(f"operands and window have {rank} dimensions, found {lhs} and {rhs}")
+    sizes = [0] * rank
+    for spatial, window in enumerate(windows):
+        kernel = rhs.dimensions[numbers.kernel_spatial_dimensions[spatial]]
+        if kernel != window.size:
+            raise CannotInfer(f"the window's size {window.size} is not the kernel's, {kernel}")
+        size = lhs.dimensions[numbers.input_spatial_dimensions[spatial]]
+        sizes[numbers.output_spatial_dimensions[spatial]] = window_steps(size, window)
+    groups, batches = max(message.feature_group_count, 1), max(message.batch_group_count, 1)
+    features = lhs.dimensions[numbers.input_feature_dimension]
+    if features != rhs.dimensions[numbers.kernel_input_feature_dimension] * groups:
+        raise CannotInfer(f"{lhs} has other features than the kernel {rhs} takes")
+    sizes[numbers.output_batch_dimension] = ceil_div(lhs.dimensions[numbers.input_batch_dimension], batches)
+    sizes[numbers.output_feature_dimension] = rhs.dimensions[numbers.kernel_output_feature_dimension]
+    dynamic = [False] * rank
+    dynamic[numbers.output_batch_dimension] = lhs.dynamic_dimensions[numbers.input_batch_dimension]
+    return Shape(promoted_type(lhs, rhs), sizes, dynamic).with_default_layout()
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.DOT, operands=at_least(2), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS, infer=_infer_dot
+    ),
+    Operation(Opcode.SCALED_DOT, operands=exactly(4), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS),
+    Operation(
+        Opcode.RAGGED_DOT,
+        operands=exactly(3),
+        attributes=(
+            *_DOT_DIMENSIONS,
+            optional("lhs_ragged_dims"),
+            optional("rhs_group_dims"),
+            optional("operand_precision", default=_TWO_PRECISIONS),
+            written_only("algorithm"),
+        ),
+        fields=_RAGGED_DOT_FIELDS,
+        infer=_infer_ragged_dot,
+    ),
+    Operation(
+        Opcode.CONVOLUTION,
+        operands=exactly(2),
+        attributes=(
+            optional("window", default=EMPTY_WINDOW),
+            required("dim_labels"),
+            optional("feature_group_count", default=FEATURE_GROUP_COUNT),
+            optional("batch_group_count", default=BATCH_GROUP_COUNT),
+            optional("operand_precision", precision_of_each_operand),
+            written_only("algorithm"),
+            optional("convolution_kind"),
+            optional("sparsity_config"),
+        ),
+        fields=FIELDS.message("sparsity_config", b""),
+        infer=_infer_convolution,
+    ),
+)

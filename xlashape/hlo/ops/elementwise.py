@@ -1,0 +1,237 @@
+"""Elementwise operations: each element of the result follows from the elements at the same index of the operands.
+
+The inferred shape has the operands' sizes and layout, and the element type that the operation makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import (
+    FIELDS,
+    CannotInfer,
+    Infer,
+    Operation,
+    Written,
+    exactly,
+    optional,
+    required,
+    rows,
+)
+from xlashape.hlo.ops.verification import check_arrays
+from xlashape.proto import xla
+from xlashape.shape import PrimitiveType, Shape
+
+__all__ = ["OPERATIONS"]
+
+_P = PrimitiveType
+
+
+def _with_type(shape: Shape, element_type: PrimitiveType) -> Shape:
+    return shape if shape.element_type == element_type else shape.with_element_type(element_type)
+
+
+# -- one operand ----------------------------------------------------------------------------
+
+
+def _unary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
+    def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+        shape = array(operands[0])
+        if not allowed(shape.element_type):
+            raise CannotInfer(f"its operand is {what}, found {shape}")
+        return shape
+
+    return infer
+
+
+def _is_bits(element_type: PrimitiveType) -> bool:
+    return element_type.is_integral or element_type == _P.PRED
+
+
+_signed = _unary(lambda each: is_floating(each) or each.is_signed_integral, "a signed number")
+_floating_or_complex = _unary(is_floating, "floating or complex")
+_floating = _unary(lambda each: each.is_floating, "floating")
+
+
+def _part_of_complex(shape: Shape) -> Shape:
+    return _with_type(shape, {_P.C64: _P.F32, _P.C128: _P.F64}.get(shape.element_type, shape.element_type))
+
+
+def _infer_abs(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+    shape = _signed(message, operands, results)
+    return _part_of_complex(shape) if shape.element_type.is_complex else shape
+
+
+def _infer_real(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+    return _part_of_complex(_floating_or_complex(message, operands, results))
+
+
+def _infer_is_finite(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+    return _with_type(_floating(message, operands, results), _P.PRED)
+
+
+def _verify_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    problem = check_arrays(shape, operands)
+    if problem or shape.dimensions == operands[0].dimensions:
+        return problem
+    return f"its dimensions are its operand's, {operands[0]}, found {shape}"
+
+
+def _verify_bitcast_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    operand = operands[0]
+    problem = check_arrays(shape, operands)
+    if problem:
+        return problem
+    to_bits, from_bits = shape.element_type.bit_width, operand.element_type.bit_width
+    wide, narrow = (shape, operand) if to_bits >= from_bits else (operand, shape)
+    ratio = max(to_bits, from_bits) // max(min(to_bits, from_bits), 1)
+    expected = wide.dimensions if ratio == 1 else (*wide.dimensions, ratio)
+    return None if narrow.dimensions == expected else f"{shape} does not hold the bits of its operand {operand}"
+
+
+# -- two operands ---------------------------------------------------------------------------
+
+
+def _broadcast_together(a: Shape, b: Shape, element_type: PrimitiveType) -> Shape:
+    """The dimensions of two operands together: equal, or one operand a scalar, or a size of 1 where the other's is more."""
+    if a.dimensions == b.dimensions:
+        dynamic = tuple(x or y for x, y in zip(a.dynamic_dimensions, b.dynamic_dimensions, strict=True))
+        return Shape(element_type, a.dimensions, dynamic, a.layout)
+    if a.rank == 0 or b.rank == 0:
+        other = b if a.rank == 0 else a
+        return Shape(element_type, other.dimensions, other.dynamic_dimensions).with_default_layout()
+    if a.rank != b.rank:
+        raise CannotInfer(f"operands {a} and {b} have different ranks")
+    sizes: list[int] = []
+    dynamic_dims: list[bool] = []
+    for x, y, x_is_dynamic, y_is_dynamic in zip(
+        a.dimensions, b.dimensions, a.dynamic_dimensions, b.dynamic_dimensions, strict=True
+    ):
+        if x == y:
+            sizes.append(x)
+            dynamic_dims.append(x_is_dynamic or y_is_dynamic)
+        elif x == 1 or y == 1:
+            sizes.append(y if x == 1 else x)
+            dynamic_dims.append(y_is_dynamic if x == 1 else x_is_dynamic)
+        elif x < 0 or y < 0:
+            # A negative size is unbounded; the other operand's bound holds.
+            sizes.append(y if x < 0 else x)
+            dynamic_dims.append(y_is_dynamic if x < 0 else x_is_dynamic)
+        else:
+            raise CannotInfer(f"operands {a} and {b} have different sizes")
+    return Shape(element_type, sizes, dynamic_dims).with_default_layout()
+
+
+def _binary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
+    def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+        a, b = array(operands[0]), array(operands[1])
+        element_type = wider_type(a, b)
+        if not allowed(element_type):
+            raise CannotInfer(f"its operands are {what}, found {a}")
+        return _broadcast_together(a, b, element_type)
+
+    return infer
+
+
+def _infer_compare(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    a, b = array(operands[0]), array(operands[1])
+    wider_type(a, b)
+    return _broadcast_together(a, b, _P.PRED)
+
+
+def _comparison_type(written: Written, value: bytes | None) -> bytes:
+    if value is not None:
+        return value
+    element_type = written.operands[0].element_type
+    if is_floating(element_type):
+        word = "FLOAT"
+    else:
+        word = "SIGNED" if element_type.is_signed else "UNSIGNED"
+    return FIELDS.string("comparison_type", word)
+
+
+def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    a, b = array(operands[0]), array(operands[1])
+    element_type = {_P.F32: _P.C64, _P.F64: _P.C128}.get(wider_type(a, b))
+    if element_type is None:
+        raise CannotInfer(f"its operands are f32 or f64, found {a}")
+    return _broadcast_together(a, b, element_type)
+
+
+# -- three operands -------------------------------------------------------------------------
+
+
+def _infer_select(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    pred, on_true, on_false = map(array, operands)
+    if pred.element_type != _P.PRED:
+        raise CannotInfer(f"its first operand is pred, found {pred}")
+    if on_true.dimensions != on_false.dimensions:
+        raise CannotInfer(f"operands {on_true} and {on_false} have different sizes")
+    if pred.rank and pred.dimensions != on_true.dimensions:
+        raise CannotInfer(f"the predicate {pred} has other sizes than {on_true}")
+    element_type = wider_type(on_true, on_false)
+    # XLA takes sizes and layout from the predicate if that is no scalar.
+    return _with_type(pred if pred.rank else on_true, element_type)
+
+
+def _infer_clamp(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    low, value, high = map(array, operands)
+    for bound in (low, high):
+        if bound.element_type != value.element_type or (bound.rank and bound.dimensions != value.dimensions):
+            raise CannotInfer(f"the bound {bound} does not fit {value}")
+    return value
+
+
+# -- rows -----------------------------------------------------------------------------------
+
+_O = Opcode
+_ONE, _TWO, _THREE = exactly(1), exactly(2), exactly(3)
+
+OPERATIONS: Final = (
+    *rows(
+        (
+            *(_O.ACOS, _O.ACOSH, _O.ASIN, _O.ASINH, _O.ATANH, _O.CBRT, _O.COSH, _O.COSINE, _O.ERF, _O.EXPONENTIAL),
+            *(_O.EXPONENTIAL_MINUS_ONE, _O.LOG, _O.LOG_PLUS_ONE, _O.LOGISTIC, _O.RSQRT, _O.SINE, _O.SINH, _O.SQRT),
+            *(_O.TAN, _O.TANH),
+        ),
+        operands=_ONE,
+        attributes=(optional("result_accuracy"),),
+        infer=_floating_or_complex,
+    ),
+    *rows((_O.CEIL, _O.FLOOR, _O.ROUND_NEAREST_AFZ, _O.ROUND_NEAREST_EVEN), operands=_ONE, infer=_floating),
+    *rows((_O.POPCNT, _O.COUNT_LEADING_ZEROS), operands=_ONE, infer=_unary(lambda each: each.is_integral, "an integer")),
+    Operation(_O.ABS, operands=_ONE, infer=_infer_abs),
+    Operation(_O.NEGATE, operands=_ONE, infer=_unary(is_number, "a number")),
+    Operation(_O.NOT, operands=_ONE, infer=_unary(_is_bits, "an integer or pred")),
+    Operation(_O.SIGN, operands=_ONE, infer=_signed),
+    *rows((_O.IMAG, _O.REAL), operands=_ONE, infer=_infer_real),
+    Operation(_O.IS_FINITE, operands=_ONE, infer=_infer_is_finite),
+    Operation(_O.CONVERT, operands=_ONE, verify=_verify_convert),
+    Operation(_O.BITCAST_CONVERT, operands=_ONE, verify=_verify_bitcast_convert),
+    Operation(
+        _O.REDUCE_PRECISION, operands=_ONE, attributes=(required("exponent_bits"), required("mantissa_bits"))
+    ),
+    *rows((_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM), operands=_TWO, infer=_binary(lambda _: True, "arrays")),
+    *rows((_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT), operands=_TWO, infer=_binary(is_number, "numbers")),
+    *rows((_O.AND, _O.OR, _O.XOR), operands=_TWO, infer=_binary(_is_bits, "integers or pred")),
+    *rows(
+        (_O.SHIFT_LEFT, _O.SHIFT_RIGHT_ARITHMETIC, _O.SHIFT_RIGHT_LOGICAL, _O.MULHI),
+        operands=_TWO,
+        infer=_binary(lambda each: each.is_integral, "integers"),
+    ),
+    Operation(_O.ATAN2, operands=_TWO, infer=_binary(is_floating, "floating")),
+    Operation(_O.COMPLEX, operands=_TWO, infer=_infer_complex),
+    Operation(
+        _O.COMPARE,
+        operands=_TWO,
+        attributes=(required("direction"), optional("type", _comparison_type)),
+        infer=_infer_compare,
+        text_depends_on_operands=True,  # a type that is the operands' own is not written
+    ),
+    Operation(_O.STOCHASTIC_CONVERT, operands=_TWO),
+    Operation(_O.SELECT, operands=_THREE, infer=_infer_select),
+    Operation(_O.CLAMP, operands=_THREE, infer=_infer_clamp),
+)

@@ -1,0 +1,85 @@
+"""What the inferences of several families share: operands that must be arrays, element types of two operands, steps of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlashape.hlo.ops.operation import CannotInfer
+from xlashape.proto import xla
+from xlashape.shape import PrimitiveType, Shape
+
+__all__ = [
+    "array",
+    "called_result",
+    "first_operand",
+    "is_floating",
+    "is_number",
+    "promoted_type",
+    "token",
+    "wider_type",
+    "window_steps",
+]
+
+
+def first_operand(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    """The shape of the first operand, layout included."""
+    return operands[0]
+
+
+def called_result(_: xla.HloInstructionProto, _operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+    """The result of the first computation that is called."""
+    if not results:
+        raise CannotInfer("it calls nothing")
+    return results[0]
+
+
+def token(_: xla.HloInstructionProto, _operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    """A token."""
+    return Shape.token()
+
+
+def array(shape: Shape) -> Shape:
+    """`shape`, which must be an array. Raises CannotInfer."""
+    if not shape.is_array:
+        raise CannotInfer(f"its operands are arrays, found {shape}")
+    return shape
+
+
+def is_floating(element_type: PrimitiveType) -> bool:
+    """Whether a type is floating or complex."""
+    return element_type.is_floating or element_type.is_complex
+
+
+def is_number(element_type: PrimitiveType) -> bool:
+    """Whether a type is integral, floating or complex."""
+    return element_type.is_integral or element_type.is_floating or element_type.is_complex
+
+
+def wider_type(a: Shape, b: Shape) -> PrimitiveType:
+    """The element type of both operands, or the wider of two floating ones. Raises CannotInfer for any other pair."""
+    x, y = a.element_type, b.element_type
+    if x == y:
+        return x
+    if x.is_floating and y.is_floating and x.bit_width != y.bit_width:
+        return x if x.bit_width > y.bit_width else y
+    raise CannotInfer(f"operands of types {x} and {y}")
+
+
+def promoted_type(a: Shape, b: Shape) -> PrimitiveType:
+    """As `wider_type`, and the wider of two integral types, too; of two types of one width the first."""
+    x, y = a.element_type, b.element_type
+    if x == y:
+        return x
+    if (x.is_floating and y.is_floating) or (x.is_integral and y.is_integral):
+        return x if x.bit_width >= y.bit_width else y
+    raise CannotInfer(f"operands of types {x} and {y}")
+
+
+def window_steps(size: int, window: xla.WindowDimension) -> int:
+    """The number of positions that a window takes along a dimension of `size` elements."""
+    if window.size <= 0 or window.stride <= 0 or window.base_dilation <= 0 or window.window_dilation <= 0:
+        raise CannotInfer("a window's sizes, strides and dilations are positive")
+    dilated = 0 if size == 0 else (size - 1) * window.base_dilation + 1
+    padded = dilated + window.padding_low + window.padding_high
+    reach = (window.size - 1) * window.window_dilation + 1
+    return 0 if padded < reach else (padded - reach) // window.stride + 1

@@ -1,0 +1,150 @@
+"""Operations that move elements and change none: broadcasts, reshapes, transposes, concatenations, paddings, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.completion import exactly_one_dimension
+from xlashape.hlo.ops.inference import array, first_operand, promoted_type, wider_type
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import (
+    CannotComplete,
+    CannotInfer,
+    Operation,
+    Written,
+    at_least,
+    exactly,
+    optional,
+    required,
+)
+from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type
+from xlashape.math import product
+from xlashape.proto import xla
+from xlashape.shape import Layout, Shape
+
+__all__ = ["OPERATIONS"]
+
+
+# -- broadcast ------------------------------------------------------------------------------
+
+
+def _check_broadcast(written: Written) -> None:
+    if not written.has("dimensions"):
+        operand = written.operands[0]
+        if not (operand.is_array and operand.is_scalar):
+            raise CannotComplete(f"broadcast of {operand} needs the attribute dimensions; that of a scalar does not")
+
+
+def _infer_broadcast(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    if message.dimensions or not array(operands[0]).is_scalar:
+        raise CannotInfer("the shape of a broadcast must be written, but for a scalar's to a scalar")
+    return operands[0]
+
+
+def _verify_broadcast(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    operand = operands[0]
+    problem = check_arrays(shape, operands) or check_element_type(shape, operand)
+    if problem:
+        return problem
+    dimensions = list(message.dimensions)
+    if len(dimensions) != operand.rank or len(set(dimensions)) != len(dimensions):
+        return f"dimensions={dimensions} do not name a dimension each for its operand {operand}"
+    for source, target in enumerate(dimensions):
+        if not 0 <= target < shape.rank or shape.dimensions[target] != operand.dimensions[source]:
+            return f"dimension {source} of its operand {operand} does not fit dimension {target} of {shape}"
+    return None
+
+
+# -- reshape, transpose ---------------------------------------------------------------------
+
+
+def _verify_reshape(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    operand = operands[0]
+    problem = check_arrays(shape, operands) or check_element_type(shape, operand)
+    if problem or shape.is_unbounded_dynamic or operand.is_unbounded_dynamic:
+        return problem
+    count, expected = product(shape.dimensions), product(operand.dimensions)
+    return None if count == expected else f"{shape} has {count} elements, its operand {operand} has {expected}"
+
+
+def _infer_transpose(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape, permutation = array(operands[0]), list(message.dimensions)
+    if sorted(permutation) != list(range(shape.rank)):
+        raise CannotInfer(f"dimensions {permutation} are no permutation of those of {shape}")
+    moved_to = {source: target for target, source in enumerate(permutation)}
+    layout = shape.layout
+    if layout is not None:
+        layout = Layout(
+            [moved_to[dim] for dim in layout.minor_to_major],
+            tiles=layout.tiles,
+            tail_padding_alignment_in_elements=layout.tail_padding_alignment_in_elements,
+            element_size_in_bits=layout.element_size_in_bits,
+            memory_space=layout.memory_space,
+        )
+    sizes = [shape.dimensions[dim] for dim in permutation]
+    return Shape(shape.element_type, sizes, [shape.dynamic_dimensions[dim] for dim in permutation], layout)
+
+
+# -- concatenate, pad -----------------------------------------------------------------------
+
+
+def _infer_concatenate(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    if not operands or len(message.dimensions) != 1:
+        raise CannotInfer("it takes operands and one dimension")
+    first, dim = array(operands[0]), message.dimensions[0]
+    if not 0 <= dim < first.rank:
+        raise CannotInfer(f"{first} has no dimension {dim}")
+    sizes, dynamic, element_type = list(first.dimensions), list(first.dynamic_dimensions), first.element_type
+    for other in map(array, operands[1:]):
+        other_sides = [size for index, size in enumerate(other.dimensions) if index != dim]
+        if other.rank != first.rank or other_sides != [size for index, size in enumerate(sizes) if index != dim]:
+            raise CannotInfer(f"operands {first} and {other} do not fit together")
+        element_type = wider_type(Shape(element_type), other)
+        sizes[dim] += other.dimensions[dim]
+        dynamic = [x or y for x, y in zip(dynamic, other.dynamic_dimensions, strict=True)]
+    return Shape(element_type, sizes, dynamic).with_default_layout()
+
+
+def _infer_pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    shape, value = array(operands[0]), array(operands[1])
+    paddings = message.padding_config.dimensions
+    if len(paddings) != shape.rank or value.rank:
+        raise CannotInfer(f"a padding for each dimension of {shape} and a scalar, found {len(paddings)} and {value}")
+    sizes: list[int] = []
+    for size, padding in zip(shape.dimensions, paddings, strict=True):
+        if padding.interior_padding < 0:
+            raise CannotInfer("interior padding is not negative")
+        interior = max(size - 1, 0) * padding.interior_padding
+        padded = size + padding.edge_padding_low + padding.edge_padding_high + interior
+        if padded < 0:
+            raise CannotInfer("a padding takes more than there is")
+        sizes.append(padded)
+    return Shape(promoted_type(shape, value), sizes, shape.dynamic_dimensions).with_default_layout()
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.BROADCAST,
+        operands=exactly(1),
+        attributes=(optional("dimensions"),),
+        check=_check_broadcast,
+        infer=_infer_broadcast,
+        verify=_verify_broadcast,
+    ),
+    Operation(
+        Opcode.RESHAPE, operands=exactly(1), attributes=(optional("inferred_dimension"),), verify=_verify_reshape
+    ),
+    Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1)),
+    Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required("dimensions"),), infer=_infer_transpose),
+    Operation(Opcode.REVERSE, operands=exactly(1), attributes=(required("dimensions"),), infer=first_operand),
+    Operation(
+        Opcode.CONCATENATE,
+        operands=at_least(0),
+        attributes=(required("dimensions", exactly_one_dimension),),
+        infer=_infer_concatenate,
+    ),
+    Operation(Opcode.PAD, operands=exactly(2), attributes=(required("padding"),), infer=_infer_pad),
+    Operation(Opcode.BITCAST, operands=exactly(1), verify=any_shape, moves_no_data=True),
+    Operation(Opcode.COPY, operands=exactly(1), infer=first_operand, passes_first_operand_through=True),
+)

@@ -1,0 +1,355 @@
+"""Operation: the row of one opcode. It says everything that is true of the opcode; reader, writer, completion, inference, verifier and
+the analyses of xlashape.indexing ask the row and know no opcode by themselves.
+
+    Operation(
+        Opcode.REVERSE,
+        operands=exactly(1),
+        attributes=(required(DIMENSIONS),),         # in the order in which they are written
+        infer=first_operand,
+    )
+
+The rows stand in the files of this package, by family; `registry` finds them by opcode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from xlashape.errors import XlashapeError
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo.ops.calls import CALLS, Calls
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.proto import xla
+from xlashape.proto.wire import Fields
+from xlashape.shape import Shape
+
+__all__ = [
+    "COMMON",
+    "FIELDS",
+    "AsyncStep",
+    "CannotComplete",
+    "CannotInfer",
+    "Contents",
+    "Count",
+    "Fill",
+    "Infer",
+    "Operation",
+    "Presence",
+    "Use",
+    "Verify",
+    "VerifyCalls",
+    "Written",
+    "at_least",
+    "exactly",
+    "optional",
+    "required",
+    "rows",
+    "written_only",
+]
+
+FIELDS: Final = Fields(xla.HloInstructionProto)
+"""Encodes fields of an instruction, by name."""
+
+COMMON: Final = frozenset(
+    "backend_config control-predecessors frontend_attributes metadata origin parameter_replication sharding statistics".split()
+)
+"""Attributes that any instruction may have."""
+
+# Fields that XLA writes for every instruction, empty or not.
+_ALWAYS = b"".join(FIELDS.message(name, b"") for name in ("metadata", "frontend_attributes", "statistics_viz"))
+_UNBOUNDED = 1 << 30
+
+
+# -- operands -------------------------------------------------------------------------------
+
+
+class Count(NamedTuple):
+    """How many operands an operation takes, both bounds included."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return str(self.least) if self.least == self.most else f"at least {self.least}"
+
+
+def exactly(count: int) -> Count:
+    """So many operands, no more and no fewer."""
+    return Count(count, count)
+
+
+def at_least(count: int) -> Count:
+    """So many operands or more."""
+    return Count(count, _UNBOUNDED)
+
+
+class Contents(Enum):
+    """What stands in the parentheses behind an opcode."""
+
+    OPERANDS = "operands"
+    PARAMETER_NUMBER = "a parameter's number"
+    LITERAL = "a literal"
+
+
+# -- completion -----------------------------------------------------------------------------
+
+
+class CannotComplete(Exception):
+    """What text says of an instruction contradicts itself. The message says how; the reader adds the position in the text."""
+
+
+class Written(Protocol):
+    """What HLO text says about the instruction that is being completed."""
+
+    @property
+    def opcode(self) -> str:
+        """The opcode; of an asynchronous operation the one it wraps."""
+        ...
+
+    @property
+    def shape(self) -> Shape | None:
+        """The written shape; None where text leaves it out."""
+        ...
+
+    @property
+    def operands(self) -> Sequence[Shape]:
+        """The shapes of the operands."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether the attribute is written."""
+        ...
+
+    def value(self, name: str) -> bytes:
+        """The value of an attribute as fields of HloInstructionProto; b"" where the attribute is not written."""
+        ...
+
+    def called_parameters(self, name: str) -> Sequence[int]:
+        """For each computation that the attribute names, how many parameters it has; -1 for one that could not be read."""
+        ...
+
+
+Fill = Callable[[Written, "bytes | None"], bytes]
+"""The fields that an attribute becomes, from the fields its written value gave, None where it is not written. Raises CannotComplete."""
+
+
+# -- attributes -----------------------------------------------------------------------------
+
+
+class Presence(Enum):
+    """Whether text has an attribute."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+    WRITTEN_ONLY = "written only"
+    """The writer writes it where the proto has it; text with it is refused, as XLA refuses it."""
+
+
+class Use(NamedTuple):
+    """An attribute as one operation has it."""
+
+    name: str
+    presence: Presence
+    fill: Fill | None = None
+    """What XLA fills in or changes; None where the written value is kept as it is, and nothing stands for a missing one."""
+
+
+def required(attribute: str, fill: Fill | None = None) -> Use:
+    """An attribute that text must have."""
+    return Use(attribute, Presence.REQUIRED, fill)
+
+
+def optional(attribute: str, fill: Fill | None = None, *, default: bytes | None = None) -> Use:
+    """An attribute that text may have. `default` are the fields that stand for a missing one."""
+    if default is not None:
+        missing = default
+        return Use(attribute, Presence.OPTIONAL, lambda _, value: missing if value is None else value)
+    return Use(attribute, Presence.OPTIONAL, fill)
+
+
+def written_only(attribute: str) -> Use:
+    """An attribute that only the writer knows for this operation."""
+    return Use(attribute, Presence.WRITTEN_ONLY)
+
+
+# -- inference and verification -------------------------------------------------------------
+
+
+class CannotInfer(Exception):
+    """The shape of a result does not follow from its operands, or the operands do not fit their operation. The message says why."""
+
+
+Infer = Callable[[xla.HloInstructionProto, Sequence[Shape], Sequence[Shape]], Shape]
+"""The shape of the result, from (the instruction, its operands' shapes, the result shapes of the computations it calls).
+Raises CannotInfer."""
+
+Verify = Callable[[xla.HloInstructionProto, Shape, Sequence[Shape]], "str | None"]
+"""What is wrong with the shape of a result, or None, from (the instruction, its shape, its operands' shapes). Layouts are left aside."""
+
+VerifyCalls = Callable[[Shape, Sequence[Shape], Sequence[Sequence[Shape]], Sequence[Shape]], "str | None"]
+"""What is wrong with the computations that an instruction calls, or None, from (its shape, its operands' shapes, the parameters' shapes
+of each called computation, the result shape of each)."""
+
+
+class AsyncStep(Enum):
+    """Which part of an asynchronous operation an instruction is."""
+
+    START = "-start"
+    UPDATE = "-update"
+    DONE = "-done"
+
+
+# -- the row --------------------------------------------------------------------------------
+
+
+class Operation(Frozen):
+    """Everything that is true of one opcode."""
+
+    __slots__ = (
+        "allowed",
+        "async_step",
+        "attributes",
+        "base",
+        "calls",
+        "check",
+        "contents",
+        "exchanges_with_replicas",
+        "fills",
+        "fixed_shape",
+        "fuses_called_computation",
+        "infer",
+        "moves_no_data",
+        "opcode",
+        "operands",
+        "passes_first_operand_through",
+        "required",
+        "runs_called_instructions",
+        "text_depends_on_operands",
+        "verify",
+        "verify_calls",
+    )
+
+    opcode: Opcode | UnknownOpcode
+    operands: Count
+    """How many operands it takes."""
+    contents: Contents
+    """What its parentheses hold."""
+    attributes: tuple[Use, ...]
+    """Its own attributes in the order in which they are written; those of COMMON are not among them."""
+    calls: Calls
+    """How it names the computations it calls. CALLS for an operation that is to call none."""
+
+    base: bytes
+    """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the opcode's own among them."""
+    check: Callable[[Written], None] | None
+    """Checks what text says beyond its attributes one by one. Raises CannotComplete."""
+    fixed_shape: Callable[[Sequence[Shape]], Shape] | None
+    """The shape of the result from those of the operands, which XLA takes whatever shape text has. Raises CannotInfer."""
+    infer: Infer | None
+    """The shape of a result that text leaves out. None where text must have it."""
+    verify: Verify | None
+    """The rule of its shape. None where the shape is the one that `infer` gives, or anything if there is no `infer`."""
+    verify_calls: VerifyCalls | None
+    """The rule of the computations it calls, if there is one."""
+
+    async_step: AsyncStep | None
+    """Set for async-start, async-update and async-done. They are written as the operation that they wrap."""
+    passes_first_operand_through: bool
+    """The result is the first operand, unchanged."""
+    moves_no_data: bool
+    """It reads no element of an array: it gives values names or an order, or puts them into tuples."""
+    runs_called_instructions: bool
+    """It executes the called computations instruction by instruction, so that their results are arrays in memory."""
+    fuses_called_computation: bool
+    """The called computation is one kernel: its instructions have no arrays in memory."""
+    exchanges_with_replicas: bool
+    """Its result has data of other replicas or partitions."""
+    text_depends_on_operands: bool
+    """The text of its attributes depends on the shapes of its operands, or on the instructions that they are."""
+
+    required: tuple[str, ...]
+    """The names of the attributes that text must have."""
+    allowed: frozenset[str]
+    """The names of all attributes that text may have, COMMON included."""
+    fills: dict[str, Fill]
+    """The attributes with a `fill`, by name."""
+
+    def __init__(
+        self,
+        opcode: Opcode | UnknownOpcode,
+        *,
+        operands: Count,
+        contents: Contents = Contents.OPERANDS,
+        attributes: Iterable[Use] = (),
+        calls: Calls | None = None,
+        fields: bytes = b"",
+        check: Callable[[Written], None] | None = None,
+        fixed_shape: Callable[[Sequence[Shape]], Shape] | None = None,
+        infer: Infer | None = None,
+        verify: Verify | None = None,
+        verify_calls: VerifyCalls | None = None,
+        async_step: AsyncStep | None = None,
+        passes_first_operand_through: bool = False,
+        moves_no_data: bool = False,
+        runs_called_instructions: bool = False,
+        fuses_called_computation: bool = False,
+        exchanges_with_replicas: bool = False,
+        text_depends_on_operands: bool = False,
+    ) -> None:
+        """`fields` are those that XLA writes for this opcode whatever text says, such as empty dimension numbers."""
+        uses = tuple(attributes)
+        read = [use for use in uses if use.presence is not Presence.WRITTEN_ONLY]
+        set_field(self, "opcode", opcode)
+        set_field(self, "operands", operands)
+        set_field(self, "contents", contents)
+        set_field(self, "attributes", uses)
+        set_field(self, "calls", CALLS if calls is None else calls)
+        set_field(self, "base", FIELDS.string("opcode", str(opcode)) + _ALWAYS + fields)
+        set_field(self, "check", check)
+        set_field(self, "fixed_shape", fixed_shape)
+        set_field(self, "infer", infer)
+        set_field(self, "verify", verify)
+        set_field(self, "verify_calls", verify_calls)
+        set_field(self, "async_step", async_step)
+        set_field(self, "passes_first_operand_through", passes_first_operand_through)
+        set_field(self, "moves_no_data", moves_no_data)
+        set_field(self, "runs_called_instructions", runs_called_instructions)
+        set_field(self, "fuses_called_computation", fuses_called_computation)
+        set_field(self, "exchanges_with_replicas", exchanges_with_replicas)
+        set_field(self, "text_depends_on_operands", text_depends_on_operands)
+        set_field(self, "required", tuple([use.name for use in read if use.presence is Presence.REQUIRED]))
+        set_field(self, "allowed", COMMON.union([use.name for use in read]))
+        set_field(self, "fills", {use.name: use.fill for use in read if use.fill is not None})
+
+    def infer_shape(
+        self, message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]
+    ) -> Shape:
+        """The shape of the result, which text leaves out. `results` are those of the computations it calls.
+
+        Raises CannotInfer, whose message names the opcode.
+        """
+        if self.infer is None:
+            raise CannotInfer(f"the shape of {self.opcode} must be written")
+        try:
+            return self.infer(message, operands, results)
+        except CannotInfer as error:
+            raise CannotInfer(f"{self.opcode}: {error}") from None
+        except XlashapeError as error:
+            raise CannotInfer(f"{self.opcode}: {error.message}") from error
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.opcode}>"
+
+
+def rows(
+    opcodes: Iterable[Opcode],
+    *,
+    operands: Count,
+    attributes: Iterable[Use] = (),
+    infer: Infer | None = None,
+) -> tuple[Operation, ...]:
+    """A row for each of several opcodes of which the same is true."""
+    uses = tuple(attributes)
+    return tuple([Operation(opcode, operands=operands, attributes=uses, infer=infer) for opcode in opcodes])

@@ -1,0 +1,154 @@
+"""Reductions along whole dimensions, scans, maps of a computation, and batch normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
+from xlashape.hlo.ops.completion import check_even_operand_count
+from xlashape.hlo.ops.inference import array
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import (
+    FIELDS,
+    CannotComplete,
+    CannotInfer,
+    Operation,
+    Written,
+    at_least,
+    exactly,
+    optional,
+    required,
+)
+from xlashape.hlo.ops.verification import check_scalar_parameters
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+__all__ = ["OPERATIONS"]
+
+
+def _infer_reduce(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+    inputs = [array(operand) for operand in operands[: len(operands) // 2]]
+    if not inputs or not results:
+        raise CannotInfer("it takes operands and as many initial values")
+    reduced = set(message.dimensions)
+    if len(reduced) != len(message.dimensions) or not all(0 <= dim < inputs[0].rank for dim in reduced):
+        raise CannotInfer(f"dimensions {list(message.dimensions)} are not those of {inputs[0]}")
+    kept = [dim for dim in range(inputs[0].rank) if dim not in reduced]
+    sizes = [inputs[0].dimensions[dim] for dim in kept]
+    dynamic = [inputs[0].dynamic_dimensions[dim] for dim in kept]
+    parts = results[0].tuple_shapes if results[0].is_tuple else (results[0],)
+    shapes = [Shape(part.element_type, sizes, dynamic).with_default_layout() for part in parts]
+    return Shape.tuple(shapes) if results[0].is_tuple else shapes[0]
+
+
+# -- map ------------------------------------------------------------------------------------
+
+
+def _map_dimensions(written: Written, value: bytes | None) -> bytes:
+    # XLA takes all dimensions, whichever text names. Where the shape is inferred they are checked, so they are kept.
+    if written.shape is None and value is not None:
+        return value
+    shape = written.operands[0] if written.operands else written.shape
+    return b"" if shape is None else FIELDS.integers("dimensions", range(shape.rank))
+
+
+def _check_map(written: Written) -> None:
+    if written.shape is None and not written.has("dimensions"):
+        raise CannotComplete("the shape of a map without dimensions must be written")
+
+
+def _infer_map(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+    if not operands or not results:
+        raise CannotInfer("it takes operands")
+    shape = array(operands[0])
+    if list(message.dimensions) != list(range(shape.rank)):
+        raise CannotInfer(f"its dimensions are all of {shape}, found {list(message.dimensions)}")
+    return Shape(results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
+
+
+# -- scan -----------------------------------------------------------------------------------
+
+
+def _check_scan(written: Written) -> None:
+    count = len(written.operands)
+    parameters = written.called_parameters("to_apply")[0]
+    if parameters >= 0 and parameters != count:
+        raise CannotComplete(f"to_apply has {parameters} parameters, found {count} operands")
+    carries = xla.HloInstructionProto.FromString(written.value("num_carries")).num_carries
+    if count < carries:
+        raise CannotComplete(f"{carries} carries take as many operands, found {count}")
+
+
+# -- batch normalization --------------------------------------------------------------------
+
+
+def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[Shape]) -> Shape:
+    """The vector of one value a feature. Each of `vectors` must have its size."""
+    dim = message.feature_index
+    if not 0 <= dim < shape.rank:
+        raise CannotInfer(f"{shape} has no dimension {dim}")
+    for vector in map(array, vectors):
+        if vector.dimensions != (shape.dimensions[dim],):
+            raise CannotInfer(f"expected a vector of {shape.dimensions[dim]} features, found {vector}")
+    return Shape(shape.element_type, [shape.dimensions[dim]], [shape.dynamic_dimensions[dim]]).with_default_layout()
+
+
+def _infer_training(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape = array(operands[0])
+    feature = _features(message, shape, operands[1:])
+    return Shape.tuple([shape, feature, feature])
+
+
+def _infer_inference(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape = array(operands[0])
+    _features(message, shape, operands[1:])
+    return shape
+
+
+def _infer_gradient(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    # The last operand is the gradient of the result, which has the shape of the first.
+    return _infer_training(message, operands[:4], ())
+
+
+_BATCH_NORM = (required("epsilon"), required("feature_index"))
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.REDUCE,
+        operands=at_least(0),
+        attributes=(required("dimensions"), required("to_apply")),
+        calls=TO_APPLY,
+        check=check_even_operand_count,
+        infer=_infer_reduce,
+        verify_calls=check_scalar_parameters,
+    ),
+    Operation(
+        Opcode.MAP,
+        operands=at_least(0),
+        attributes=(optional("dimensions", _map_dimensions), required("to_apply")),
+        calls=TO_APPLY,
+        check=_check_map,
+        infer=_infer_map,
+    ),
+    Operation(
+        Opcode.SCAN,
+        operands=at_least(0),
+        attributes=(
+            required("dimensions"),
+            required("num_carries"),
+            optional("is_reverse"),
+            optional("is_associative", default=FIELDS.integer("is_associative", xla.TRI_STATE_FALSE)),
+            required("to_apply"),
+        ),
+        calls=TO_APPLY_OR_CALLS,
+        check=_check_scan,
+    ),
+    Operation(
+        Opcode.BATCH_NORM_TRAINING, operands=exactly(3), attributes=_BATCH_NORM, infer=_infer_training
+    ),
+    Operation(
+        Opcode.BATCH_NORM_INFERENCE, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_inference
+    ),
+    Operation(Opcode.BATCH_NORM_GRAD, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_gradient),
+)

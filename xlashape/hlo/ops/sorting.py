@@ -1,0 +1,61 @@
+"""sort and topk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.calls import TO_APPLY
+from xlashape.hlo.ops.completion import exactly_one_dimension
+from xlashape.hlo.ops.inference import array
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly, optional, required
+from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_predicate
+from xlashape.proto import xla
+from xlashape.shape import PrimitiveType, Shape
+
+__all__ = ["OPERATIONS"]
+
+
+def _infer_sort(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    if not operands:
+        raise CannotInfer("it takes operands")
+    return operands[0] if len(operands) == 1 else Shape.tuple(operands)
+
+
+def _verify_comparator(
+    _: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    problem = check_one_call(called)
+    if problem:
+        return problem
+    # Two elements of each operand are compared.
+    scalars = [Shape.array(operand.element_type, ()) for operand in operands if operand.is_array for _side in range(2)]
+    return check_parameters(scalars, called[0], "element") or check_predicate(results[0], "comparator")
+
+
+def _infer_topk(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape = array(operands[0])
+    if not shape.rank or not 0 <= message.k <= shape.dimensions[-1]:
+        raise CannotInfer(f"{shape} has no {message.k} greatest")
+    sizes = [*shape.dimensions[:-1], message.k]
+    return Shape.tuple([Shape.array(element_type, sizes) for element_type in (shape.element_type, PrimitiveType.S32)])
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.SORT,
+        operands=at_least(0),
+        attributes=(required("dimensions", exactly_one_dimension), optional("is_stable"), required("to_apply")),
+        calls=TO_APPLY,
+        infer=_infer_sort,
+        verify_calls=_verify_comparator,
+    ),
+    Operation(
+        Opcode.TOPK,
+        operands=exactly(1),
+        attributes=(required("k"), optional("largest", default=FIELDS.integer("largest", 1))),
+        calls=TO_APPLY,
+        infer=_infer_topk,
+    ),
+)

@@ -1,0 +1,66 @@
+"""Operations on sliding windows: reduce-window and select-and-scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.calls import SELECT_AND_SCATTER, TO_APPLY
+from xlashape.hlo.ops.completion import EMPTY_WINDOW, check_even_operand_count
+from xlashape.hlo.ops.inference import array, window_steps
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly, optional, required
+from xlashape.hlo.ops.verification import check_scalar_parameters
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+__all__ = ["OPERATIONS"]
+
+
+def _steps(message: xla.HloInstructionProto, shape: Shape) -> list[int]:
+    pairs = zip(shape.dimensions, message.window.dimensions, strict=True)
+    return [window_steps(size, window) for size, window in pairs]
+
+
+def _infer_reduce_window(
+    message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]
+) -> Shape:
+    inputs = [array(operand) for operand in operands[: len(operands) // 2]]
+    if not inputs or not results or len(message.window.dimensions) != inputs[0].rank:
+        raise CannotInfer("its window has the dimensions of its operands")
+    sizes, dynamic = _steps(message, inputs[0]), inputs[0].dynamic_dimensions
+    shapes = [Shape(each.element_type, sizes, dynamic).with_default_layout() for each in inputs]
+    return Shape.tuple(shapes) if results[0].is_tuple else shapes[0]
+
+
+def _infer_select_and_scatter(
+    message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]
+) -> Shape:
+    """The operand's shape. The source has one element for each position of the window."""
+    shape, source = array(operands[0]), array(operands[1])
+    if len(message.window.dimensions) != shape.rank:
+        raise CannotInfer("its window has the dimensions of its operand")
+    sizes = _steps(message, shape)
+    if list(source.dimensions) != sizes:
+        raise CannotInfer(f"a source of sizes {sizes}, found {source}")
+    return shape
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.REDUCE_WINDOW,
+        operands=at_least(0),
+        attributes=(optional("window", default=EMPTY_WINDOW), required("to_apply")),
+        calls=TO_APPLY,
+        check=check_even_operand_count,
+        infer=_infer_reduce_window,
+        verify_calls=check_scalar_parameters,
+    ),
+    Operation(
+        Opcode.SELECT_AND_SCATTER,
+        operands=exactly(3),
+        attributes=(optional("window", default=EMPTY_WINDOW), required("select"), required("scatter")),
+        calls=SELECT_AND_SCATTER,
+        infer=_infer_select_and_scatter,
+    ),
+)
