@@ -1,1 +1,22 @@
-"""hlo/ops."""
+"""What is true of each opcode, one row an opcode. Reader, writer, verifier and analyses ask the row and know no opcode by themselves.
+
+    operation_of(opcode).operands                       how many operands it takes
+    operation_of(opcode).passes_first_operand_through   what analyses ask
+
+The row:
+    opcode            Opcode, every opcode by name; UnknownOpcode
+    operation         Operation, the row
+    attributes        an attribute as an operation has it: required or optional, its default
+    calls             how called computations are named, ordered and given arguments
+    common            attributes that any instruction may have
+    registry          all rows by opcode; `operation_of` finds one, `register` adds one
+
+What rows of several families share:
+    completion        what XLA fills in where text says nothing
+    inference         shapes of results that text leaves out
+    verification      what must hold of shapes and called computations
+
+The rows, by family:
+    asynchronous, collective, contraction, control, creation, custom, dimension_sizes, elementwise, indexed, linear_algebra, movement,
+    random_numbers, reduction, slicing, sorting, transfer, tuples, windows
+"""

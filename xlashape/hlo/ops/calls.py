@@ -6,26 +6,61 @@ Text and proto order the computations differently. A `while` is written `conditi
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from xlashape.hlo.ops.attributes import Presence
+from xlashape.hlo.values.attribute import Attribute, not_written
 
 __all__ = [
     "BRANCHES",
+    "CALLED",
     "CALLED_COMPUTATIONS",
     "CALLS",
+    "CALL_TO_APPLY",
     "CONDITION_AND_BODY",
+    "LISTS",
+    "NO_CALLS",
+    "OPTIONAL_CALLS",
     "SELECT_AND_SCATTER",
     "TO_APPLY",
     "TO_APPLY_OR_CALLS",
+    "TO_APPLY_WRITTEN_ONLY",
     "Arguments",
     "Calls",
 ]
+
+
+def _named_by_reader(name: str) -> Attribute:
+    # The reader resolves the names; the writer writes all of an instruction's calls together, as its row's `Calls` says.
+    return Attribute(name, None, not_written)
+
+
+CALLED: Final = {
+    name: _named_by_reader(name)
+    for name in (
+        "body",
+        "branch_computations",
+        "called_computations",
+        "calls",
+        "condition",
+        "false_computation",
+        "scatter",
+        "select",
+        "to_apply",
+        "true_computation",
+    )
+}
+"""The attributes that name computations, by name."""
+
+LISTS: Final = frozenset(("branch_computations", "called_computations"))
+"""Those whose value is a list of computations in braces."""
 
 
 class Arguments(Enum):
     """Which values the parameters of a called computation take."""
 
     ELEMENTS = "elements"
-    """Elements of the operands, or values that the operation makes of them: a reducer, a comparator."""
+    """Elements of the operands, or values that the operation makes of them: those of a reducer or a comparator."""
     OPERANDS = "operands"
     """The operands of the instruction, in their order."""
     ONE_OPERAND_EACH = "one operand each"
@@ -37,36 +72,52 @@ class Calls(NamedTuple):
 
     label: str
     """The attribute that names any number of computations. An instruction whose number of calls does not fit `parts` is written with it."""
+    presence: Presence = Presence.REQUIRED
+    """Whether text has the attributes."""
     parts: tuple[tuple[str, int], ...] = ()
     """Attributes of one computation each with its index in the proto, in the order in which they are written."""
     is_list: bool = False
     """Whether the value of `label` is a list in braces, even of one computation."""
     parts_need_predicate: bool = False
-    """Whether `parts` are used only where the first operand is a predicate; otherwise `label` is."""
+    """Whether `parts` are written only where the first operand is a predicate, and `label` otherwise."""
     label_of_bodies: str = ""
     """The attribute in place of `label` where the computations' bodies are written in full; "" for `label` itself."""
     replacement: str = ""
-    """An attribute that text may have instead of `label`, and which then holds alone; "" for none."""
+    """An attribute that text may have in place of `label`; the computation that it names is then the only one."""
     arguments: Arguments = Arguments.ELEMENTS
-    """What the parameters of the called computations stand for."""
+    """What the parameters of the called computations take."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes in the order in which the proto lists their computations."""
-        parts = tuple([name for name, _ in sorted(self.parts, key=lambda part: part[1])])
+        """The attributes that text has, in the order in which they are written."""
+        if self.presence is Presence.WRITTEN_ONLY:
+            return ()
+        parts = tuple([name for name, _ in self.parts])
         return parts if parts and not self.is_list else (*parts, self.label)
 
+    @property
+    def names_in_proto(self) -> tuple[str, ...]:
+        """The attributes that text has, in the order in which the proto lists their computations."""
+        indices = dict(self.parts)
+        return tuple(sorted(self.names, key=lambda name: indices.get(name, len(indices))))
 
+
+NO_CALLS = Calls("calls", Presence.WRITTEN_ONLY)
+"""Text names no computations. Those that a proto has all the same are written as `calls=`."""
 TO_APPLY = Calls("to_apply")
 TO_APPLY_OR_CALLS = Calls("to_apply", label_of_bodies="calls")
 """As TO_APPLY, but XLA writes `calls=` before a body."""
+TO_APPLY_WRITTEN_ONLY = Calls("to_apply", Presence.WRITTEN_ONLY)
 CALLS = Calls("calls", arguments=Arguments.OPERANDS)
-CALLED_COMPUTATIONS = Calls("called_computations", is_list=True, replacement="to_apply")
-CONDITION_AND_BODY = Calls("calls", (("condition", 1), ("body", 0)), arguments=Arguments.OPERANDS)
-SELECT_AND_SCATTER = Calls("calls", (("select", 0), ("scatter", 1)))
+OPTIONAL_CALLS = Calls("calls", Presence.OPTIONAL, arguments=Arguments.OPERANDS)
+CALL_TO_APPLY = Calls("to_apply", arguments=Arguments.OPERANDS)
+CALLED_COMPUTATIONS = Calls("called_computations", Presence.OPTIONAL, is_list=True, replacement="to_apply")
+CONDITION_AND_BODY = Calls("calls", parts=(("condition", 1), ("body", 0)), arguments=Arguments.OPERANDS)
+SELECT_AND_SCATTER = Calls("calls", parts=(("select", 0), ("scatter", 1)))
 BRANCHES = Calls(
     "branch_computations",
-    (("true_computation", 0), ("false_computation", 1)),
+    Presence.OPTIONAL,
+    parts=(("true_computation", 0), ("false_computation", 1)),
     is_list=True,
     parts_need_predicate=True,
     arguments=Arguments.ONE_OPERAND_EACH,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from xlashape.hlo.ops.operation import FIELDS, CannotComplete, Written
+from xlashape.hlo.ops.attributes import CannotComplete, Written
+from xlashape.hlo.ops.operation import FIELDS
 from xlashape.proto import xla
 
 __all__ = [
-    "BATCH_GROUP_COUNT",
+    "DEFAULT_BATCH_GROUP_COUNT",
+    "DEFAULT_FEATURE_GROUP_COUNT",
     "EMPTY_WINDOW",
-    "FEATURE_GROUP_COUNT",
     "check_even_operand_count",
     "exactly_one_dimension",
     "first_dimension",
@@ -18,8 +19,8 @@ __all__ = [
 ]
 
 EMPTY_WINDOW: Final = FIELDS.message("window", b"")
-FEATURE_GROUP_COUNT: Final = FIELDS.integer("feature_group_count", 1)
-BATCH_GROUP_COUNT: Final = FIELDS.integer("batch_group_count", 1)
+DEFAULT_FEATURE_GROUP_COUNT: Final = FIELDS.integer("feature_group_count", 1)
+DEFAULT_BATCH_GROUP_COUNT: Final = FIELDS.integer("batch_group_count", 1)
 
 # The field of one small number takes three bytes: tag, length, number.
 _BYTES_OF_ONE_DIMENSION = 3

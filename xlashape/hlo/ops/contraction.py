@@ -5,24 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import optional, required, written_only
 from xlashape.hlo.ops.completion import (
-    BATCH_GROUP_COUNT,
+    DEFAULT_BATCH_GROUP_COUNT,
+    DEFAULT_FEATURE_GROUP_COUNT,
     EMPTY_WINDOW,
-    FEATURE_GROUP_COUNT,
     precision_of_each_operand,
 )
 from xlashape.hlo.ops.inference import array, promoted_type, window_steps
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import (
-    FIELDS,
-    CannotInfer,
-    Operation,
-    at_least,
-    exactly,
-    optional,
-    required,
-    written_only,
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.values.convolution_numbers import DIM_LABELS
+from xlashape.hlo.values.dot_numbers import (
+    LHS_BATCH_DIMS,
+    LHS_CONTRACTING_DIMS,
+    LHS_RAGGED_DIMS,
+    RAGGED_LHS_BATCH_DIMS,
+    RAGGED_LHS_CONTRACTING_DIMS,
+    RAGGED_RHS_BATCH_DIMS,
+    RAGGED_RHS_CONTRACTING_DIMS,
+    RHS_BATCH_DIMS,
+    RHS_CONTRACTING_DIMS,
+    RHS_GROUP_DIMS,
 )
+from xlashape.hlo.values.enums import CONVOLUTION_KIND
+from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
+from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
+from xlashape.hlo.values.sparsity import SPARSITY_CONFIG
+from xlashape.hlo.values.window import WINDOW
 from xlashape.math import ceil_div
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -88,13 +98,21 @@ def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape
 _TWO_PRECISIONS = FIELDS.message(
     "precision_config", xla.PrecisionConfig(operand_precision=[xla.PrecisionConfig.DEFAULT] * 2)
 )
-_DOT_DIMENSIONS = tuple(
-    [
-        optional(name)
-        for name in ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
-    ]
+_DOT_DIMENSIONS = (
+    optional(LHS_BATCH_DIMS),
+    optional(LHS_CONTRACTING_DIMS),
+    optional(RHS_BATCH_DIMS),
+    optional(RHS_CONTRACTING_DIMS),
 )
-_DOT_ATTRIBUTES = (*_DOT_DIMENSIONS, optional("operand_precision", default=_TWO_PRECISIONS), optional("algorithm"))
+_RAGGED_DOT_DIMENSIONS = (
+    optional(RAGGED_LHS_BATCH_DIMS),
+    optional(RAGGED_LHS_CONTRACTING_DIMS),
+    optional(RAGGED_RHS_BATCH_DIMS),
+    optional(RAGGED_RHS_CONTRACTING_DIMS),
+    optional(LHS_RAGGED_DIMS),
+    optional(RHS_GROUP_DIMS),
+)
+_DOT_ATTRIBUTES = (*_DOT_DIMENSIONS, optional(OPERAND_PRECISION, default=_TWO_PRECISIONS), optional(DOT_ALGORITHM))
 _DOT_FIELDS = FIELDS.message("dot_dimension_numbers", b"")
 _RAGGED_DOT_FIELDS = FIELDS.message(
     "ragged_dot_dimension_numbers",
@@ -131,19 +149,15 @@ def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shap
 
 
 OPERATIONS: Final = (
-    Operation(
-        Opcode.DOT, operands=at_least(2), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS, infer=_infer_dot
-    ),
+    Operation(Opcode.DOT, operands=at_least(2), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS, infer=_infer_dot),
     Operation(Opcode.SCALED_DOT, operands=exactly(4), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS),
     Operation(
         Opcode.RAGGED_DOT,
         operands=exactly(3),
         attributes=(
-            *_DOT_DIMENSIONS,
-            optional("lhs_ragged_dims"),
-            optional("rhs_group_dims"),
-            optional("operand_precision", default=_TWO_PRECISIONS),
-            written_only("algorithm"),
+            *_RAGGED_DOT_DIMENSIONS,
+            optional(OPERAND_PRECISION, default=_TWO_PRECISIONS),
+            written_only(DOT_ALGORITHM),
         ),
         fields=_RAGGED_DOT_FIELDS,
         infer=_infer_ragged_dot,
@@ -152,14 +166,14 @@ OPERATIONS: Final = (
         Opcode.CONVOLUTION,
         operands=exactly(2),
         attributes=(
-            optional("window", default=EMPTY_WINDOW),
-            required("dim_labels"),
-            optional("feature_group_count", default=FEATURE_GROUP_COUNT),
-            optional("batch_group_count", default=BATCH_GROUP_COUNT),
-            optional("operand_precision", precision_of_each_operand),
-            written_only("algorithm"),
-            optional("convolution_kind"),
-            optional("sparsity_config"),
+            optional(WINDOW, default=EMPTY_WINDOW),
+            required(DIM_LABELS),
+            optional(FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
+            optional(BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),
+            optional(OPERAND_PRECISION, precision_of_each_operand),
+            written_only(DOT_ALGORITHM),
+            optional(CONVOLUTION_KIND),
+            optional(SPARSITY_CONFIG),
         ),
         fields=FIELDS.message("sparsity_config", b""),
         infer=_infer_convolution,

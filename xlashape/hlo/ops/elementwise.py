@@ -8,20 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import Written, optional, required
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import (
-    FIELDS,
-    CannotInfer,
-    Infer,
-    Operation,
-    Written,
-    exactly,
-    optional,
-    required,
-    rows,
-)
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Infer, Operation, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays
+from xlashape.hlo.values.comparison import COMPARISON_TYPE, DIRECTION
+from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
+from xlashape.hlo.values.result_accuracy import RESULT_ACCURACY
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -198,11 +192,13 @@ OPERATIONS: Final = (
             *(_O.TAN, _O.TANH),
         ),
         operands=_ONE,
-        attributes=(optional("result_accuracy"),),
+        attributes=(optional(RESULT_ACCURACY),),
         infer=_floating_or_complex,
     ),
     *rows((_O.CEIL, _O.FLOOR, _O.ROUND_NEAREST_AFZ, _O.ROUND_NEAREST_EVEN), operands=_ONE, infer=_floating),
-    *rows((_O.POPCNT, _O.COUNT_LEADING_ZEROS), operands=_ONE, infer=_unary(lambda each: each.is_integral, "an integer")),
+    *rows(
+        (_O.POPCNT, _O.COUNT_LEADING_ZEROS), operands=_ONE, infer=_unary(lambda each: each.is_integral, "an integer")
+    ),
     Operation(_O.ABS, operands=_ONE, infer=_infer_abs),
     Operation(_O.NEGATE, operands=_ONE, infer=_unary(is_number, "a number")),
     Operation(_O.NOT, operands=_ONE, infer=_unary(_is_bits, "an integer or pred")),
@@ -211,9 +207,7 @@ OPERATIONS: Final = (
     Operation(_O.IS_FINITE, operands=_ONE, infer=_infer_is_finite),
     Operation(_O.CONVERT, operands=_ONE, verify=_verify_convert),
     Operation(_O.BITCAST_CONVERT, operands=_ONE, verify=_verify_bitcast_convert),
-    Operation(
-        _O.REDUCE_PRECISION, operands=_ONE, attributes=(required("exponent_bits"), required("mantissa_bits"))
-    ),
+    Operation(_O.REDUCE_PRECISION, operands=_ONE, attributes=(required(EXPONENT_BITS), required(MANTISSA_BITS))),
     *rows((_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM), operands=_TWO, infer=_binary(lambda _: True, "arrays")),
     *rows((_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT), operands=_TWO, infer=_binary(is_number, "numbers")),
     *rows((_O.AND, _O.OR, _O.XOR), operands=_TWO, infer=_binary(_is_bits, "integers or pred")),
@@ -227,7 +221,7 @@ OPERATIONS: Final = (
     Operation(
         _O.COMPARE,
         operands=_TWO,
-        attributes=(required("direction"), optional("type", _comparison_type)),
+        attributes=(required(DIRECTION), optional(COMPARISON_TYPE, _comparison_type)),
         infer=_infer_compare,
         text_depends_on_operands=True,  # a type that is the operands' own is not written
     ),

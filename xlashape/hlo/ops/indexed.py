@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array, first_operand
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import (
-    FIELDS,
-    CannotComplete,
-    CannotInfer,
-    Operation,
-    Written,
-    at_least,
-    exactly,
-    optional,
-    required,
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.values.gather_numbers import (
+    COLLAPSED_SLICE_DIMS,
+    GATHER_INDEX_VECTOR_DIM,
+    OFFSET_DIMS,
+    OPERAND_BATCHING_DIMS,
+    START_INDEX_MAP,
+    START_INDICES_BATCHING_DIMS,
 )
+from xlashape.hlo.values.plain import INDICES_ARE_SORTED, UNIQUE_INDICES
+from xlashape.hlo.values.scatter_numbers import (
+    INPUT_BATCHING_DIMS,
+    INSERTED_WINDOW_DIMS,
+    SCATTER_DIMS_TO_OPERAND_DIMS,
+    SCATTER_INDEX_VECTOR_DIM,
+    SCATTER_INDICES_BATCHING_DIMS,
+    UPDATE_WINDOW_DIMS,
+)
+from xlashape.hlo.values.slices import SLICE_SIZES
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -68,14 +77,14 @@ OPERATIONS: Final = (
         Opcode.GATHER,
         operands=exactly(2),
         attributes=(
-            required("offset_dims"),
-            required("collapsed_slice_dims"),
-            required("start_index_map"),
-            optional("operand_batching_dims"),
-            optional("start_indices_batching_dims"),
-            required("index_vector_dim"),
-            required("slice_sizes"),
-            optional("indices_are_sorted"),
+            required(OFFSET_DIMS),
+            required(COLLAPSED_SLICE_DIMS),
+            required(START_INDEX_MAP),
+            optional(OPERAND_BATCHING_DIMS),
+            optional(START_INDICES_BATCHING_DIMS),
+            required(GATHER_INDEX_VECTOR_DIM),
+            required(SLICE_SIZES),
+            optional(INDICES_ARE_SORTED),
         ),
         fields=FIELDS.message("gather_dimension_numbers", b""),
         infer=_infer_gather,
@@ -84,15 +93,14 @@ OPERATIONS: Final = (
         Opcode.SCATTER,
         operands=at_least(1),
         attributes=(
-            required("update_window_dims"),
-            required("inserted_window_dims"),
-            required("scatter_dims_to_operand_dims"),
-            optional("input_batching_dims"),
-            optional("scatter_indices_batching_dims"),
-            required("index_vector_dim"),
-            optional("indices_are_sorted"),
-            optional("unique_indices"),
-            required("to_apply"),
+            required(UPDATE_WINDOW_DIMS),
+            required(INSERTED_WINDOW_DIMS),
+            required(SCATTER_DIMS_TO_OPERAND_DIMS),
+            optional(INPUT_BATCHING_DIMS),
+            optional(SCATTER_INDICES_BATCHING_DIMS),
+            required(SCATTER_INDEX_VECTOR_DIM),
+            optional(INDICES_ARE_SORTED),
+            optional(UNIQUE_INDICES),
         ),
         calls=TO_APPLY,
         check=_check_scatter,

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.completion import exactly_one_dimension
 from xlashape.hlo.ops.inference import array, first_operand, promoted_type, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import (
-    CannotComplete,
-    CannotInfer,
-    Operation,
-    Written,
-    at_least,
-    exactly,
-    optional,
-    required,
-)
+from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type
+from xlashape.hlo.values.padding import PADDING
+from xlashape.hlo.values.plain import DIMENSIONS, INFERRED_DIMENSION
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Layout, Shape
@@ -127,24 +121,22 @@ OPERATIONS: Final = (
     Operation(
         Opcode.BROADCAST,
         operands=exactly(1),
-        attributes=(optional("dimensions"),),
+        attributes=(optional(DIMENSIONS),),
         check=_check_broadcast,
         infer=_infer_broadcast,
         verify=_verify_broadcast,
     ),
-    Operation(
-        Opcode.RESHAPE, operands=exactly(1), attributes=(optional("inferred_dimension"),), verify=_verify_reshape
-    ),
+    Operation(Opcode.RESHAPE, operands=exactly(1), attributes=(optional(INFERRED_DIMENSION),), verify=_verify_reshape),
     Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1)),
-    Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required("dimensions"),), infer=_infer_transpose),
-    Operation(Opcode.REVERSE, operands=exactly(1), attributes=(required("dimensions"),), infer=first_operand),
+    Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=_infer_transpose),
+    Operation(Opcode.REVERSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=first_operand),
     Operation(
         Opcode.CONCATENATE,
         operands=at_least(0),
-        attributes=(required("dimensions", exactly_one_dimension),),
+        attributes=(required(DIMENSIONS, exactly_one_dimension),),
         infer=_infer_concatenate,
     ),
-    Operation(Opcode.PAD, operands=exactly(2), attributes=(required("padding"),), infer=_infer_pad),
+    Operation(Opcode.PAD, operands=exactly(2), attributes=(required(PADDING),), infer=_infer_pad),
     Operation(Opcode.BITCAST, operands=exactly(1), verify=any_shape, moves_no_data=True),
     Operation(Opcode.COPY, operands=exactly(1), infer=first_operand, passes_first_operand_through=True),
 )

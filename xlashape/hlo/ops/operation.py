@@ -15,47 +15,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import Frozen, set_field
-from xlashape.hlo.ops.calls import CALLS, Calls
+from xlashape.hlo.ops.attributes import Fill, Presence, Use, Written
+from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
+from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
 
 __all__ = [
-    "COMMON",
     "FIELDS",
     "AsyncStep",
-    "CannotComplete",
     "CannotInfer",
     "Contents",
     "Count",
-    "Fill",
     "Infer",
     "Operation",
-    "Presence",
-    "Use",
     "Verify",
     "VerifyCalls",
-    "Written",
     "at_least",
     "exactly",
-    "optional",
-    "required",
     "rows",
-    "written_only",
 ]
 
 FIELDS: Final = Fields(xla.HloInstructionProto)
 """Encodes fields of an instruction, by name."""
-
-COMMON: Final = frozenset(
-    "backend_config control-predecessors frontend_attributes metadata origin parameter_replication sharding statistics".split()
-)
-"""Attributes that any instruction may have."""
 
 # Fields that XLA writes for every instruction, empty or not.
 _ALWAYS = b"".join(FIELDS.message(name, b"") for name in ("metadata", "frontend_attributes", "statistics_viz"))
@@ -93,87 +82,6 @@ class Contents(Enum):
     LITERAL = "a literal"
 
 
-# -- completion -----------------------------------------------------------------------------
-
-
-class CannotComplete(Exception):
-    """What text says of an instruction contradicts itself. The message says how; the reader adds the position in the text."""
-
-
-class Written(Protocol):
-    """What HLO text says about the instruction that is being completed."""
-
-    @property
-    def opcode(self) -> str:
-        """The opcode; of an asynchronous operation the one it wraps."""
-        ...
-
-    @property
-    def shape(self) -> Shape | None:
-        """The written shape; None where text leaves it out."""
-        ...
-
-    @property
-    def operands(self) -> Sequence[Shape]:
-        """The shapes of the operands."""
-        ...
-
-    def has(self, name: str) -> bool:
-        """Whether the attribute is written."""
-        ...
-
-    def value(self, name: str) -> bytes:
-        """The value of an attribute as fields of HloInstructionProto; b"" where the attribute is not written."""
-        ...
-
-    def called_parameters(self, name: str) -> Sequence[int]:
-        """For each computation that the attribute names, how many parameters it has; -1 for one that could not be read."""
-        ...
-
-
-Fill = Callable[[Written, "bytes | None"], bytes]
-"""The fields that an attribute becomes, from the fields its written value gave, None where it is not written. Raises CannotComplete."""
-
-
-# -- attributes -----------------------------------------------------------------------------
-
-
-class Presence(Enum):
-    """Whether text has an attribute."""
-
-    REQUIRED = "required"
-    OPTIONAL = "optional"
-    WRITTEN_ONLY = "written only"
-    """The writer writes it where the proto has it; text with it is refused, as XLA refuses it."""
-
-
-class Use(NamedTuple):
-    """An attribute as one operation has it."""
-
-    name: str
-    presence: Presence
-    fill: Fill | None = None
-    """What XLA fills in or changes; None where the written value is kept as it is, and nothing stands for a missing one."""
-
-
-def required(attribute: str, fill: Fill | None = None) -> Use:
-    """An attribute that text must have."""
-    return Use(attribute, Presence.REQUIRED, fill)
-
-
-def optional(attribute: str, fill: Fill | None = None, *, default: bytes | None = None) -> Use:
-    """An attribute that text may have. `default` are the fields that stand for a missing one."""
-    if default is not None:
-        missing = default
-        return Use(attribute, Presence.OPTIONAL, lambda _, value: missing if value is None else value)
-    return Use(attribute, Presence.OPTIONAL, fill)
-
-
-def written_only(attribute: str) -> Use:
-    """An attribute that only the writer knows for this operation."""
-    return Use(attribute, Presence.WRITTEN_ONLY)
-
-
 # -- inference and verification -------------------------------------------------------------
 
 
@@ -208,10 +116,11 @@ class Operation(Frozen):
     """Everything that is true of one opcode."""
 
     __slots__ = (
-        "allowed",
         "async_step",
         "attributes",
+        "attributes_behind_calls",
         "base",
+        "call_names",
         "calls",
         "check",
         "contents",
@@ -224,6 +133,7 @@ class Operation(Frozen):
         "opcode",
         "operands",
         "passes_first_operand_through",
+        "readable",
         "required",
         "runs_called_instructions",
         "text_depends_on_operands",
@@ -239,7 +149,9 @@ class Operation(Frozen):
     attributes: tuple[Use, ...]
     """Its own attributes in the order in which they are written; those of COMMON are not among them."""
     calls: Calls
-    """How it names the computations it calls. CALLS for an operation that is to call none."""
+    """How it names the computations it calls. They are written behind `attributes`."""
+    attributes_behind_calls: tuple[Use, ...]
+    """Further attributes of its own, which are written behind the computations it calls."""
 
     base: bytes
     """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the opcode's own among them."""
@@ -271,8 +183,10 @@ class Operation(Frozen):
 
     required: tuple[str, ...]
     """The names of the attributes that text must have."""
-    allowed: frozenset[str]
-    """The names of all attributes that text may have, COMMON included."""
+    readable: dict[str, Attribute]
+    """All attributes that text may have, COMMON included, by name."""
+    call_names: tuple[str, ...]
+    """The attributes that name called computations, in the order in which the proto lists those."""
     fills: dict[str, Fill]
     """The attributes with a `fill`, by name."""
 
@@ -283,7 +197,8 @@ class Operation(Frozen):
         operands: Count,
         contents: Contents = Contents.OPERANDS,
         attributes: Iterable[Use] = (),
-        calls: Calls | None = None,
+        calls: Calls = NO_CALLS,
+        attributes_behind_calls: Iterable[Use] = (),
         fields: bytes = b"",
         check: Callable[[Written], None] | None = None,
         fixed_shape: Callable[[Sequence[Shape]], Shape] | None = None,
@@ -299,13 +214,17 @@ class Operation(Frozen):
         text_depends_on_operands: bool = False,
     ) -> None:
         """`fields` are those that XLA writes for this opcode whatever text says, such as empty dimension numbers."""
-        uses = tuple(attributes)
-        read = [use for use in uses if use.presence is not Presence.WRITTEN_ONLY]
+        uses, behind = tuple(attributes), tuple(attributes_behind_calls)
+        read = [use for use in (*uses, *behind) if use.presence is not Presence.WRITTEN_ONLY]
+        needed = [use.attribute.name for use in read if use.presence is Presence.REQUIRED]
+        needed += calls.names if calls.presence is Presence.REQUIRED else ()
+        named = (*calls.names, calls.replacement) if calls.replacement else calls.names
         set_field(self, "opcode", opcode)
         set_field(self, "operands", operands)
         set_field(self, "contents", contents)
         set_field(self, "attributes", uses)
-        set_field(self, "calls", CALLS if calls is None else calls)
+        set_field(self, "calls", calls)
+        set_field(self, "attributes_behind_calls", behind)
         set_field(self, "base", FIELDS.string("opcode", str(opcode)) + _ALWAYS + fields)
         set_field(self, "check", check)
         set_field(self, "fixed_shape", fixed_shape)
@@ -319,9 +238,14 @@ class Operation(Frozen):
         set_field(self, "fuses_called_computation", fuses_called_computation)
         set_field(self, "exchanges_with_replicas", exchanges_with_replicas)
         set_field(self, "text_depends_on_operands", text_depends_on_operands)
-        set_field(self, "required", tuple([use.name for use in read if use.presence is Presence.REQUIRED]))
-        set_field(self, "allowed", COMMON.union([use.name for use in read]))
-        set_field(self, "fills", {use.name: use.fill for use in read if use.fill is not None})
+        set_field(self, "required", tuple(needed))
+        set_field(
+            self,
+            "readable",
+            {**COMMON, **{name: CALLED[name] for name in named}, **{use.attribute.name: use.attribute for use in read}},
+        )
+        set_field(self, "call_names", calls.names_in_proto)
+        set_field(self, "fills", {use.attribute.name: use.fill for use in read if use.fill is not None})
 
     def infer_shape(
         self, message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]

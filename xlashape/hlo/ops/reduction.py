@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
 from xlashape.hlo.ops.completion import check_even_operand_count
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import (
-    FIELDS,
-    CannotComplete,
-    CannotInfer,
-    Operation,
-    Written,
-    at_least,
-    exactly,
-    optional,
-    required,
-)
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import check_scalar_parameters
+from xlashape.hlo.values.enums import IS_ASSOCIATIVE
+from xlashape.hlo.values.plain import DIMENSIONS, EPSILON, FEATURE_INDEX, IS_REVERSE, NUM_CARRIES, SCAN_DIMENSION
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -111,13 +104,13 @@ def _infer_gradient(message: xla.HloInstructionProto, operands: Sequence[Shape],
     return _infer_training(message, operands[:4], ())
 
 
-_BATCH_NORM = (required("epsilon"), required("feature_index"))
+_BATCH_NORM = (required(EPSILON), required(FEATURE_INDEX))
 
 OPERATIONS: Final = (
     Operation(
         Opcode.REDUCE,
         operands=at_least(0),
-        attributes=(required("dimensions"), required("to_apply")),
+        attributes=(required(DIMENSIONS),),
         calls=TO_APPLY,
         check=check_even_operand_count,
         infer=_infer_reduce,
@@ -126,7 +119,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.MAP,
         operands=at_least(0),
-        attributes=(optional("dimensions", _map_dimensions), required("to_apply")),
+        attributes=(optional(DIMENSIONS, _map_dimensions),),
         calls=TO_APPLY,
         check=_check_map,
         infer=_infer_map,
@@ -135,20 +128,15 @@ OPERATIONS: Final = (
         Opcode.SCAN,
         operands=at_least(0),
         attributes=(
-            required("dimensions"),
-            required("num_carries"),
-            optional("is_reverse"),
-            optional("is_associative", default=FIELDS.integer("is_associative", xla.TRI_STATE_FALSE)),
-            required("to_apply"),
+            required(SCAN_DIMENSION),
+            required(NUM_CARRIES),
+            optional(IS_REVERSE),
+            optional(IS_ASSOCIATIVE, default=FIELDS.integer("is_associative", xla.TRI_STATE_FALSE)),
         ),
         calls=TO_APPLY_OR_CALLS,
         check=_check_scan,
     ),
-    Operation(
-        Opcode.BATCH_NORM_TRAINING, operands=exactly(3), attributes=_BATCH_NORM, infer=_infer_training
-    ),
-    Operation(
-        Opcode.BATCH_NORM_INFERENCE, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_inference
-    ),
+    Operation(Opcode.BATCH_NORM_TRAINING, operands=exactly(3), attributes=_BATCH_NORM, infer=_infer_training),
+    Operation(Opcode.BATCH_NORM_INFERENCE, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_inference),
     Operation(Opcode.BATCH_NORM_GRAD, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_gradient),
 )

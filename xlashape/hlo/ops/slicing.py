@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import CannotComplete, Written, required
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotComplete, Operation, Written, at_least, exactly, required
+from xlashape.hlo.ops.operation import Operation, at_least, exactly
 from xlashape.hlo.ops.verification import check_array, check_arrays, check_element_type
+from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.shape_util import compatible
@@ -90,11 +92,11 @@ def _verify_start_indices(indices: Sequence[Shape], operand: Shape) -> str | Non
 
 
 OPERATIONS: Final = (
-    Operation(Opcode.SLICE, operands=exactly(1), attributes=(required("slice"),), verify=_verify_slice),
+    Operation(Opcode.SLICE, operands=exactly(1), attributes=(required(SLICE),), verify=_verify_slice),
     Operation(
         Opcode.DYNAMIC_SLICE,
         operands=at_least(1),
-        attributes=(required("dynamic_slice_sizes"),),
+        attributes=(required(DYNAMIC_SLICE_SIZES),),
         check=_check_start_indices(1),
         verify=_verify_dynamic_slice,
     ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xlashape.hlo.ops.calls import TO_APPLY
+from xlashape.hlo.ops.attributes import optional, required
+from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_WRITTEN_ONLY
 from xlashape.hlo.ops.completion import exactly_one_dimension
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly, optional, required
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_predicate
+from xlashape.hlo.values.plain import DIMENSIONS, IS_STABLE, LARGEST, K
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -46,7 +48,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.SORT,
         operands=at_least(0),
-        attributes=(required("dimensions", exactly_one_dimension), optional("is_stable"), required("to_apply")),
+        attributes=(required(DIMENSIONS, exactly_one_dimension), optional(IS_STABLE)),
         calls=TO_APPLY,
         infer=_infer_sort,
         verify_calls=_verify_comparator,
@@ -54,8 +56,8 @@ OPERATIONS: Final = (
     Operation(
         Opcode.TOPK,
         operands=exactly(1),
-        attributes=(required("k"), optional("largest", default=FIELDS.integer("largest", 1))),
-        calls=TO_APPLY,
+        attributes=(required(K), optional(LARGEST, default=FIELDS.integer("largest", 1))),
+        calls=TO_APPLY_WRITTEN_ONLY,
         infer=_infer_topk,
     ),
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import SELECT_AND_SCATTER, TO_APPLY
 from xlashape.hlo.ops.completion import EMPTY_WINDOW, check_even_operand_count
 from xlashape.hlo.ops.inference import array, window_steps
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly, optional, required
+from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import check_scalar_parameters
+from xlashape.hlo.values.window import WINDOW
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -33,9 +35,7 @@ def _infer_reduce_window(
     return Shape.tuple(shapes) if results[0].is_tuple else shapes[0]
 
 
-def _infer_select_and_scatter(
-    message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]
-) -> Shape:
+def _infer_select_and_scatter(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
     """The operand's shape. The source has one element for each position of the window."""
     shape, source = array(operands[0]), array(operands[1])
     if len(message.window.dimensions) != shape.rank:
@@ -50,7 +50,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.REDUCE_WINDOW,
         operands=at_least(0),
-        attributes=(optional("window", default=EMPTY_WINDOW), required("to_apply")),
+        attributes=(optional(WINDOW, default=EMPTY_WINDOW),),
         calls=TO_APPLY,
         check=check_even_operand_count,
         infer=_infer_reduce_window,
@@ -59,7 +59,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.SELECT_AND_SCATTER,
         operands=exactly(3),
-        attributes=(optional("window", default=EMPTY_WINDOW), required("select"), required("scatter")),
+        attributes=(optional(WINDOW, default=EMPTY_WINDOW),),
         calls=SELECT_AND_SCATTER,
         infer=_infer_select_and_scatter,
     ),

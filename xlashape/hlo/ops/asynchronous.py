@@ -1,0 +1,63 @@
+"""Asynchronous operations: the three steps of any operation run asynchronously, and asynchronous copies.
+
+The asynchronous forms of collectives with opcodes of their own, such as all-gather-start, stand with the collectives.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from xlashape.hlo.ops.attributes import optional
+from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import AsyncStep, Operation, at_least, exactly
+from xlashape.hlo.ops.verification import any_shape
+from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
+from xlashape.hlo.values.attribute import Attribute, Context
+from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
+
+__all__ = ["OPERATIONS"]
+
+
+def _write_thread(message: Any, _context: Context) -> str:
+    thread = message.async_execution_thread
+    return f', async_execution_thread="{thread}"' if thread and thread != "main" else ""
+
+
+# The reader reads it itself: what is read is no field of the instruction alone.
+_ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.ASYNC_START,
+        operands=at_least(0),
+        attributes=(optional(_ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
+        calls=CALLS,
+        verify=any_shape,
+        async_step=AsyncStep.START,
+        runs_called_instructions=True,
+        text_depends_on_operands=True,
+    ),
+    Operation(
+        Opcode.ASYNC_UPDATE,
+        operands=exactly(1),
+        attributes=(optional(_ASYNC_EXECUTION_THREAD),),
+        calls=OPTIONAL_CALLS,
+        verify=any_shape,
+        async_step=AsyncStep.UPDATE,
+        runs_called_instructions=True,
+        text_depends_on_operands=True,
+    ),
+    Operation(
+        Opcode.ASYNC_DONE,
+        operands=exactly(1),
+        attributes=(optional(_ASYNC_EXECUTION_THREAD),),
+        calls=OPTIONAL_CALLS,
+        verify=any_shape,
+        async_step=AsyncStep.DONE,
+        runs_called_instructions=True,
+        text_depends_on_operands=True,
+    ),
+    Operation(Opcode.COPY_START, operands=exactly(1), attributes=(optional(CROSS_PROGRAM_PREFETCH_INDEX),)),
+    Operation(Opcode.COPY_DONE, operands=exactly(1)),
+)

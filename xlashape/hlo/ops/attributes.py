@@ -1,0 +1,100 @@
+"""Attributes as one operation has them: whether text must have them, and what XLA fills in where text says nothing.
+
+What an attribute is, its name and how its value is read and written, stands in xlashape.hlo.values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from xlashape.hlo.values.attribute import Attribute
+from xlashape.shape import Shape
+
+__all__ = [
+    "CannotComplete",
+    "Fill",
+    "Presence",
+    "Use",
+    "Written",
+    "optional",
+    "required",
+    "written_only",
+]
+
+
+class CannotComplete(Exception):
+    """What text says of an instruction contradicts itself. The message says how; the reader adds the position in the text."""
+
+
+class Written(Protocol):
+    """What HLO text says about the instruction that is being completed."""
+
+    @property
+    def opcode(self) -> str:
+        """The opcode; of an asynchronous operation the one it wraps."""
+        ...
+
+    @property
+    def shape(self) -> Shape | None:
+        """The written shape; None where text leaves it out."""
+        ...
+
+    @property
+    def operands(self) -> Sequence[Shape]:
+        """The shapes of the operands."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether the attribute is written."""
+        ...
+
+    def value(self, name: str) -> bytes:
+        """The value of an attribute as fields of HloInstructionProto; b"" where the attribute is not written."""
+        ...
+
+    def called_parameters(self, name: str) -> Sequence[int]:
+        """For each computation that the attribute names, how many parameters it has; -1 for one that could not be read."""
+        ...
+
+
+Fill = Callable[[Written, "bytes | None"], bytes]
+"""The fields that an attribute becomes, from the fields its written value gave, None where it is not written. Raises CannotComplete."""
+
+
+class Presence(Enum):
+    """Whether text has an attribute."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+    WRITTEN_ONLY = "written only"
+    """The writer writes it where the proto has it; text with it is refused, as XLA refuses it."""
+
+
+class Use(NamedTuple):
+    """An attribute as one operation has it."""
+
+    attribute: Attribute
+    presence: Presence
+    fill: Fill | None = None
+    """What XLA fills in or changes; None where the written value is kept as it is, and nothing stands for a missing one."""
+
+
+def required(attribute: Attribute, fill: Fill | None = None) -> Use:
+    """An attribute that text must have."""
+    return Use(attribute, Presence.REQUIRED, fill)
+
+
+def optional(attribute: Attribute, fill: Fill | None = None, *, default: bytes | None = None) -> Use:
+    """An attribute that text may have. `default` are the fields that stand for a missing one."""
+    return Use(attribute, Presence.OPTIONAL, fill if default is None else _default(default))
+
+
+def _default(missing: bytes) -> Fill:
+    return lambda _, value: missing if value is None else value
+
+
+def written_only(attribute: Attribute) -> Use:
+    """An attribute that only the writer knows for this operation."""
+    return Use(attribute, Presence.WRITTEN_ONLY)

@@ -1,0 +1,123 @@
+"""Collectives: operations whose replicas or partitions exchange data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.hlo.ops.attributes import CannotComplete, Use, Written, optional, required, written_only
+from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
+from xlashape.hlo.ops.completion import exactly_one_dimension, first_dimension
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import FIELDS, Operation, at_least, exactly, rows
+from xlashape.hlo.ops.pending import REPLICA_GROUPS, SOURCE_TARGET_PAIRS
+from xlashape.hlo.values.enums import MODE
+from xlashape.hlo.values.plain import (
+    CHANNEL_ID,
+    CONSTRAIN_LAYOUT,
+    DIMENSIONS,
+    DIMENSIONS_IF_ANY,
+    DIMENSIONS_READ_ONLY,
+    USE_GLOBAL_DEVICE_IDS,
+)
+from xlashape.hlo.values.slices import PERMUTE_SLICE_SIZES
+
+__all__ = ["OPERATIONS"]
+
+
+def _check_reduction(written: Written) -> None:
+    if written.value("use_global_device_ids") and not written.has("channel_id"):
+        raise CannotComplete("use_global_device_ids=true needs a channel_id")
+
+
+def _check_permute(written: Written) -> None:
+    count = len(written.operands)
+    if written.has("slice_sizes") and count != 4:
+        raise CannotComplete(f"with slice_sizes it takes 4 operands, found {count}")
+
+
+def _dropped_dimension(written: Written, value: bytes | None) -> bytes:
+    # XLA reads it and keeps nothing of it.
+    exactly_one_dimension(written, value)
+    return b""
+
+
+_ANY_COUNT = at_least(0)
+_GROUPS = (
+    optional(CHANNEL_ID),
+    optional(REPLICA_GROUPS, default=FIELDS.message("collective_device_list", b"")),
+)
+_GROUPS_AND_LAYOUT = (*_GROUPS, optional(CONSTRAIN_LAYOUT))
+_ALL_GATHER = (
+    *_GROUPS_AND_LAYOUT,
+    required(DIMENSIONS, first_dimension),
+    optional(USE_GLOBAL_DEVICE_IDS),
+)
+_ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(MODE))
+_PERMUTE = (optional(CHANNEL_ID), required(SOURCE_TARGET_PAIRS), optional(PERMUTE_SLICE_SIZES))
+
+
+def _all_gather(opcode: Opcode) -> Operation:
+    return Operation(opcode, operands=_ANY_COUNT, attributes=_ALL_GATHER, exchanges_with_replicas=True)
+
+
+def _all_reduce(opcode: Opcode) -> Operation:
+    return Operation(
+        opcode,
+        operands=_ANY_COUNT,
+        attributes=_ALL_REDUCE,
+        calls=TO_APPLY,
+        check=_check_reduction,
+        exchanges_with_replicas=True,
+    )
+
+
+def _collective_permute(opcode: Opcode) -> Operation:
+    return Operation(
+        opcode,
+        operands=_ANY_COUNT,
+        attributes=_PERMUTE,
+        check=_check_permute,
+        exchanges_with_replicas=True,
+        text_depends_on_operands=True,  # a list of slice sizes has the rank of what is sent
+    )
+
+
+def _groups_only(opcode: Opcode, *further: Use) -> Operation:
+    return Operation(
+        opcode,
+        operands=_ANY_COUNT,
+        attributes=(*_GROUPS, written_only(CONSTRAIN_LAYOUT), *further),
+        exchanges_with_replicas=True,
+    )
+
+
+OPERATIONS: Final = (
+    _all_gather(Opcode.ALL_GATHER),
+    _all_gather(Opcode.ALL_GATHER_START),
+    _all_reduce(Opcode.ALL_REDUCE),
+    _all_reduce(Opcode.ALL_REDUCE_START),
+    Operation(
+        Opcode.REDUCE_SCATTER,
+        operands=_ANY_COUNT,
+        attributes=(
+            *_GROUPS_AND_LAYOUT,
+            optional(USE_GLOBAL_DEVICE_IDS),
+            optional(MODE),
+            required(DIMENSIONS, first_dimension),
+        ),
+        calls=TO_APPLY_OR_CALLS,
+        check=_check_reduction,
+        exchanges_with_replicas=True,
+    ),
+    Operation(
+        Opcode.ALL_TO_ALL,
+        operands=_ANY_COUNT,
+        attributes=(*_GROUPS_AND_LAYOUT, optional(DIMENSIONS_IF_ANY, exactly_one_dimension)),
+        exchanges_with_replicas=True,
+    ),
+    _groups_only(Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension)),
+    _groups_only(Opcode.COLLECTIVE_BROADCAST),
+    _collective_permute(Opcode.COLLECTIVE_PERMUTE),
+    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START),
+    *rows((Opcode.ALL_GATHER_DONE, Opcode.ALL_REDUCE_DONE, Opcode.COLLECTIVE_PERMUTE_DONE), operands=exactly(1)),
+)

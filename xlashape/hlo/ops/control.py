@@ -1,0 +1,148 @@
+"""Control flow, and what orders instructions: calls, loops, branches, fusions, dependencies, barriers, domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
+from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND_BODY
+from xlashape.hlo.ops.inference import called_result, first_operand, token
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import Operation, at_least, exactly
+from xlashape.hlo.ops.pending import DOMAIN, IS_COMPOSITE
+from xlashape.hlo.ops.verification import any_shape, check_one_call, check_parameters, check_predicate, check_result
+from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
+from xlashape.hlo.values.plain import FUSION_KIND
+from xlashape.shape import PrimitiveType, Shape
+
+__all__ = ["OPERATIONS"]
+
+
+def _verify_call(
+    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    return check_one_call(called) or check_parameters(operands, called[0]) or check_result(shape, results[0])
+
+
+def _verify_while(
+    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    if len(called) != 2:
+        return f"calls {len(called)} computations, not a body and a condition"
+    body, condition = called
+    return (
+        check_parameters(operands, body)
+        or check_parameters(operands, condition)
+        or check_result(shape, results[0])
+        or check_predicate(results[1], "condition")
+    )
+
+
+# -- conditional ----------------------------------------------------------------------------
+
+_TWO_BRANCHES = ("true_computation", "false_computation")
+_BRANCH_LIST = ("branch_computations",)
+
+
+def _check_conditional(written: Written) -> None:
+    selector = written.operands[0]
+    if not (selector.is_array and selector.is_scalar):
+        raise CannotComplete(f"the first operand of a conditional is a scalar, found {selector}")
+    expected = _TWO_BRANCHES if selector.element_type == PrimitiveType.PRED else _BRANCH_LIST
+    for name in (*_TWO_BRANCHES, *_BRANCH_LIST):
+        if written.has(name) != (name in expected):
+            raise CannotComplete(f"a conditional of a {selector.element_type} has {' and '.join(expected)}")
+    branches = sum(len(written.called_parameters(name)) for name in expected)
+    count = len(written.operands)
+    if count != branches + 1:
+        raise CannotComplete(f"{branches} branches take {branches + 1} operands, found {count}")
+
+
+def _verify_conditional(
+    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    if len(operands) != len(called) + 1:
+        return f"has {len(operands)} operands for {len(called)} branches"
+    selector = operands[0]
+    if not selector.is_scalar or selector.element_type not in (PrimitiveType.PRED, PrimitiveType.S32):
+        return f"chooses by pred[] or s32[], found {selector}"
+    for branch, (parameters, result) in enumerate(zip(called, results, strict=True)):
+        operand = operands[branch + 1]
+        problem = check_parameters([operand], parameters, "the operand of branch") or check_result(shape, result)
+        if problem:
+            return f"branch {branch}: {problem}"
+    return None
+
+
+# -- order ----------------------------------------------------------------------------------
+
+
+def _token_shape(_: Sequence[Shape]) -> Shape:
+    return Shape.token()
+
+
+def _first_shape(operands: Sequence[Shape]) -> Shape:
+    return operands[0]
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.CALL,
+        operands=at_least(0),
+        calls=CALL_TO_APPLY,
+        attributes_behind_calls=(optional(IS_COMPOSITE),),
+        infer=called_result,
+        verify=any_shape,
+        verify_calls=_verify_call,
+        runs_called_instructions=True,
+    ),
+    Operation(
+        Opcode.FUSION,
+        operands=at_least(0),
+        attributes=(required(FUSION_KIND), optional(OUTPUT_TO_OPERAND_ALIASING)),
+        calls=CALLS,
+        verify=any_shape,
+        verify_calls=_verify_call,
+        fuses_called_computation=True,
+    ),
+    Operation(
+        Opcode.WHILE,
+        operands=exactly(1),
+        calls=CONDITION_AND_BODY,
+        infer=first_operand,
+        verify=any_shape,
+        verify_calls=_verify_while,
+        runs_called_instructions=True,
+    ),
+    Operation(
+        Opcode.CONDITIONAL,
+        operands=at_least(1),
+        calls=BRANCHES,
+        check=_check_conditional,
+        infer=called_result,
+        verify=any_shape,
+        verify_calls=_verify_conditional,
+        runs_called_instructions=True,
+        text_depends_on_operands=True,  # branches on a predicate are named true and false
+    ),
+    Operation(Opcode.AFTER_ALL, operands=at_least(0), fixed_shape=_token_shape, infer=token, moves_no_data=True),
+    Operation(
+        Opcode.ADD_DEPENDENCY,
+        operands=exactly(2),
+        fixed_shape=_first_shape,
+        infer=first_operand,
+        passes_first_operand_through=True,
+        moves_no_data=True,
+    ),
+    Operation(Opcode.OPT_BARRIER, operands=exactly(1), passes_first_operand_through=True, moves_no_data=True),
+    Operation(
+        Opcode.DOMAIN,
+        operands=exactly(1),
+        attributes=(required(DOMAIN),),
+        infer=first_operand,
+        verify=any_shape,
+        passes_first_operand_through=True,
+        moves_no_data=True,
+    ),
+)

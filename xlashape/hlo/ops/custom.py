@@ -1,0 +1,72 @@
+"""custom-call: an operation that a target of that name defines."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required, written_only
+from xlashape.hlo.ops.calls import CALLED_COMPUTATIONS
+from xlashape.hlo.ops.completion import (
+    DEFAULT_BATCH_GROUP_COUNT,
+    DEFAULT_FEATURE_GROUP_COUNT,
+    precision_of_each_operand,
+)
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import FIELDS, Operation, at_least
+from xlashape.hlo.ops.verification import any_shape
+from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
+from xlashape.hlo.values.convolution_numbers import DIM_LABELS_IF_ANY
+from xlashape.hlo.values.enums import API_VERSION, CUSTOM_CALL_SCHEDULE, PADDING_TYPE
+from xlashape.hlo.values.plain import (
+    BATCH_GROUP_COUNT,
+    CUSTOM_CALL_HAS_SIDE_EFFECT,
+    CUSTOM_CALL_TARGET,
+    FEATURE_GROUP_COUNT,
+)
+from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
+from xlashape.hlo.values.shapes import LITERAL, OPERAND_LAYOUT_CONSTRAINTS
+from xlashape.hlo.values.window import WINDOW
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+__all__ = ["OPERATIONS"]
+
+
+def _check_layout_constraints(written: Written) -> None:
+    if not written.has("operand_layout_constraints"):
+        return
+    message = xla.HloInstructionProto.FromString(written.value("operand_layout_constraints"))
+    operands, constraints = written.operands, message.operand_shapes_with_layout
+    if len(constraints) != len(operands):
+        raise CannotComplete(f"expected {len(operands)} operand layout constraints, found {len(constraints)}")
+    for index, (operand, proto) in enumerate(zip(operands, constraints, strict=True)):
+        constraint, bare = Shape.from_proto(proto).without_layout(), operand.without_layout()
+        if constraint != bare:
+            raise CannotComplete(f"operand {index} is {bare}, its layout constraint {constraint}")
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.CUSTOM_CALL,
+        operands=at_least(0),
+        attributes=(
+            optional(WINDOW),
+            optional(DIM_LABELS_IF_ANY),
+            optional(FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
+            optional(BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),
+            optional(OPERAND_PRECISION, precision_of_each_operand),
+            written_only(DOT_ALGORITHM),
+            optional(PADDING_TYPE),
+            required(CUSTOM_CALL_TARGET),
+            optional(OPERAND_LAYOUT_CONSTRAINTS),
+            optional(CUSTOM_CALL_HAS_SIDE_EFFECT),
+            optional(LITERAL),
+            optional(OUTPUT_TO_OPERAND_ALIASING),
+            optional(CUSTOM_CALL_SCHEDULE),
+            optional(API_VERSION, default=FIELDS.integer("custom_call_api_version", xla.API_VERSION_ORIGINAL)),
+        ),
+        calls=CALLED_COMPUTATIONS,
+        check=_check_layout_constraints,
+        verify=any_shape,
+    ),
+)

@@ -1,0 +1,86 @@
+"""Factorizations, triangular systems and Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.hlo.ops.attributes import optional, required
+from xlashape.hlo.ops.inference import array, is_floating
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
+from xlashape.hlo.values.enums import FFT_TYPE
+from xlashape.hlo.values.linear_algebra import CHOLESKY_LOWER, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
+from xlashape.hlo.values.plain import FFT_LENGTH
+from xlashape.proto import xla
+from xlashape.shape import PrimitiveType, Shape
+
+__all__ = ["OPERATIONS"]
+
+_P = PrimitiveType
+
+
+def _infer_cholesky(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape = array(operands[0])
+    if not is_floating(shape.element_type) or shape.rank < 2 or shape.dimensions[-1] != shape.dimensions[-2]:
+        raise CannotInfer(f"its operand is square and floating, found {shape}")
+    return shape
+
+
+def _infer_triangular_solve(
+    message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]
+) -> Shape:
+    a, b = array(operands[0]), array(operands[1])
+    if not message.triangular_solve_options.transpose_a:
+        raise CannotInfer("transpose_a is not said")
+    if a.rank != b.rank or a.rank < 2 or a.dimensions[-1] != a.dimensions[-2] or a.element_type != b.element_type:
+        raise CannotInfer(f"operands {a} and {b} do not fit together")
+    side = -2 if message.triangular_solve_options.left_side else -1
+    if a.dimensions[-1] != b.dimensions[side] or a.dimensions[:-2] != b.dimensions[:-2]:
+        raise CannotInfer(f"operands {a} and {b} do not fit together")
+    return b
+
+
+def _infer_fft(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape, lengths = array(operands[0]), list(message.fft_length)
+    if not 1 <= len(lengths) <= 3 or shape.rank < len(lengths):
+        raise CannotInfer(f"1 to 3 lengths that {shape} has, found {lengths}")
+    sizes = list(shape.dimensions)
+    last_sizes = sizes[-len(lengths) :]
+    if message.fft_type in (xla.FFT, xla.IFFT):
+        if not shape.element_type.is_complex or last_sizes != lengths:
+            raise CannotInfer(f"its operand is complex with the last sizes {lengths}, found {shape}")
+        return shape
+    # A transform of real numbers is symmetric; half of it is kept.
+    half = [*lengths[:-1], lengths[-1] // 2 + 1]
+    if message.fft_type == xla.RFFT:
+        types, expected, sizes[-1] = {_P.F32: _P.C64, _P.F64: _P.C128}, lengths, half[-1]
+    else:
+        types, expected, sizes[-1] = {_P.C64: _P.F32, _P.C128: _P.F64}, half, lengths[-1]
+    if shape.element_type not in types or last_sizes != expected:
+        raise CannotInfer(f"the last sizes are {expected}, found {shape}")
+    return Shape(types[shape.element_type], sizes, shape.dynamic_dimensions, shape.layout)
+
+
+OPERATIONS: Final = (
+    Operation(
+        Opcode.CHOLESKY,
+        operands=exactly(1),
+        attributes=(optional(CHOLESKY_LOWER),),
+        fields=FIELDS.message("cholesky_options", b""),
+        infer=_infer_cholesky,
+    ),
+    Operation(
+        Opcode.TRIANGULAR_SOLVE,
+        operands=exactly(2),
+        attributes=(
+            optional(LEFT_SIDE),
+            optional(TRIANGULAR_LOWER),
+            optional(UNIT_DIAGONAL),
+            optional(TRANSPOSE_A),
+        ),
+        fields=FIELDS.message("triangular_solve_options", b""),
+        infer=_infer_triangular_solve,
+    ),
+    Operation(Opcode.FFT, operands=exactly(1), attributes=(required(FFT_TYPE), required(FFT_LENGTH)), infer=_infer_fft),
+)

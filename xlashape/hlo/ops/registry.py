@@ -1,0 +1,82 @@
+"""The rows of all opcodes. This is the place where a family of operations is made known to the library."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.hlo.ops import (
+    asynchronous,
+    collective,
+    contraction,
+    control,
+    creation,
+    custom,
+    dimension_sizes,
+    elementwise,
+    indexed,
+    linear_algebra,
+    movement,
+    random_numbers,
+    reduction,
+    slicing,
+    sorting,
+    transfer,
+    tuples,
+    windows,
+)
+from xlashape.hlo.ops.opcode import UnknownOpcode
+from xlashape.hlo.ops.operation import Operation, at_least
+
+__all__ = ["OPERATIONS", "operation_of", "register", "unregister"]
+
+_FAMILIES = (
+    asynchronous,
+    collective,
+    contraction,
+    control,
+    creation,
+    custom,
+    dimension_sizes,
+    elementwise,
+    indexed,
+    linear_algebra,
+    movement,
+    random_numbers,
+    reduction,
+    slicing,
+    sorting,
+    transfer,
+    tuples,
+    windows,
+)
+
+OPERATIONS: Final[dict[str, Operation]] = {}
+"""The row of every opcode, by Opcode. The opcode's name as a plain string finds it too, because an Opcode equals its name."""
+
+
+def register(row: Operation) -> None:
+    """Adds a row. Raises ValueError if its opcode has one."""
+    if row.opcode in OPERATIONS:
+        raise ValueError(f"{row.opcode} has a row")
+    OPERATIONS[row.opcode] = row
+
+
+def unregister(opcode: str) -> None:
+    """Takes a row out again. Raises KeyError if there is none."""
+    del OPERATIONS[opcode]
+
+
+def operation_of(opcode: str) -> Operation:
+    """The row of an opcode. For an opcode that this version does not know, a row that says nothing of it: any number of operands, no
+    attributes of its own, any shape.
+
+    >>> operation_of("opt-barrier").passes_first_operand_through, operation_of("frobnicate")
+    (True, <Operation frobnicate>)
+    """
+    row = OPERATIONS.get(opcode)
+    return Operation(UnknownOpcode(opcode), operands=at_least(0)) if row is None else row
+
+
+for _family in _FAMILIES:
+    for _row in _family.OPERATIONS:
+        register(_row)
