@@ -69,11 +69,11 @@ FUNCTIONS = {
     """.split(),
 }
 
-_PARALLEL = "threads are the caller's: iterate, or ask `tiling` for whole NumPy batches"
-_MUTABLE = "shapes are values: build a new one, for example with `update_tuple_shape`"
-_SPARSE = "sparse layouts are gone from XLA; old text is read without its `D(…)`, old protos keep their fields"
+_PARALLEL = "the library starts no threads: iterate, or use the batch functions of `tiling` on NumPy arrays"
+_MUTABLE = "shapes are immutable: build a new one, for example with `update_tuple_shape`"
+_SPARSE = "XLA has removed sparse layouts; `D(…)` in old text is ignored, and old protos keep their fields"
 
-# What answers a C++ function of another name.
+# C++ functions whose Python counterpart has another name.
 ELSEWHERE = {
     "ShapeUtil": {
         "CreateDimensionVectorFromShape": "`Shape.dimensions`",
@@ -97,7 +97,7 @@ ELSEWHERE = {
     "IndexUtil": {},
 }
 
-# Why nothing does.
+# C++ functions without a counterpart, and why.
 REASONS = {
     "ShapeUtil": {
         "ForEachIndexParallel": _PARALLEL,
@@ -135,32 +135,32 @@ REASONS = {
     "IndexUtil": {},
 }
 
-# Where the answer differs from XLA's, or takes care to be the same.
+# Differences between the results of a function and of its C++ counterpart, and cases in which they are the same although it may surprise.
 NOTES = {
     "ShapeUtil": {
-        "ArraySize": "Differs: also the padding that a later tile adds, and the tail padding of an array without tiles. XLA "
-        "counts the first tile's padding alone and forgets the tail without tiles. Equal elsewhere",
-        "ArrayDataSize": "Differs with `ArraySize`: the place of the last element is found through all tiles and combine",
-        "AppendMajorDimension": "Differs: split configs follow their dimensions. XLA leaves their numbers, so the split moves to "
-        "the new dimension",
-        "ExtentProduct": "The second value of XLA's pair, whether it overflows, is SizeOverflowError",
-        "ByteSizeOf": "The pointer size is 8 unless given; XLA needs one for tuples",
-        "TryGetSubshape": "Raises where XLA answers an error, as `get_subshape` where XLA aborts",
-        "InsertDimensionsAtIndex": "As in XLA dynamic flags and all of the layout but its order are lost",
-        "MoveDimToMajor": "As in XLA nothing of the layout stays but its order",
-        "ChangeElementType": "Raises for tokens and opaques, which XLA turns into scalars",
+        "ArraySize": "Differs: counts the padding of all tiles, and the tail padding of an array without tiles. XLA "
+        "counts the padding of the first tile only, and no tail padding without tiles. Equal otherwise",
+        "ArrayDataSize": "Differs where `ArraySize` differs: the position of the last element takes all tiles and combined dimensions into account",
+        "AppendMajorDimension": "Differs: the dimension numbers of split configs are adjusted. XLA does not adjust them, so that the split "
+        "applies to the new dimension",
+        "ExtentProduct": "Raises SizeOverflowError where XLA returns true as the second value of a pair",
+        "ByteSizeOf": "The default of the pointer size is 8; XLA has no default and requires a pointer size for tuples",
+        "TryGetSubshape": "Raises where XLA returns an error; `get_subshape` raises where XLA aborts",
+        "InsertDimensionsAtIndex": "As in XLA, dynamic flags are dropped, and of the layout only the order of the dimensions is kept",
+        "MoveDimToMajor": "As in XLA, only the order of the dimensions is kept of the layout",
+        "ChangeElementType": "Raises for tokens and opaques; XLA returns scalars",
         "MakeShapeWithType": "Takes a NumPy type",
-        "GetNormalizedLogicalTransposeShape": "A transpose that moves nothing has the permutation (0,), not an empty one",
+        "GetNormalizedLogicalTransposeShape": "The permutation of a transpose that moves no dimension is (0,), not empty",
     },
     "LayoutUtil": {
-        "LinearIndex": "Differs: all tiles count, and combine. XLA looks at the first tile alone and gives an index of one "
-        "dimension back unchanged. Equal wherever that is exact",
-        "LinearIndexForNestedTiling": "Differs: combine counts too",
-        "DelinearizeIndexForNestedTiling": "Differs: combine counts too; raises for padding",
-        "LayoutsInShapesEqual": "False where XLA aborts because the structures differ",
+        "LinearIndex": "Differs: takes all tiles and combined dimensions into account. XLA uses the first tile only, and returns an "
+        "index of one dimension unchanged. Equal where that is exact",
+        "LinearIndexForNestedTiling": "Differs: takes combined dimensions into account",
+        "DelinearizeIndexForNestedTiling": "Differs: takes combined dimensions into account; raises for a position in padding",
+        "LayoutsInShapesEqual": "Returns False for shapes of different structure, for which XLA aborts",
     },
     "IndexUtil": {
-        "BumpIndices": "Answers the next index, or None, where XLA changes its argument",
+        "BumpIndices": "Returns the next index or None; XLA changes its argument",
     },
 }
 
@@ -179,7 +179,7 @@ def snake_case(name: str) -> str:
 
 
 def ours(group: str, name: str) -> str | None:
-    """The name here of a C++ function, if it has one of its own."""
+    """The name of the Python function that has the name of a C++ function in snake_case, or None."""
     found = snake_case(name)
     return found if found in MODULES[group].__all__ else None
 
@@ -189,11 +189,13 @@ def page() -> str:
     lines = [
         "# XLA's functions, and ours",
         "",
-        "Made by docs/generate_xla_functions.py; a test keeps it true. Every function of XLA's `ShapeUtil`, `LayoutUtil` and",
-        "`IndexUtil` stands here with what answers it, or the reason nothing does. Unless a row says otherwise the answer is XLA's.",
+        "Generated by docs/generate_xla_functions.py; a test checks that it is up to date. The tables list every function of XLA's",
+        "`ShapeUtil`, `LayoutUtil` and `IndexUtil` with its Python counterpart, or with the reason why there is none. Unless a row says",
+        "otherwise, the two return equal results.",
         "",
-        "What mutates in C++ returns a new value, what answers a status raises, what aborts the process raises, and what visits is a",
-        "Python iterator. Functions that take one dimension number also take negative ones.",
+        "Where a C++ function changes its argument, the Python function returns a new value. Where a C++ function returns an error status or",
+        "aborts the process, the Python function raises. Where a C++ function calls a visitor, the Python function returns an iterator.",
+        "Functions with a dimension number as parameter also accept negative numbers.",
     ]
     for group, module in MODULES.items():
         short = module.__name__.rpartition(".")[2]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import doctest
-import importlib
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -41,6 +42,15 @@ def prompts_in_docstrings(source: str) -> int:
     return sum([len(_PROMPT.findall(text)) for text in texts])
 
 
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_the_packages_are_found():
     assert len(SOURCES) > 150
     assert all(any(name.split(".")[0] == package for name in SOURCES) for package in PACKAGES)
@@ -59,6 +69,16 @@ def test_the_examples_of_a_module(name: str, tmp_path, monkeypatch):
     assert not runner.failures, "".join(report)
     assert runner.tries == prompts_in_docstrings(source), "doctest does not find every docstring that has an example"
     assert runner.tries == len(_PROMPT_ANYWHERE.findall(source)), "an example stands outside of the docstrings"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.py")), ids=lambda path: path.name)
+def test_the_examples_of_scripts_in_docs(path: Path):
+    report: list[str] = []
+    runner = doctest.DocTestRunner()
+    for test in doctest.DocTestFinder(exclude_empty=True).find(_loaded(path), path.stem):
+        runner.run(test, out=report.append)
+    assert not runner.failures, "".join(report)
+    assert runner.tries == prompts_in_docstrings(path.read_text(encoding="utf-8"))
 
 
 def test_the_sessions_of_every_page_are_run():
