@@ -109,10 +109,10 @@ def test_a_flood_of_mistakes_is_cut():
         ("HloModule m\ne { }", "expected an instruction"),
         ("HloModule m\ne { ROOT a = f32[] constant(1) ROOT b = f32[] constant(1) }", "a computation has only one ROOT"),
         ("ENTRY a { x = f32[] constant(1) } ENTRY b { x = f32[] constant(1) }", "a module has only one ENTRY"),
-        ("a { x = f32[] constant(1) } a { x = f32[] constant(1) }", "computation 'a' stands there already"),
+        ("a { x = f32[] constant(1) } a { x = f32[] constant(1) }", "computation 'a' is already defined"),
         (
             "ENTRY a (p: f32[2]) -> f32[3] { p = f32[2] parameter(0) }",
-            "computation 'a' promises f32[3], its root 'p' is f32[2]",
+            "computation 'a' declares the result f32[3], its root 'p' is f32[2]",
         ),
         ("ENTRY a { p = f32[2] parameter(1) }", "computation 'a' has 1 parameters, but none of number 0"),
         ("a = f32[2] add(x, y)", "no instruction 'x' stands before this"),

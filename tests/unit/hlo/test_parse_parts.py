@@ -11,7 +11,7 @@ from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.ops.infer import infer_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.table import OPERATIONS
-from xlashape.hlo.text.reader.emit import post_order
+from xlashape.hlo.text.reader.emit import instruction_order
 from xlashape.hlo.text.reader.module import parse_module, parse_text
 from xlashape.hlo.text.reader.state import Instruction
 from xlashape.hlo.text.reader.unique_names import UniqueNames
@@ -106,7 +106,7 @@ def test_post_order_puts_what_comes_before_before():
             )
             one.control = tuple(r.sample(range(place), min(place, r.choice([0, 0, 1, 2]))))
             made.append(one)
-        order = post_order(made)
+        order = instruction_order(made)
         assert sorted(order) == list(range(len(made)))
         at = {place: number for number, place in enumerate(order)}
         for place, one in enumerate(made):

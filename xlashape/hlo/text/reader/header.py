@@ -1,4 +1,4 @@
-r"""The head of a module's text: its name, its attributes, and the tables of where instructions came from.
+r"""The header of a module's text: its name, its attributes, and the tables that say where instructions came from.
 
     header      := 'HloModule' name (',' attribute)* tables?
     attribute   := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
@@ -11,9 +11,9 @@ r"""The head of a module's text: its name, its attributes, and the tables of whe
     tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
                    'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
 
-replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a compilation;
-HloModuleProto has no room for them: they go into a ModuleConfig beside it. A frame's
-`parent_frame_id` in text is one more than the parent's number, so 1 means none.
+replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a compilation.
+HloModuleProto has no field for them: they go into a ModuleConfig. A frame's `parent_frame_id` in text is one more than the parent's
+number, so 1 means that there is no parent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from xlashape.hlo.lex import RESERVED, HloCursor
-from xlashape.hlo.text.reader.emit import Frames, Location
+from xlashape.hlo.text.reader.stack_frames import Location, StackFrames
 from xlashape.hlo.text.reader.state import KnownShape, State
 from xlashape.hlo.values.metadata import parse_frontend_attributes, parse_original_array
 from xlashape.proto import xla
@@ -34,15 +34,38 @@ __all__ = ["Header", "parse_header"]
 _MODULE = Fields(xla.HloModuleProto)
 _DIGITS = re.compile(r"-?[0-9]")
 _INT32 = (-(1 << 31), (1 << 31) - 1)
-_LOCATION = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
-_FRAME = ("file_location_id", "parent_frame_id")
-_KINDS = {"may-alias": xla.MAY_ALIAS, "must-alias": xla.MUST_ALIAS}
+_LOCATION_FIELDS = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+_FRAME_FIELDS = ("file_location_id", "parent_frame_id")
+_ALIAS_KINDS = {"may-alias": xla.MAY_ALIAS, "must-alias": xla.MUST_ALIAS}
+
+
+class Alias(NamedTuple):
+    """An output that shares a parameter's buffer."""
+
+    output_index: tuple[int, ...]
+    parameter: int
+    parameter_index: tuple[int, ...]
+    kind: int
+    """A number of xla.Kind."""
+    at: int
+    """The offset in the text."""
+
+
+class Recovery(NamedTuple):
+    """An entry of the recovery table."""
+
+    old_array: xla.OriginalArrayProto
+    new_array: xla.OriginalArrayProto
+    module: str
+    """The text of the recovery module; empty for none."""
+    at: int
+    """The offset of that text."""
 
 
 class Header:
-    """What the head of a module says."""
+    """What the header of a module says."""
 
-    __slots__ = ("alias", "config", "data", "donor", "frames", "layout", "name", "recovery", "scheduled")
+    __slots__ = ("aliases", "config", "data", "donors", "frames", "layout", "name", "recoveries", "scheduled")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,28 +75,20 @@ class Header:
         self.layout: tuple[list[KnownShape], KnownShape] | None = None
         """Parameters and result of the entry computation, with the layouts that callers see."""
         self.data = _MODULE.message("frontend_attributes", b"")
-        """Fields of the module that are done."""
-        self.alias: list[Alias] = []
-        self.donor: list[tuple[int, tuple[int, ...]]] = []
-        self.frames = Frames()
-        self.recovery: list[tuple[xla.OriginalArrayProto, xla.OriginalArrayProto, str, int]] = []
+        """The module's fields that are already serialized."""
+        self.aliases: list[Alias] = []
+        self.donors: list[tuple[int, tuple[int, ...]]] = []
+        """(number of a parameter, index into it) of each buffer that may be overwritten."""
+        self.frames = StackFrames()
+        self.recoveries: list[Recovery] = []
 
 
 Reader = Callable[[State, Header], None]
-
-
-class Alias(NamedTuple):
-    """An output that shares a parameter's buffer; `at` is where the text says so."""
-
-    output: tuple[int, ...]
-    parameter: int
-    parameter_index: tuple[int, ...]
-    kind: int
-    at: int
+"""Reads the value of an attribute into the header."""
 
 
 def parse_header(state: State) -> Header:
-    """Reads the head; 'HloModule' is consumed."""
+    """Reads the header, from after 'HloModule' on."""
     cursor = state.cursor
     cursor.skip_space()
     at = cursor.at
@@ -86,17 +101,15 @@ def parse_header(state: State) -> Header:
         at = cursor.at
         name = cursor.parse_attribute_name()
         if name in seen:
-            raise cursor.error(
-                f"attribute {name} stands there twice", at=at, expected="each attribute once", found=name
-            )
+            raise cursor.error(f"attribute {name} is given twice", at=at, expected="each attribute once", found=name)
         seen.add(name)
-        reader = _ATTRIBUTES.get(name)
-        if reader is None:
+        read = _ATTRIBUTES.get(name)
+        if read is None:
             known = ", ".join(sorted(_ATTRIBUTES))
             raise cursor.error(
                 f"a module has no attribute {name}; it may have {known}", at=at, expected="an attribute", found=name
             )
-        reader(state, header)
+        read(state, header)
     if _accept_word(cursor, "FileNames"):
         _tables(cursor, header)
     return header
@@ -124,8 +137,8 @@ def _bool(field: str) -> Reader:
 def _bools(field: str) -> Reader:
     def read(state: State, header: Header) -> None:
         cursor = state.cursor
-        several = cursor.looking_at("{")
-        header.config[field] = tuple(cursor.parse_list(cursor.parse_bool)) if several else (cursor.parse_bool(),)
+        is_list = cursor.looking_at("{")
+        header.config[field] = tuple(cursor.parse_list(cursor.parse_bool)) if is_list else (cursor.parse_bool(),)
 
     return read
 
@@ -148,10 +161,10 @@ def _layout(state: State, header: Header) -> None:
     cursor.expect("}")
 
 
-def _alias(state: State, header: Header) -> None:
+def _aliases(state: State, header: Header) -> None:
     cursor = state.cursor
 
-    def one() -> Alias:
+    def parse_alias() -> Alias:
         cursor.skip_space()
         at = cursor.at
         output = tuple(cursor.parse_ints(what="an index into the result"))
@@ -164,19 +177,19 @@ def _alias(state: State, header: Header) -> None:
         if cursor.accept(","):
             here = cursor.at
             word = cursor.parse_name("may-alias or must-alias")
-            if word not in _KINDS:
+            if word not in _ALIAS_KINDS:
                 raise cursor.error(f"expected may-alias or must-alias, found {word!r}", at=here)
-            kind = _KINDS[word]
+            kind = _ALIAS_KINDS[word]
         cursor.expect(")")
         return Alias(output, number, index, kind, at)
 
-    header.alias = cursor.parse_list(one)
+    header.aliases = cursor.parse_list(parse_alias)
 
 
-def _donor(state: State, header: Header) -> None:
+def _donors(state: State, header: Header) -> None:
     cursor = state.cursor
 
-    def one() -> tuple[int, tuple[int, ...]]:
+    def parse_donor() -> tuple[int, tuple[int, ...]]:
         cursor.expect("(")
         number = cursor.parse_int("a parameter's number")
         cursor.expect(",")
@@ -184,20 +197,20 @@ def _donor(state: State, header: Header) -> None:
         cursor.expect(")")
         return number, index
 
-    header.donor = cursor.parse_list(one)
+    header.donors = cursor.parse_list(parse_donor)
 
 
-def _frontend(state: State, header: Header) -> None:
+def _frontend_attributes(state: State, header: Header) -> None:
     header.data += _MODULE.message(
         "frontend_attributes", parse_frontend_attributes(state.cursor).SerializeToString(deterministic=True)
     )
 
 
-def _recovery(state: State, header: Header) -> None:
+def _recovery_table(state: State, header: Header) -> None:
     cursor = state.cursor
     cursor.expect("{")
     while not cursor.accept("}"):
-        if header.recovery:
+        if header.recoveries:
             cursor.expect(",")
         old = parse_original_array(cursor) or xla.OriginalArrayProto()
         cursor.expect(":")
@@ -205,20 +218,20 @@ def _recovery(state: State, header: Header) -> None:
         cursor.expect(",")
         cursor.skip_space()
         at = cursor.at
-        header.recovery.append((old, new, cursor.parse_text("the text of a module").decode(), at))
+        header.recoveries.append(Recovery(old, new, cursor.parse_text("the text of a module").decode(), at))
 
 
 _ATTRIBUTES: dict[str, Reader] = {
     "alias_passthrough_params": _bool("alias_passthrough_params"),
     "allow_spmd_sharding_propagation_to_output": _bools("allow_spmd_sharding_propagation_to_output"),
     "allow_spmd_sharding_propagation_to_parameters": _bools("allow_spmd_sharding_propagation_to_parameters"),
-    "buffer_donor": _donor,
+    "buffer_donor": _donors,
     "entry_computation_layout": _layout,
-    "frontend_attributes": _frontend,
-    "input_output_alias": _alias,
+    "frontend_attributes": _frontend_attributes,
+    "input_output_alias": _aliases,
     "is_scheduled": _scheduled,
     "num_partitions": _count("num_partitions"),
-    "origin_recovery_table": _recovery,
+    "origin_recovery_table": _recovery_table,
     "replica_count": _count("replica_count"),
 }
 
@@ -229,22 +242,21 @@ _ATTRIBUTES: dict[str, Reader] = {
 def _tables(cursor: HloCursor, header: Header) -> None:
     files = _strings(cursor, "FileNames")
     functions = _strings(cursor, "FunctionNames")
-    locations = _records(cursor, "FileLocations", _LOCATION)
-    frames = _records(cursor, "StackFrames", _FRAME)
-    named = [_location(files, functions, one) for one in locations]
-    header.frames = Frames(named, [(location, parent - 1) for location, parent in frames])
+    rows = _records(cursor, "FileLocations", _LOCATION_FIELDS)
+    frames = _records(cursor, "StackFrames", _FRAME_FIELDS)
+    locations = [_location(files, functions, *row) for row in rows]
+    header.frames = StackFrames(locations, [(location, parent - 1) for location, parent in frames])
 
 
-def _location(files: list[str], functions: list[str], values: tuple[int, ...]) -> Location | None:
-    """The location that the values of its fields say; None where its names are in no table."""
-    file, function, line, end_line, column, end_column = values
+def _location(files: list[str], functions: list[str], file: int, function: int, *numbers: int) -> Location | None:
+    """The location that a row describes; None if the tables do not have its file or its function."""
     if not (0 < file <= len(files) and 0 < function <= len(functions)):
         return None
-    return files[file - 1], functions[function - 1], (line, end_line, column, end_column)
+    return Location(files[file - 1], functions[function - 1], *numbers)
 
 
-def _number(cursor: HloCursor) -> bool:
-    """Whether an entry follows. Entries count by where they stand, from 1; the number written says nothing, as in XLA."""
+def _has_entry(cursor: HloCursor) -> bool:
+    """Whether an entry follows; consumes its number. Entries count by their order, from 1: as in XLA, the number means nothing."""
     cursor.skip_space()
     if _DIGITS.match(cursor.text, cursor.at) is None:
         return False
@@ -255,17 +267,17 @@ def _number(cursor: HloCursor) -> bool:
 def _strings(cursor: HloCursor, table: str) -> list[str]:
     if table != "FileNames" and not _accept_word(cursor, table):
         cursor.fail(f"the table {table}")
-    found: list[str] = []
-    while _number(cursor):
-        found.append(cursor.parse_text(f"an entry of {table}").decode())
-    return found
+    entries: list[str] = []
+    while _has_entry(cursor):
+        entries.append(cursor.parse_text(f"an entry of {table}").decode())
+    return entries
 
 
 def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tuple[int, ...]]:
     if not _accept_word(cursor, table):
         cursor.fail(f"the table {table}")
-    found: list[tuple[int, ...]] = []
-    while _number(cursor):
+    entries: list[tuple[int, ...]] = []
+    while _has_entry(cursor):
         values: dict[str, int] = {}
         cursor.expect("{")
         while not cursor.accept("}"):
@@ -279,5 +291,5 @@ def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tup
         missing = [name for name in fields if name not in values]
         if missing:
             raise cursor.error(f"an entry of {table} needs {', '.join(missing)}", expected=f"{missing[0]}=")
-        found.append(tuple(values[name] for name in fields))
-    return found
+        entries.append(tuple(values[name] for name in fields))
+    return entries

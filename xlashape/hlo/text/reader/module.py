@@ -1,14 +1,14 @@
-r"""HLO text → HloModuleProto, without XLA. Reads what XLA's own parser reads and makes the proto that it makes.
+r"""HLO text → HloModuleProto, without XLA. Accepts what XLA's own parser accepts and makes the proto that it makes.
 
     text        := header computation*  |  computation+  |  instruction        'HloModule' begins a header
     computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)*
     attribute   := 'execution_thread=' string
 
-The entry computation is the one marked ENTRY, else the last. A text without header is a module named after its entry; a text of one
-instruction is a computation `_` whose parameters are the operands, each written with its shape. A computation stands before those
-that call it, an instruction before those that use it.
+The entry computation is the one marked ENTRY, or else the last. A text without a header is a module named after its entry. A text of
+one instruction is a computation `_` whose parameters are the operands, each written with its shape. A computation must be defined
+before those that call it, an instruction before those that use it.
 
-Where ours differs from XLA's on purpose is listed with reasons in the lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py.
+The lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py name every deliberate difference from XLA's parser and its reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIGNATURE = re.compile(
 
 
 def decode_text(data: bytes, name: str | None = None) -> Source:
-    """The text in the bytes of a file, UTF-8 with or without a byte order mark. Raises ParseError at the first bad byte."""
+    """The text in the bytes of a file, UTF-8 with or without a byte order mark. Raises ParseError at the first byte that is not UTF-8."""
     try:
         return Source(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
@@ -51,21 +51,21 @@ def decode_text(data: bytes, name: str | None = None) -> Source:
 
 
 def parse_module(text: str | Source) -> xla.HloModuleProto:
-    """The module that a text says. Raises ParseError: the first mistake, the ones behind it in `others`.
+    """The module that a text describes. Raises ParseError for the first mistake, with the later ones in `others`.
 
     >>> proto = parse_module("ENTRY main { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }")
-    >>> proto.name, [one.name for one in proto.computations[0].instructions]
+    >>> proto.name, [instruction.name for instruction in proto.computations[0].instructions]
     ('module_main', ['p', 'n'])
     """
     return parse_text(text)[0]
 
 
 def parse_text(text: str | Source) -> tuple[xla.HloModuleProto, ModuleConfig]:
-    """The module that a text says, and what it says beyond the proto. Raises ParseError as `parse_module` does."""
-    return _parse(text if isinstance(text, Source) else Source(text), recovery=True)
+    """The module that a text describes, and what it says that the proto cannot hold. Raises ParseError as `parse_module` does."""
+    return _parse(text if isinstance(text, Source) else Source(text), is_recovery_module=False)
 
 
-def _parse(source: Source, *, recovery: bool) -> tuple[xla.HloModuleProto, ModuleConfig]:
+def _parse(source: Source, *, is_recovery_module: bool) -> tuple[xla.HloModuleProto, ModuleConfig]:
     state = State(source)
     cursor = state.cursor
     cursor.skip_space()
@@ -79,7 +79,13 @@ def _parse(source: Source, *, recovery: bool) -> tuple[xla.HloModuleProto, Modul
         entry = _single(state)
     state.raise_errors()
     config = ModuleConfig() if header is None else ModuleConfig(**header.config)
-    return _emit(state, header, entry, recovery=recovery), config
+    proto = _emit(state, header, entry)
+    if header is not None and header.recoveries:
+        if is_recovery_module and any(recovery.module for recovery in header.recoveries):
+            at = next(recovery.at for recovery in header.recoveries if recovery.module)
+            raise cursor.error("a recovery module has a recovery table of its own", at=at)
+        _add_recoveries(state, header, proto)
+    return proto, config
 
 
 def _accept_keyword(state: State, word: str) -> bool:
@@ -92,40 +98,40 @@ def _accept_keyword(state: State, word: str) -> bool:
 
 
 def _begins_computation(state: State) -> bool:
-    """Whether a text without header is computations, not one instruction: after the name comes no '='."""
+    """Whether a text without a header consists of computations rather than of one instruction: after the name comes no '='."""
     cursor = state.cursor
     start = cursor.at
     if _accept_keyword(state, "ENTRY"):
-        found = True
+        begins = True
     else:
         try:
             name = cursor.parse_name()
-            found = name not in RESERVED and name != "ROOT" and (cursor.looking_at("{") or cursor.looking_at("("))
+            begins = name not in RESERVED and name != "ROOT" and (cursor.looking_at("{") or cursor.looking_at("("))
         except ParseError:
-            found = False
+            begins = False
     cursor.at = start
-    return found
+    return begins
 
 
 def _computations(state: State) -> int:
-    """Reads computations up to the end of the text; answers the place of the entry."""
+    """Reads computations up to the end of the text. Returns the index of the entry."""
     cursor = state.cursor
     entry: int | None = None
     while True:
         cursor.skip_space()
         at = cursor.at
-        marked = _accept_keyword(state, "ENTRY")
-        if marked and entry is not None:
+        is_entry = _accept_keyword(state, "ENTRY")
+        if is_entry and entry is not None:
             raise cursor.error("a module has only one ENTRY", at=at, expected="no second ENTRY")
-        place = _computation(state)
-        if marked:
-            entry = place
+        index = _computation(state)
+        if is_entry:
+            entry = index
         if cursor.at_end():
-            return place if entry is None else entry
+            return index if entry is None else entry
 
 
 def _plain_signature(state: State) -> tuple[KnownShape, int] | None:
-    """`(name: shape, …) -> shape {` as XLA prints it: the result and where it stands, the '{' consumed. None: not so plain."""
+    """Reads `(name: shape, …) -> shape {` as XLA prints it. Returns the result and its offset; None, having read nothing, for other text."""
     cursor, shapes = state.cursor, state.shapes
     text, at = state.text, cursor.at
     match = _SIGNATURE.match(text, at)
@@ -144,18 +150,18 @@ def _computation(state: State) -> int:
     cursor = state.cursor
     cursor.skip_space()
     at = cursor.at
-    percent = cursor.text.startswith("%", at)
+    has_percent = cursor.text.startswith("%", at)
     name = cursor.parse_name("the name of a computation")
-    if name in RESERVED or (not percent and name in KEYWORDS):
+    if name in RESERVED or (not has_percent and name in KEYWORDS):
         raise cursor.error(f"{name!r} cannot be a name", at=at, expected="a name", found=name)
     if name in state.places:
-        raise cursor.error(f"computation {name!r} stands there already", at=at, expected="another name", found=name)
+        raise cursor.error(f"computation {name!r} is already defined", at=at, expected="another name", found=name)
     computation = Computation(name)
     result: KnownShape | None = None
     result_at = cursor.at
-    plain = _plain_signature(state)
-    if plain is not None:
-        result, result_at = plain
+    plain_signature = _plain_signature(state)
+    if plain_signature is not None:
+        result, result_at = plain_signature
     elif cursor.accept("("):
         cursor.at -= 1
         cursor.parse_list(lambda: _signature_parameter(state), "(", ")")
@@ -163,17 +169,17 @@ def _computation(state: State) -> int:
         cursor.skip_space()
         result_at = cursor.at
         result = state.parse_shape()
-    if plain is None and not cursor.accept("{"):
-        cursor.fail("'{' and instructions" if result is not None else "'(' or '{' behind the name of a computation")
+    if plain_signature is None and not cursor.accept("{"):
+        cursor.fail("'{' and instructions" if result is not None else "'(' or '{' after the name of a computation")
     parse_body(state, computation)
     if cursor.accept(","):
         cursor.skip_space()
-        here = cursor.at
+        attribute_at = cursor.at
         attribute = cursor.parse_attribute_name()
         if attribute != "execution_thread":
             raise cursor.error(
                 f"a computation has no attribute {attribute}; it may have execution_thread",
-                at=here,
+                at=attribute_at,
                 expected="execution_thread=",
                 found=attribute,
             )
@@ -184,15 +190,15 @@ def _computation(state: State) -> int:
         root = computation.instructions[computation.root]
         if root.shape.bare != result.bare:
             raise cursor.error(
-                f"computation {name!r} promises {result.bare}, its root {root.name!r} is {root.shape.bare}",
+                f"computation {name!r} declares the result {result.bare}, its root {root.name!r} is {root.shape.bare}",
                 at=result_at,
                 expected=str(root.shape.bare),
                 found=str(result.bare),
             )
-    place = len(state.computations)
+    index = len(state.computations)
     state.computations.append(computation)
-    state.places[name] = place if computation.instructions else -1
-    return place
+    state.places[name] = index if computation.instructions else -1
+    return index
 
 
 def _signature_parameter(state: State) -> None:
@@ -206,7 +212,7 @@ def _signature_parameter(state: State) -> None:
 
 
 def _single(state: State) -> int:
-    """A text of one instruction."""
+    """Reads a text of one instruction. Returns the index of its computation."""
     cursor = state.cursor
     computation = Computation("_")
     parse_instruction_text(state, computation)
@@ -219,23 +225,24 @@ def _single(state: State) -> int:
 # -- the message ----------------------------------------------------------------------------
 
 
-def _emit(state: State, header: Header | None, entry: int, *, recovery: bool) -> xla.HloModuleProto:
+def _emit(state: State, header: Header | None, entry: int) -> xla.HloModuleProto:
+    """The message, apart from the recovery table."""
     main = state.computations[entry]
     pieces: list[bytes] = []
-    host = Computation("")
     if header is not None and header.layout is not None:
         pieces.append(_host_shape(*header.layout))
         result = header.layout[1].shape
     else:
-        host = main
         names = [f"p{number}" for number in range(len(main.parameters))]
-        pieces.append(_MODULE.message("host_program_shape", program_shape(host, names)))
+        pieces.append(_MODULE.message("host_program_shape", program_shape(main, names)))
         result = main.instructions[main.root].shape.shape
     pieces.append(_buffers(state, header, result))
-    frames = header.frames if header is not None else None
     single = header is None and main.name == "_"
     computations, names = emit_computations(
-        state.computations, frames, scheduled=single or (header is not None and header.scheduled), single=single
+        state.computations,
+        None if header is None else header.frames,
+        scheduled=single or (header is not None and header.scheduled),
+        single=single,
     )
     pieces.append(computations)
     name = header.name if header is not None else "_" if single else f"module_{names[entry]}"
@@ -244,16 +251,13 @@ def _emit(state: State, header: Header | None, entry: int, *, recovery: bool) ->
     pieces.append(_MODULE.integer("entry_computation_id", 0 if single else entry))
     pieces.append(header.data if header is not None else _MODULE.message("frontend_attributes", b""))
     data = b"".join(pieces)
-    pieces.clear()
-    proto = coerce(xla.HloModuleProto, data)
-    if header is not None and header.recovery:
-        _add_recovery(state, header, proto, recovery=recovery)
-    return proto
+    pieces.clear()  # the bytes would otherwise be in memory twice while the message is made
+    return coerce(xla.HloModuleProto, data)
 
 
 def _host_shape(parameters: list[KnownShape], result: KnownShape) -> bytes:
     shape = xla.ProgramShapeProto(
-        parameters=[one.proto() for one in parameters],
+        parameters=[parameter.proto() for parameter in parameters],
         result=result.proto(),
         parameter_names=[f"p{number}" for number in range(len(parameters))],
     )
@@ -261,40 +265,43 @@ def _host_shape(parameters: list[KnownShape], result: KnownShape) -> bytes:
 
 
 def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
-    """input_output_alias and buffer_donor, sorted as XLA keeps them."""
-    alias, donor = xla.HloInputOutputAliasProto(), xla.HloBufferDonorProto()
+    """The fields input_output_alias and buffer_donor, sorted as XLA keeps them."""
+    aliases, donors = xla.HloInputOutputAliasProto(), xla.HloBufferDonorProto()
     if header is not None:
         seen: set[tuple[int, ...]] = set()
-        for one in sorted(header.alias, key=lambda one: one.output):
+        for alias in sorted(header.aliases, key=lambda alias: alias.output_index):
             part = result
-            for index in one.output:
+            for index in alias.output_index:
                 if not part.is_tuple or not 0 <= index < len(part.tuple_shapes):
-                    raise state.cursor.error(f"{list(one.output)} is no index into the result, {result}", at=one.at)
+                    raise state.cursor.error(
+                        f"{list(alias.output_index)} is no index into the result, {result}", at=alias.at
+                    )
                 part = part.tuple_shapes[index]
-            if one.output in seen:
-                # Of several about one output the first holds.
+            if alias.output_index in seen:
+                # Of several aliases of one output the first counts.
                 continue
-            seen.add(one.output)
-            alias.entries.add(
-                output_shape_index=one.output,
-                parameter_number=one.parameter,
-                parameter_shape_index=one.parameter_index,
-                kind=one.kind,
+            seen.add(alias.output_index)
+            aliases.entries.add(
+                output_shape_index=alias.output_index,
+                parameter_number=alias.parameter,
+                parameter_shape_index=alias.parameter_index,
+                kind=alias.kind,
             )
-        for number, index in sorted(set(header.donor)):
-            donor.entries.add(parameter_number=number, parameter_shape_index=index)
-    return _MODULE.message("input_output_alias", alias) + _MODULE.message("buffer_donor", donor)
+        for number, index in sorted(set(header.donors)):
+            donors.entries.add(parameter_number=number, parameter_shape_index=index)
+    return _MODULE.message("input_output_alias", aliases) + _MODULE.message("buffer_donor", donors)
 
 
-def _add_recovery(state: State, header: Header, proto: xla.HloModuleProto, *, recovery: bool) -> None:
-    for old, new, text, at in header.recovery:
-        entry = proto.original_value_recovery_table.entries.add(old_original_array=old, new_original_array=new)
-        if not text:
+def _add_recoveries(state: State, header: Header, proto: xla.HloModuleProto) -> None:
+    """Fills the recovery table of `proto`. Raises ParseError for a mistake in the text of a recovery module."""
+    for recovery in header.recoveries:
+        entry = proto.original_value_recovery_table.entries.add(
+            old_original_array=recovery.old_array, new_original_array=recovery.new_array
+        )
+        if not recovery.module:
             continue
-        if not recovery:
-            raise state.cursor.error("a recovery module has a recovery table of its own", at=at)
         try:
-            entry.recovery_module.CopyFrom(_parse(Source(text, state.source.name), recovery=False)[0])
+            source = Source(recovery.module, state.source.name)
+            entry.recovery_module.CopyFrom(_parse(source, is_recovery_module=True)[0])
         except (InvalidArgumentError, InvalidModuleError) as error:
-            message = error.message
-            raise state.cursor.error(f"the recovery module: {message}", at=at) from error
+            raise state.cursor.error(f"the recovery module: {error.message}", at=recovery.at) from error

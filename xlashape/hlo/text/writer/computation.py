@@ -10,11 +10,11 @@ from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError, LimitExceededError, XlashapeError
 from xlashape.hlo.formatting import safe_names, without_suffix
+from xlashape.hlo.order import post_order, roots
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.text.writer.frames import FrameTables
 from xlashape.hlo.text.writer.line import ASYNC, LineWriter
 from xlashape.hlo.text.writer.options import PrintOptions
-from xlashape.hlo.text.writer.order import post_order, unused
 from xlashape.hlo.text.writer.source import ABSENT, Computation, read_computations
 from xlashape.hlo.values.metadata_text import (
     frontend_attributes_text,
@@ -128,16 +128,16 @@ class ComputationPrinter:
         if order is None:
             computation = self.computations[place]
             operands, ids = computation.operands, computation.ids
-            roots = unused(len(ids), operands)
-            if len(roots) > 1:
-                roots.sort(key=lambda i: ids[i] & LOCAL_ID)
+            starts = roots(operands)
+            if len(starts) > 1:
+                starts.sort(key=lambda i: ids[i] & LOCAL_ID)
             before: Sequence[Sequence[int]] = operands
             if any(computation.kinds[i].predecessors for i in computation.notable):
                 before = [
                     [*(computation.place(i, user) for i in reversed(kind.predecessors)), *targets]
                     for user, (kind, targets) in enumerate(zip(computation.kinds, operands, strict=True))
                 ]
-            order = self._orders[place] = post_order(before, roots)
+            order = self._orders[place] = post_order(before, starts)
             if len(order) < len(ids):
                 order += sorted(set(range(len(ids))).difference(order))
         return order
@@ -150,7 +150,7 @@ class ComputationPrinter:
             calls = [(ids[i] & LOCAL_ID, kinds[i].called) for i in computation.notable if kinds[i].called]
             calls.sort(key=itemgetter(0))
             called.append([self.called(i) for _, targets in calls for i in targets])
-        order = post_order(called, unused(len(called), called))
+        order = post_order(called, roots(called))
         if len(order) < len(called):
             order += sorted(set(range(len(called))).difference(order))
         return order
