@@ -1,10 +1,15 @@
 """xlashape as a gRPC service: one process a core, thin above the library.
 
 config          everything that can be set
-store, modules  modules by digest; from their bytes to the module, counted first
+precount        what a message would take once decoded, found out before it is decoded
+store, modules  modules by digest; from their bytes to the module
 handlers        request → library call → response, without gRPC
-interceptors    deadlines, refusals with details, a line for each call
-servicer        the RPCs
+guard           what surrounds a handler: deadlines, sizes, refusals, a log line for each call
+status          from an error of the library to the status of a call
+streams         how many streams of requests are taken, and how long each is waited for
+services        the RPCs of the schema, registered with grpc
+reflection      what the server tells of its own schema
+logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
 worker, app     one process; all of them, started, watched and stopped
 """
 

@@ -13,11 +13,11 @@ from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from xlashape.proto import pool, services
-from xlashape_server.interceptors import Guard
+from xlashape_server.guard import Guard
 
 __all__ = ["enable"]
 
-_MOST = 8  # streams at a time
+_MAX_STREAMS = 8  # at a time
 
 
 class _BothPools:
@@ -43,19 +43,19 @@ class _Reflection(reflection.ReflectionServicer):
 
     def __init__(self, names: list[str], guard: Guard) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
-        talk = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", super().ServerReflectionInfo)
+        converse = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", super().ServerReflectionInfo)
 
         def handle(requests: Iterator[Any]) -> Iterator[Any]:
-            return talk(requests, None)
+            return converse(requests, None)
 
-        answer: Any = guard.conversation(
-            "ServerReflection/ServerReflectionInfo", handle, limit="reflection_streams", most=_MOST
+        answer: Any = guard.both_streams(
+            "ServerReflection/ServerReflectionInfo", handle, limit="reflection_streams", maximum=_MAX_STREAMS
         )
-        answer.experimental_thread_pool = ThreadPoolExecutor(_MOST + 1, thread_name_prefix="reflection")
+        answer.experimental_thread_pool = ThreadPoolExecutor(_MAX_STREAMS + 1, thread_name_prefix="reflection")
         self.ServerReflectionInfo = answer
 
 
 def enable(server: grpc.Server, guard: Guard) -> None:
     """Makes `server` tell about itself."""
-    names = [*(one.full_name for one in services()), health.SERVICE_NAME, reflection.SERVICE_NAME]
+    names = [*(service.full_name for service in services()), health.SERVICE_NAME, reflection.SERVICE_NAME]
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(names, guard), server)

@@ -73,7 +73,7 @@ class Store:
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         """What is known of a module, which counts as asking about it. NotFoundError if it is not, or no longer, there."""
-        sha256 = self._sha256(name, field)
+        sha256 = self.digest_of(name, field=field)
         path = self._path(sha256)
         try:
             with path.open("rb") as file:
@@ -107,7 +107,7 @@ class Store:
     def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
         """Forgets a module. NotFoundError if it is not there."""
         self.find(name, field=field)
-        if not self._remove(self._sha256(name, field)):
+        if not self._remove(self.digest_of(name, field=field)):
             raise self._missing(name, field)
 
     def evict(self, room_for: int = 0) -> None:
@@ -203,7 +203,8 @@ class Store:
             yield
 
     @staticmethod
-    def _sha256(name: str, field: str | FieldPath | None) -> str:
+    def digest_of(name: str, *, field: str | FieldPath | None = None) -> str:
+        """The digest in the name of a module. InvalidArgumentError if `name` is not the name of a module."""
         match = _NAME.fullmatch(name)
         if match is None:
             shown = name if len(name) <= 80 else name[:80] + "…"

@@ -24,10 +24,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from xlashape.proto import services
 from xlashape_server import logs, reflection
 from xlashape_server.config import Config
-from xlashape_server.handlers import HloHandlers, IndexingHandlers, ShapeHandlers
-from xlashape_server.interceptors import Guard
+from xlashape_server.guard import Guard
+from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.servicer import HloService, IndexingService, ShapeService
+from xlashape_server.services import add_services
 from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
 
@@ -53,12 +53,10 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
     modules = Modules(
         config, Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
     )
-    ShapeService(ShapeHandlers(config), guard).add_to(server)
-    HloService(HloHandlers(config, modules), guard, max_uploads=max(1, config.threads // 2)).add_to(server)
-    IndexingService(IndexingHandlers(config, modules), guard).add_to(server)
+    add_services(server, rpcs(config, modules), guard, config)
     # A client that watches would otherwise hold one of the threads for as long as it likes.
     watched = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1))
-    for name in ("", *(one.full_name for one in services())):
+    for name in ("", *(service.full_name for service in services())):
         watched.set(name, health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(watched, server)
     reflection.enable(server, guard)

@@ -24,7 +24,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError
 from xlashape.proto import services, v1
 from xlashape_client import Client
-from xlashape_client.failures import exception_of
+from xlashape_client.status import exception_of
 from xlashape_server import Config, Server
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"

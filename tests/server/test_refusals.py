@@ -11,9 +11,10 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from xlashape import errors
 from xlashape.errors import XlashapeError
 from xlashape.proto import v1
-from xlashape_client.failures import exception_of
+from xlashape_client.status import exception_of
 from xlashape_server.config import Config
-from xlashape_server.interceptors import DOMAIN, Guard, status_of
+from xlashape_server.guard import Guard
+from xlashape_server.status import DOMAIN, status_of
 
 EXAMPLES: list[tuple[XlashapeError, int]] = [
     (errors.InvalidArgumentError("no", field="a.b[3]"), code_pb2.INVALID_ARGUMENT),
@@ -157,7 +158,7 @@ def refused(guard: Guard, raises: BaseException, remaining: float | None = None)
 
     context = Context(remaining)
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.long("Some/Rpc", handler)(b"", context)  # type: ignore[arg-type]
+        guard.unary("Some/Rpc", handler)(b"", context)  # type: ignore[arg-type]
     return context.status
 
 
@@ -185,28 +186,30 @@ def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
     guard = Guard(Config(max_request_bytes=1024))
     context = Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.quick("Some/Rpc", lambda data: data)(bytes(1025), context)  # type: ignore[arg-type]
+        guard.unary("Some/Rpc", lambda data, _: data)(bytes(1025), context)  # type: ignore[arg-type]
     assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert guard.quick("Some/Rpc", lambda data: data)(bytes(1024), context) == bytes(1024)  # type: ignore[arg-type]
+    assert guard.unary("Some/Rpc", lambda data, _: data)(bytes(1024), context) == bytes(1024)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.from_stream("Some/Rpc", lambda requests, _: b"".join(requests), limit="uploads", most=1)(
+        guard.client_stream("Some/Rpc", lambda requests, _: b"".join(requests), limit="uploads", maximum=1)(
             iter([b"a", bytes(1025)]), context
         )  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="aborted"):
-        list(guard.to_stream("Some/Rpc", lambda data, _: iter([data]))(bytes(1025), context))  # type: ignore[arg-type]
+        list(guard.server_stream("Some/Rpc", lambda data, _: iter([data]))(bytes(1025), context))  # type: ignore[arg-type]
 
 
 def test_at_debug_every_call_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(Config(log_level="debug"))
     caplog.set_level("DEBUG", "xlashape_server")
     context: Any = Context()
-    assert guard.quick("A/Quick", lambda data: data + b"!")(b"abc", context) == b"abc!"
-    assert guard.long("A/Long", lambda data, _: data)(b"abc", context) == b"abc"
+    assert guard.unary("A/Quick", lambda data, _: data + b"!")(b"abc", context) == b"abc!"
+    assert guard.unary("A/Long", lambda data, _: data)(b"abc", context) == b"abc"
     assert (
-        guard.from_stream("A/In", lambda data, _: b"".join(data), limit="uploads", most=1)(iter([b"a", b"b"]), context)
+        guard.client_stream("A/In", lambda data, _: b"".join(data), limit="uploads", maximum=1)(
+            iter([b"a", b"b"]), context
+        )
         == b"ab"
     )
-    assert list(guard.to_stream("A/Out", lambda data, _: iter([data, data]))(b"abc", context)) == [b"abc", b"abc"]
+    assert list(guard.server_stream("A/Out", lambda data, _: iter([data, data]))(b"abc", context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
     facts = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
     assert [(one["rpc"], one["code"]) for one in facts] == [

@@ -1,4 +1,4 @@
-"""Questions about modules: `size` and `map`."""
+"""Commands about modules: `size` and `map`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlashape.cli.asking import answering, question
+from xlashape.cli.connection import connected, query_options
 from xlashape.cli.output import print_json, print_table, share_text
 from xlashape.errors import NotFoundError
 from xlashape.math import byte_text
 
 if TYPE_CHECKING:
-    from xlashape_client.indexing_results import InstructionMaps
-    from xlashape_client.questions import Questions
-    from xlashape_client.results import InstructionSize
+    from xlashape_client.methods import ServiceMethods
+    from xlashape_client.results import InstructionMaps, InstructionSize
 
 __all__ = ["map_", "size"]
 
@@ -37,16 +36,16 @@ __all__ = ["map_", "size"]
     help="Of a file: which instructions come first.",
 )  # fmt: skip
 @click.option("--computation", default="", metavar="NAME", help="Of a file: the instructions of one computation alone.")
-@question
+@query_options
 def size(
     what: str, limit: int, order: str, computation: str, server: str | None, timeout: float, as_json: bool
 ) -> None:
     """How many bytes a shape takes; or, of a file with an HLO module, its instructions by the bytes they waste."""
-    with answering(server, timeout) as ask:
+    with connected(server, timeout) as service:
         if _is_module(what):
-            _module_size(ask, what, limit, order, computation, as_json)
+            _module_size(service, what, limit, order, computation, as_json)
         else:
-            _shape_size(ask, what, as_json)
+            _shape_size(service, what, as_json)
 
 
 @lru_cache(maxsize=1)
@@ -69,8 +68,8 @@ def _is_module(what: str) -> bool:
         return False
 
 
-def _shape_size(ask: Questions, text: str, as_json: bool) -> None:
-    found = ask.byte_size(text)
+def _shape_size(service: ServiceMethods, text: str, as_json: bool) -> None:
+    found = service.byte_size(text)
     if as_json:
         print_json({"shape": text, **found._asdict(), "padding_bytes": found.padding_bytes})
         return
@@ -88,10 +87,10 @@ def _shape_size(ask: Questions, text: str, as_json: bool) -> None:
 _ORDERS = {"padding": "padding_bytes", "physical": "physical_bytes", "module": "module"}
 
 
-def _module_size(ask: Questions, file: str, limit: int, order: str, computation: str, as_json: bool) -> None:
+def _module_size(service: ServiceMethods, file: str, limit: int, order: str, computation: str, as_json: bool) -> None:
     module = module_of(file)
-    totals = ask.byte_totals(module, computation=computation)
-    rows = ask.byte_sizes(module, computation=computation, order=_ORDERS[order])
+    totals = service.byte_totals(module, computation=computation)
+    rows = service.byte_sizes(module, computation=computation, order=_ORDERS[order])
     if as_json:
         print_json({"module": file, "totals": totals._asdict(), "instructions": [_size_json(row) for row in rows]})
         return
@@ -146,7 +145,7 @@ def _size_json(row: InstructionSize) -> dict[str, Any]:
     "--physical", is_flag=True, help="From positions in the output's buffer to positions in the operands' buffers."
 )
 @click.option("--computation", default="", metavar="NAME", help="The instructions of one computation alone.")
-@question
+@query_options
 def map_(
     file: str,
     instruction: str,
@@ -162,8 +161,8 @@ def map_(
     as_json: bool,
 ) -> None:
     """Which elements of its operands INSTRUCTION (or each one) of the module in FILE reads, as indexing maps."""
-    with answering(server, timeout) as ask:
-        answers = ask.indexing_maps(
+    with connected(server, timeout) as service:
+        answers = service.indexing_maps(
             module_of(file),
             instruction,
             computation=computation,
@@ -175,7 +174,7 @@ def map_(
         )
         chosen = (_chosen(one, operand, output) for one in answers)
         if instruction and (operand is not None or output is not None):
-            chosen = iter([_checked(ask, next(chosen), file, operand, output)])
+            chosen = iter([_checked(service, next(chosen), file, operand, output)])
         if as_json:
             print_json([_maps_json(one) for one in chosen])
             return
@@ -191,13 +190,13 @@ def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> In
 
 
 def _checked(
-    ask: Questions, one: InstructionMaps, file: str, operand: int | None, output: int | None
+    service: ServiceMethods, one: InstructionMaps, file: str, operand: int | None, output: int | None
 ) -> InstructionMaps:
     """The maps that were chosen; where there are none, NotFoundError if that is because there is no such operand or output."""
     if not one.maps:
         known = next(
             each
-            for each in ask.list_instructions(module_of(file), computation=one.computation)
+            for each in service.list_instructions(module_of(file), computation=one.computation)
             if each.name == one.instruction
         )
         outputs = sum(1 for _ in known.shape.leaves())

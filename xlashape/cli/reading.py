@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from xlashape.cli.asking import answering, question
+from xlashape.cli.connection import connected, query_options
 from xlashape.cli.modules import module_of
 from xlashape.cli.output import print_json, print_table
 
@@ -26,7 +26,7 @@ __all__ = ["reads"]
     show_default=True,
     help="What one memory transaction fetches.",
 )
-@question
+@query_options
 def reads(
     file: str,
     instruction: str,
@@ -46,8 +46,8 @@ def reads(
     Left out of a whole module is what reads nothing from memory: the instructions of fused and applied computations, tuples and their
     elements, bitcasts. --computation lists all of one.
     """
-    with answering(server, timeout) as answers:
-        found = answers.operand_reads(
+    with connected(server, timeout) as service:
+        found = service.operand_reads(
             module_of(file),
             instruction,
             computation=computation,

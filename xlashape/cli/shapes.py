@@ -1,4 +1,4 @@
-"""Questions about one shape: `shape`, `index`, `draw`."""
+"""Commands about one shape: `shape`, `index`, `draw`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlashape.cli.asking import answering, question
+from xlashape.cli.connection import connected, query_options
 from xlashape.cli.output import print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError
 from xlashape.math import byte_text, checked_int64
@@ -28,11 +28,11 @@ _NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # "-1,3" is a wrong in
 
 @click.command(short_help="What is known of a shape.")
 @click.argument("text", metavar="SHAPE")
-@question
+@query_options
 def shape(text: str, server: str | None, timeout: float, as_json: bool) -> None:
     """What is known of SHAPE, such as 'f32[3,5]{1,0:T(2,2)}': sizes, layout, and how much of its buffer is padding."""
-    with answering(server, timeout) as ask:
-        one = ask.describe_shape(text)
+    with connected(server, timeout) as service:
+        one = service.describe_shape(text)
     if as_json:
         print_json(description_json(one))
     else:
@@ -136,7 +136,7 @@ def _layout_text(one: ShapeDescription) -> str:
 @click.argument("numbers", metavar="INDEX...", nargs=-1, required=True)
 @click.option("--inverse", is_flag=True, help="INDEX is a position in the buffer; answers the element that lies there.")
 @click.option("--bytes", "in_bytes", is_flag=True, help="Positions count bytes, not elements.")
-@question
+@query_options
 def index(
     text: str,
     numbers: tuple[str, ...],
@@ -151,15 +151,15 @@ def index(
     With --inverse: which element lies at each position, or `padding`.
     """
     given = list(_lines(numbers))
-    with answering(server, timeout) as ask:
-        element_bits = ask.describe_shape(text).element_bits if in_bytes else 8
+    with connected(server, timeout) as service:
+        element_bits = service.describe_shape(text).element_bits if in_bytes else 8
         if element_bits % 8:
             raise InvalidIndexError(f"elements of {element_bits} bits do not begin at whole bytes", field="--bytes")
         step = element_bits // 8
         rows: list[tuple[tuple[int, ...] | None, int]]
         if inverse:
             positions = [_position(one, step) for one in given]
-            indices, found = ask.multi_indices(text, positions)
+            indices, found = service.multi_indices(text, positions)
             rows = [
                 (tuple(row) if element else None, position)
                 for row, element, position in zip(indices.tolist(), found.tolist(), positions, strict=True)
@@ -171,7 +171,7 @@ def index(
                 raise InvalidIndexError(
                     f"expected {len(asked[0])} numbers in each index, found {len(ragged)} in {_index_text(ragged)}"
                 )
-            answers = ask.linear_indices(text, asked).tolist()
+            answers = service.linear_indices(text, asked).tolist()
             rows = list(zip(asked, answers, strict=True))
     if as_json:
         print_json(

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlashape.cli.asking import answering, question
+from xlashape.cli.connection import connected, query_options
 from xlashape.cli.modules import module_of
 from xlashape.cli.output import print_json
 from xlashape.cli.shapes import numbers_of
 
 if TYPE_CHECKING:
-    from xlashape_client.indexing_results import OperandTile
+    from xlashape_client.results import OperandTile
 
 __all__ = ["tile"]
 
@@ -37,7 +37,7 @@ __all__ = ["tile"]
     "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="How maps are written."
 )
 @click.option("--computation", default="", metavar="NAME", help="The computation that INSTRUCTION stands in.")
-@question
+@query_options
 def tile(
     file: str,
     instruction: str,
@@ -56,8 +56,8 @@ def tile(
     As numbers for this one, and as expressions in the sizes d0, d1, … of any tile that begins at 0, with the constraints under which they
     hold; without SIZES the expressions alone.
     """
-    with answering(server, timeout) as ask:
-        found = ask.operand_tiles(
+    with connected(server, timeout) as service:
+        found = service.operand_tiles(
             module_of(file),
             instruction,
             None if sizes is None else numbers_of(sizes, "SIZES", "sizes"),

@@ -10,22 +10,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xlashape_client.indexing_results import (
+from xlashape_client.results import (
     Access,
+    ByteTotals,
     CoalescedAccess,
+    Instruction,
     InstructionMaps,
     InstructionReads,
+    InstructionSize,
     InstructionTiles,
+    Module,
     OperandReads,
     OperandTile,
     ReplicaIndexing,
     RuntimeVariable,
+    ShapeDescription,
+    ShapeSize,
     SimplifiedMap,
     SymbolicTile,
     TensorMaps,
     Tile,
 )
-from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module, ShapeDescription, ShapeSize
 
 if TYPE_CHECKING:
     from xlashape_client.client import Client

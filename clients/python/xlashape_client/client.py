@@ -18,15 +18,15 @@ import grpc
 
 from xlashape.errors import UnavailableError
 from xlashape.proto import service
-from xlashape_client.failures import exception_of
-from xlashape_client.questions import Questions
+from xlashape_client.methods import ServiceMethods
+from xlashape_client.status import exception_of
 
 __all__ = ["Client"]
 
 _PAUSE_SECONDS = 0.05
 
 
-class Client(Questions):
+class Client(ServiceMethods):
     """A connection to a server, made on the first call and again when it breaks. Threads may share it.
 
     - `address`: HOST:PORT.

@@ -90,8 +90,8 @@ class HloHandlers:
             "instruction_count": sum(len(one.proto.instructions) for one in module.computations),
         }
 
-    def get_module(self, data: bytes) -> bytes:
-        """GetModule."""
+    def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
+        """GetModule. It does nothing that takes long enough for a deadline."""
         request = decoded(v1.GetModuleRequest, data)
         for field in ("content_offset", "content_limit"):
             if getattr(request, field) < 0:
@@ -105,8 +105,8 @@ class HloHandlers:
             )
         return response.SerializeToString()
 
-    def delete_module(self, data: bytes) -> bytes:
-        """DeleteModule."""
+    def delete_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
+        """DeleteModule. It does nothing that takes long enough for a deadline."""
         request = decoded(v1.DeleteModuleRequest, data)
         self._modules.store.delete(request.name, field="name")
         return v1.DeleteModuleResponse().SerializeToString()

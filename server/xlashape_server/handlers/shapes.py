@@ -34,7 +34,7 @@ class ShapeHandlers:
         self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
 
-    def describe_shape(self, data: bytes, deadline: float) -> bytes:
+    def describe_shape(self, data: bytes, deadline: float | None = None) -> bytes:
         """DescribeShape."""
         with budget(deadline=deadline, subject="a batch of shapes"):
             return self._describe_shape(data)
@@ -56,8 +56,6 @@ class ShapeHandlers:
 
     def byte_size(self, data: bytes, deadline: float | None = None) -> bytes:
         """ByteSize."""
-        if deadline is None:
-            return self._byte_size(data)
         with budget(deadline=deadline, subject="shapes"):
             return self._byte_size(data)
 
@@ -80,8 +78,6 @@ class ShapeHandlers:
 
     def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """LinearIndex."""
-        if deadline is None:
-            return self._linear_index(data)
         with budget(deadline=deadline, subject="shapes"):
             return self._linear_index(data)
 
@@ -118,8 +114,6 @@ class ShapeHandlers:
 
     def multi_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """MultiIndex."""
-        if deadline is None:
-            return self._multi_index(data)
         with budget(deadline=deadline, subject="shapes"):
             return self._multi_index(data)
 

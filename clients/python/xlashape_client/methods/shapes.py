@@ -1,4 +1,4 @@
-"""Questions about shapes: ShapeService."""
+"""ShapeService."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from xlashape_client.inputs import AnyShape, each, integers, one_row, payload, r
 from xlashape_client.results import ShapeDescription, ShapeSize
 from xlashape_client.transport import Transport, choice
 
-__all__ = ["ShapeQuestions"]
+__all__ = ["ShapeMethods"]
 
 _LINEAR_ORDERS = {"physical": v1.LINEAR_ORDER_PHYSICAL, "logical": v1.LINEAR_ORDER_LOGICAL}
 
 
-class ShapeQuestions(Transport):
+class ShapeMethods(Transport):
     """The RPCs of ShapeService as methods."""
 
     def describe_shape(self, shape: AnyShape, *, timeout: float | None = None) -> ShapeDescription:

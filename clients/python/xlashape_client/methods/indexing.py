@@ -1,4 +1,4 @@
-"""Questions about indexing maps: IndexingService."""
+"""IndexingService."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.proto import coerce, v1
 from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
-from xlashape_client.indexing_results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
 from xlashape_client.inputs import (
     AnyMap,
     AnyModule,
@@ -23,15 +22,16 @@ from xlashape_client.inputs import (
     payload,
     result_count_of,
 )
+from xlashape_client.results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
 from xlashape_client.transport import Transport, choice
 
-__all__ = ["IndexingQuestions"]
+__all__ = ["IndexingMethods"]
 
 _STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
 _DIRECTIONS = {"output_to_input": v1.DIRECTION_OUTPUT_TO_INPUT, "input_to_output": v1.DIRECTION_INPUT_TO_OUTPUT}
 
 
-class IndexingQuestions(Transport):
+class IndexingMethods(Transport):
     """The RPCs of IndexingService as methods."""
 
     def indexing_maps(

@@ -1,4 +1,4 @@
-"""Questions about modules: HloService."""
+"""HloService."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlashape_client.inputs import AnyModule, content_of, message_of
 from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
 from xlashape_client.transport import Transport, choice, pieces
 
-__all__ = ["HloQuestions"]
+__all__ = ["HloMethods"]
 
 _ORDERS = {
     "module": v1.BYTE_SIZES_ORDER_MODULE,
@@ -20,7 +20,7 @@ _ORDERS = {
 }
 
 
-class HloQuestions(Transport):
+class HloMethods(Transport):
     """The RPCs of HloService as methods."""
 
     def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:

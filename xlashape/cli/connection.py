@@ -12,14 +12,14 @@ import click
 from xlashape.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from xlashape_client.questions import Questions
+    from xlashape_client.methods import ServiceMethods
 
-__all__ = ["answering", "question"]
+__all__ = ["connected", "query_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def question(command: F) -> F:
+def query_options(command: F) -> F:
     """Adds --server, --timeout and --json to a command, which takes them as `server`, `timeout` and `as_json`."""
     options = (
         click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text for people."),
@@ -35,7 +35,7 @@ def question(command: F) -> F:
 
 
 @contextmanager
-def answering(server: str | None, timeout: float) -> Generator[Questions, None, None]:
+def connected(server: str | None, timeout: float) -> Generator[ServiceMethods, None, None]:
     """What answers questions: a client of `server`, or the library in this process; both say the same in the same form."""
     if server is None:
         from xlashape.cli.local import Local

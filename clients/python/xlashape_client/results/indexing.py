@@ -1,4 +1,4 @@
-"""What IndexingService answers, as values of the library and plain tuples of them."""
+"""What IndexingService answers."""
 
 from __future__ import annotations
 

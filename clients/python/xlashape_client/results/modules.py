@@ -1,4 +1,4 @@
-"""What ShapeService and HloService answer, as values of the library and plain tuples of them."""
+"""What HloService answers."""
 
 from __future__ import annotations
 
@@ -8,69 +8,7 @@ from typing import NamedTuple
 from xlashape.proto import v1
 from xlashape.shape import Shape
 
-__all__ = [
-    "ByteTotals",
-    "Instruction",
-    "InstructionSize",
-    "Module",
-    "ShapeDescription",
-    "ShapeSize",
-]
-
-
-class ShapeSize(NamedTuple):
-    """The sizes of a shape, those of a tuple summed over its array leaves.
-
-    `byte_size` is XLA's ShapeUtil::ByteSizeOf: tiles left aside, of a tuple its table of pointers alone. `physical_*` count padding.
-    """
-
-    byte_size: int
-    element_count: int
-    logical_bytes: int
-    physical_elements: int
-    physical_bytes: int
-
-    @property
-    def padding_bytes(self) -> int:
-        """Bytes of the buffers that hold no element."""
-        return self.physical_bytes - self.logical_bytes
-
-    @classmethod
-    def of(cls, size: v1.ShapeSize) -> ShapeSize:
-        """From the message."""
-        return cls(size.byte_size, size.element_count, size.logical_bytes, size.physical_elements, size.physical_bytes)
-
-
-class ShapeDescription(NamedTuple):
-    """What is known of a shape. `size` is None where a dynamic dimension has no bound."""
-
-    shape: Shape
-    text: str
-    size: ShapeSize | None
-    true_rank: int
-    leaf_count: int
-    is_static: bool
-    is_major_to_minor: bool
-    is_tiled: bool
-    element_bits: int
-    memory_space: int
-
-    @classmethod
-    def of(cls, one: v1.ShapeDescription) -> ShapeDescription:
-        """From the message."""
-        layout = one.layout
-        return cls(
-            shape=Shape.from_proto(one.proto),
-            text=one.text,
-            size=ShapeSize.of(one.size) if one.HasField("size") else None,
-            true_rank=one.true_rank,
-            leaf_count=one.leaf_count,
-            is_static=one.is_static,
-            is_major_to_minor=layout.is_major_to_minor,
-            is_tiled=layout.is_tiled,
-            element_bits=layout.element_bits,
-            memory_space=layout.memory_space,
-        )
+__all__ = ["ByteTotals", "Instruction", "InstructionSize", "Module"]
 
 
 class Module(NamedTuple):

@@ -1,0 +1,91 @@
+"""What a call ends with when a handler raises: a google.rpc.Status with details that any gRPC client understands.
+
+    error of the library       status                google.rpc detail, beside ErrorInfo
+    InvalidArgumentError …     INVALID_ARGUMENT      BadRequest: the field, and what is wrong with it; of text, its line and column too
+    NotFoundError              NOT_FOUND             ResourceInfo: kind and name
+    LimitExceededError         RESOURCE_EXHAUSTED    QuotaFailure: the limit's name
+    DeadlineExceededError      DEADLINE_EXCEEDED
+    UnsupportedError           UNIMPLEMENTED
+    UnavailableError           UNAVAILABLE
+    any other XlashapeError    UNKNOWN
+
+ErrorInfo holds the error's code in capitals and its `details()`, so that a client raises the exception that was raised here.
+"""
+
+from __future__ import annotations
+
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from xlashape.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+    XlashapeError,
+    path_text,
+)
+
+__all__ = ["DOMAIN", "status_of"]
+
+DOMAIN = "xlashape"
+"""The domain of our google.rpc.ErrorInfo."""
+
+# The status travels in headers, of which gRPC clients accept 8 KiB. There a byte beyond ASCII of the message takes three characters, and the
+# details are written in base64.
+_MAX_TEXT_BYTES = 400  # of one text
+_MAX_INFO_BYTES = 2400  # of the ErrorInfo
+
+_CODES: tuple[tuple[type[XlashapeError], int], ...] = (
+    (InvalidArgumentError, code_pb2.INVALID_ARGUMENT),
+    (NotFoundError, code_pb2.NOT_FOUND),
+    (LimitExceededError, code_pb2.RESOURCE_EXHAUSTED),
+    (DeadlineExceededError, code_pb2.DEADLINE_EXCEEDED),
+    (UnsupportedError, code_pb2.UNIMPLEMENTED),
+    (UnavailableError, code_pb2.UNAVAILABLE),
+)
+
+
+def status_of(error: XlashapeError) -> status_pb2.Status:
+    """The status of an error of the library, with its details."""
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.UNKNOWN)
+    field = _shortened(error.field or "")
+    description = str(error).splitlines()[0] if str(error) else ""
+    head, colon, rest = description.partition(": ")
+    if colon and head in [path_text(error.path[i:]) for i in range(len(error.path))]:
+        description = rest  # the message began with the end of the path, which is said already
+    message = f"{field}: {description}" if field else description
+    status = status_pb2.Status(code=code, message=_shortened(message))
+    status.details.add().Pack(_error_info(error))
+    if code == code_pb2.INVALID_ARGUMENT:
+        violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=_shortened(description))
+        status.details.add().Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+    elif isinstance(error, NotFoundError):
+        status.details.add().Pack(
+            error_details_pb2.ResourceInfo(
+                resource_type=error.kind, resource_name=_shortened(error.name), description=_shortened(error.message)
+            )
+        )
+    elif isinstance(error, LimitExceededError):
+        violated = error_details_pb2.QuotaFailure.Violation(subject=error.limit, description=_shortened(error.message))
+        status.details.add().Pack(error_details_pb2.QuotaFailure(violations=[violated]))
+    return status
+
+
+def _error_info(error: XlashapeError) -> error_details_pb2.ErrorInfo:
+    """The code and details of an error. If they are too long together, the longest details but the message are left out."""
+    metadata = {key: _shortened(value) for key, value in error.details().items()}
+    metadata["message"] = _shortened(error.message)
+    info = error_details_pb2.ErrorInfo(reason=error.code.upper(), domain=DOMAIN, metadata=metadata)
+    while info.ByteSize() > _MAX_INFO_BYTES and len(info.metadata) > 1:
+        removable = [key for key in info.metadata if key != "message"]
+        del info.metadata[max(removable, key=lambda key: len(info.metadata[key].encode()))]
+    return info
+
+
+def _shortened(text: str) -> str:
+    data = text[: _MAX_TEXT_BYTES + 1].encode("utf-8", "replace")
+    if len(data) <= _MAX_TEXT_BYTES:
+        return data.decode()
+    return data[: _MAX_TEXT_BYTES - 3].decode("utf-8", "ignore") + "…"

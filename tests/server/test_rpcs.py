@@ -1,0 +1,132 @@
+"""Every RPC that the schema names is answered by the server, in this process, and asked by a method of the client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.descriptor import MethodDescriptor
+
+from xlashape.cli.local import Local
+from xlashape.errors import NotFoundError
+from xlashape.hlo import HloModule
+from xlashape.proto import services, xla
+from xlashape_client import Client
+from xlashape_client.methods import ServiceMethods
+from xlashape_server.config import Config
+from xlashape_server.guard import Guard
+from xlashape_server.handlers import rpcs
+from xlashape_server.modules import Modules
+from xlashape_server.services import add_services
+from xlashape_server.store import Store
+
+METHODS: list[MethodDescriptor] = [method for service in services() for method in service.methods]
+TILED = "f32[3,5]{1,0:T(2,2)}"
+MAP = "(d0) -> (d0 mod 4), domain: d0 in [0, 7]"
+
+CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
+    "DescribeShape": lambda service, module: service.describe_shape(TILED),
+    "ByteSize": lambda service, module: service.byte_size(TILED),
+    "LinearIndex": lambda service, module: service.linear_index(TILED, (2, 3)),
+    "MultiIndex": lambda service, module: service.multi_index(TILED, 17),
+    "UploadModule": lambda service, module: service.upload_module(module).module_name,
+    "GetModule": lambda service, module: service.get_module(service.upload_module(module)).instruction_count,
+    "DeleteModule": lambda service, module: service.delete_module(service.upload_module(module)),
+    "ListInstructions": lambda service, module: list(service.list_instructions(module)),
+    "ByteSizes": lambda service, module: list(service.byte_sizes(module)),
+    "IndexingMaps": lambda service, module: list(service.indexing_maps(module, "t")),
+    "OperandReads": lambda service, module: list(service.operand_reads(module)),
+    "OperandTiles": lambda service, module: service.operand_tiles(module, "t", (2, 2)),
+    "SimplifyMap": lambda service, module: service.simplify_map(MAP),
+    "ComposeMaps": lambda service, module: service.compose_maps(MAP, MAP),
+    "EvaluateMap": lambda service, module: service.evaluate_map(MAP, (6,)),
+}
+"""A call of the client's method for each RPC, with the answer that is compared."""
+
+
+def every_rpc(argument: str) -> Any:
+    return pytest.mark.parametrize(argument, METHODS, ids=lambda method: method.name)
+
+
+class Recording(Local):
+    """Answers in this process, and notes the RPCs that are asked."""
+
+    def __init__(self) -> None:
+        super().__init__(60)
+        self.asked: set[str] = set()
+
+    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
+        self.asked.add(method)
+        return super().send(method, request, timeout)
+
+    def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
+        self.asked.add(method)
+        return super().stream(method, request, timeout)
+
+
+def test_there_are_rpcs_and_each_has_an_example_here() -> None:
+    assert set(CALLS) == {method.name for method in METHODS}
+
+
+@every_rpc("method")
+def test_the_server_answers_it(channel: grpc.Channel, method: MethodDescriptor) -> None:
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    not_a_message = b"\xff"
+    with pytest.raises(grpc.RpcError) as caught:
+        if method.client_streaming:
+            channel.stream_unary(path)(iter([not_a_message]), timeout=30)
+        elif method.server_streaming:
+            list(channel.unary_stream(path)(not_a_message, timeout=30))
+        else:
+            channel.unary_unary(path)(not_a_message, timeout=30)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@every_rpc("method")
+def test_the_clients_method_of_its_name_asks_it(module: xla.HloModuleProto, method: MethodDescriptor) -> None:
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
+    assert callable(getattr(Client, name))
+    service = Recording()
+    CALLS[method.name](service, HloModule.from_proto(module))
+    assert method.name in service.asked
+
+
+@every_rpc("method")
+def test_it_is_answered_in_this_process_as_by_the_server(
+    client: Client, module: xla.HloModuleProto, method: MethodDescriptor
+) -> None:
+    call = CALLS[method.name]
+    given = HloModule.from_proto(module)
+    assert repr(call(Local(60), given)) == repr(call(client, given))
+
+
+def test_a_handler_that_is_missing_is_noticed_before_the_server_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from xlashape_server.handlers import ShapeHandlers
+
+    config = Config()
+    modules = Modules(config, Store(tmp_path, max_bytes=1 << 20, max_age=60))
+    server = grpc.server(None)
+    add_services(server, rpcs(config, modules), Guard(config), config)
+    monkeypatch.delattr(ShapeHandlers, "byte_size")
+    with pytest.raises(AttributeError, match="byte_size"):
+        rpcs(config, modules)
+
+
+def test_a_module_uploaded_in_this_process_is_kept_until_it_is_deleted(module: xla.HloModuleProto) -> None:
+    local = Local(60)
+    kept = local.upload_module(HloModule.from_proto(module))
+    assert local.upload_module(HloModule.from_proto(module)).name == kept.name
+    assert local.download_module(kept) == HloModule.from_proto(module).proto.SerializeToString()
+    assert [one.name for one in local.list_instructions(kept, computation="main")] == ["x", "t", "n"]
+    with pytest.raises(NotFoundError, match="is kept by a server: say which with --server"):
+        Local(60).get_module(kept)
+    local.delete_module(kept)
+    with pytest.raises(NotFoundError) as caught:
+        local.get_module(kept)
+    assert (caught.value.kind, caught.value.name, caught.value.field) == ("module", kept.name, "name")
