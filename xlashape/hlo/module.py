@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto
-from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
@@ -395,7 +395,7 @@ class HloInstruction:
         self.index = index
         self.proto = proto
         self._name: str | None = None
-        self._opcode: Opcode | None = None
+        self._opcode: Opcode | UnknownOpcode | None = None
         self._shape: Shape | None = None
         self._operands: tuple[HloInstruction, ...] | None = None
         self._users: tuple[HloInstruction, ...] | None = None
@@ -421,14 +421,12 @@ class HloInstruction:
         return self.proto.id
 
     @property
-    def opcode(self) -> Opcode:
-        """What it does. Raises InvalidModuleError if this version does not know the opcode; `proto.opcode` has its name."""
+    def opcode(self) -> Opcode | UnknownOpcode:
+        """What it does. An opcode that this version does not know is an UnknownOpcode, which has the opcode's name."""
         opcode = self._opcode
         if opcode is None:
-            opcode = _OPCODES.get(self.proto.opcode)
-            if opcode is None:
-                raise self._error(f"has the unknown opcode {self.proto.opcode!r}")
-            self._opcode = opcode
+            name = self.proto.opcode
+            opcode = self._opcode = _OPCODES.get(name) or UnknownOpcode(name)
         return opcode
 
     @property

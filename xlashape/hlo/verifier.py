@@ -18,6 +18,7 @@ from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo import structure
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.infer import infer_shape
+from xlashape.hlo.ops.opcode import UnknownOpcode
 from xlashape.hlo.ops.table import OPERATIONS
 from xlashape.hlo.ops.verify_rules import CALLS, RULES
 from xlashape.hlo.structure import LOCAL_ID
@@ -108,6 +109,9 @@ def _instruction(one: HloInstruction, place: int) -> Iterator[str]:
         operands = [operand.shape for operand in one.operands]
     except XlashapeError as error:
         yield error.message
+        return
+    if isinstance(opcode, UnknownOpcode):
+        yield f"has the unknown opcode {opcode.value!r}"
         return
     for number, operand in enumerate(one.operands):
         if operand.index >= one.index:
