@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError
+from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.content import holds_text
 from xlashape.proto import coerce, v1, xla
@@ -29,6 +29,7 @@ __all__ = [
     "is_text",
     "map_input",
     "message_of",
+    "of_rows",
     "one_row",
     "payload",
     "rank_of",
@@ -38,6 +39,15 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
+
+_FIELDS: dict[str, FieldPath] = {
+    "index": ("indices",),
+    "rows": ("indices",),
+    "point": ("points",),
+    "sizes": ("tile", "sizes"),
+    "offsets": ("tile", "offsets"),
+    "strides": ("tile", "strides"),
+}
 
 AnyShape: TypeAlias = Shape | str | bytes | Message
 """A Shape, its text, a serialized ShapeProto, or a ShapeProto of any protobuf pool."""
@@ -158,7 +168,9 @@ def is_text(content: bytes) -> bool:
 def one_row(numbers: Iterable[int], what: str) -> list[int]:
     """The numbers of one index. InvalidIndexError for anything but integers that fit int64."""
     if not isinstance(numbers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidIndexError(f"{what}: expected a sequence of integers, found {type(numbers).__name__}", field=what)
+        raise InvalidIndexError(
+            f"{what}: expected a sequence of integers, found {type(numbers).__name__}", field=_field_of(what)
+        )
     return [int(n) for n in integers([list(numbers)], what, 2)[0]]
 
 
@@ -171,11 +183,29 @@ def integers(values: ArrayLike, what: str, dimensions: int) -> NDArray[np.int64]
     if table is None or table.ndim != dimensions or (table.dtype.kind not in "iu" and table.size):
         found = "rows of different lengths" if table is None else f"{table.dtype.name}{list(table.shape)}"
         raise InvalidIndexError(
-            f"{what}: expected integers in {dimensions} dimension{'s'[: dimensions - 1]}, found {found}", field=what
+            f"{what}: expected integers in {dimensions} dimension{'s'[: dimensions - 1]}, found {found}",
+            field=_field_of(what),
         )
     if table.dtype == np.uint64 and table.size and int(table.max()) >= 1 << 63:
-        raise InvalidIndexError(f"{what}: {int(table.max())} does not fit int64", field=what)
+        raise InvalidIndexError(f"{what}: {int(table.max())} does not fit int64", field=_field_of(what))
     return np.ascontiguousarray(table, "<i8")
+
+
+def _field_of(parameter: str) -> FieldPath:
+    """The field of the request that a parameter of numbers is sent in."""
+    return _FIELDS.get(parameter, (parameter,))
+
+
+def of_rows(error: XlashapeError, table: NDArray[np.int64], field: str) -> XlashapeError:
+    """An error about the rows of `table`, which a request holds one after another in `field`: its path says which row, and which number in it.
+
+    The request says how many rows there are. If that is wrong, then the rows have too few or too many numbers.
+    """
+    if error.path == ("count",):
+        return InvalidIndexError(error.message, field=field)
+    if len(error.path) == 2 and error.path[0] == field and isinstance(error.path[1], int):
+        error.path = (field, *divmod(error.path[1], table.shape[1]))
+    return error
 
 
 def payload(numbers: NDArray[Any]) -> memoryview:

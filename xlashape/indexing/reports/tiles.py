@@ -58,14 +58,16 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
         raise InvalidArgumentError("nothing can be pushed through an undefined map")
     box = _checked(tile)
     if not len(box.offsets) == len(box.sizes) == len(box.strides) == len(found.dims):
-        raise InvalidArgumentError(f"a tile of rank {len(box.sizes)} for a map of {len(found.dims)} dimensions")
+        raise InvalidArgumentError(
+            f"a tile of rank {len(box.sizes)} for a map of {len(found.dims)} dimensions", field="tile"
+        )
     if found.is_known_empty:
         return None
     replaced: dict[Variable, Expr] = {}
     counted: list[Var] = []
     for d, (offset, size, stride) in enumerate(zip(*box, strict=True)):
         if size < 1:
-            raise InvalidArgumentError(f"the tile has size {size} along dimension {d}")
+            raise InvalidArgumentError(f"the tile has size {size} along dimension {d}", field="tile")
         replaced[Variable(VariableKind.DIM, d)] = dim(d) * stride + offset
         if stride > 0:
             size = min(size, (found.dims[d].bounds.upper - offset) // stride + 1)

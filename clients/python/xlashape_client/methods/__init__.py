@@ -19,5 +19,5 @@ __all__ = ["ServiceMethods"]
 class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods):
     """Every RPC of the service as a method. An error is the exception that the library itself raises for the same mistake.
 
-    Its path is that of the field in the request. `docs` of `xlashape.errors` say how fields are named.
+    Its path names the field of the request that the value was sent in; `xlashape.errors` says how.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.proto import coerce, v1
 from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
@@ -18,6 +18,7 @@ from xlashape_client.inputs import (
     integers,
     map_input,
     message_of,
+    of_rows,
     one_row,
     payload,
     result_count_of,
@@ -83,8 +84,11 @@ class IndexingMethods(Transport):
         `warp` neighbouring outputs read together, one memory transaction fetches `segment_bytes`. `computation`: the instructions of
         one computation alone; `output`: one output alone.
         """
-        if warp == 0 or segment_bytes == 0:  # which would mean the default
-            raise InvalidArgumentError(f"a warp and a segment are at least 1, not {warp} and {segment_bytes}")
+        if warp == 0 or segment_bytes == 0:  # 0 in a request stands for the default
+            raise InvalidArgumentError(
+                f"a warp and a segment are at least 1, not {warp} and {segment_bytes}",
+                field="warp" if warp == 0 else "segment_bytes",
+            )
         request = message_of(
             v1.OperandReadsRequest,
             style=choice(_STYLES, style, "style"),
@@ -123,7 +127,7 @@ class IndexingMethods(Transport):
                 strides=None if strides is None else one_row(strides, "strides"),
             )
         elif offsets is not None or strides is not None:
-            raise InvalidArgumentError("a tile's sizes are missing", field="sizes")
+            raise InvalidArgumentError("a tile's sizes are missing", field=("tile", "sizes"))
         request = message_of(
             v1.OperandTilesRequest,
             style=choice(_STYLES, style, "style"),
@@ -181,9 +185,11 @@ class IndexingMethods(Transport):
         """`evaluate_map` of each row, in one call: int64[n, variables] → (int64[n, results], bool[n]); rows outside the domain hold 0."""
         table = integers(points, "points", 2)
         request = join(v1.EvaluateMapRequest(map=map_input(value), count=len(table)), points=payload(table))
-        _, [results, inside] = split(
-            v1.EvaluateMapResponse, self.send("EvaluateMap", request, timeout), "results", "in_domain"
-        )
+        try:
+            response = self.send("EvaluateMap", request, timeout)
+        except XlashapeError as error:
+            raise of_rows(error, table, "points") from None
+        _, [results, inside] = split(v1.EvaluateMapResponse, response, "results", "in_domain")
         flat = np.frombuffer(results, "<i8")
         width = len(flat) // len(table) if len(table) else result_count_of(value)
         return flat.reshape(len(table), width), np.frombuffer(inside, np.bool_)

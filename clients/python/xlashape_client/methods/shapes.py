@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xlashape.errors import XlashapeError
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
-from xlashape_client.inputs import AnyShape, each, integers, one_row, payload, rank_of, shape_input
+from xlashape_client.inputs import AnyShape, each, integers, of_rows, one_row, payload, rank_of, shape_input
 from xlashape_client.results import ShapeDescription, ShapeSize
 from xlashape_client.transport import Transport, choice
 
@@ -65,8 +66,11 @@ class ShapeMethods(Transport):
         question = v1.LinearIndexRequest(
             order=choice(_LINEAR_ORDERS, order, "order"), shape=shape_input(shape), count=len(table)
         )
-        request = join(question, indices=payload(table))
-        _, [positions] = split(v1.LinearIndexResponse, self.send("LinearIndex", request, timeout), "positions")
+        try:
+            response = self.send("LinearIndex", join(question, indices=payload(table)), timeout)
+        except XlashapeError as error:
+            raise of_rows(error, table, "indices") from None
+        _, [positions] = split(v1.LinearIndexResponse, response, "positions")
         return np.frombuffer(positions, "<i8")
 
     def multi_index(

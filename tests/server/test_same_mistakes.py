@@ -1,0 +1,513 @@
+"""A mistake is the same exception whoever is asked: the library, the handlers in this process, or a server through its client.
+
+The class and the message are equal. The path is that of the library, behind the place in the request where the value stands that the
+library was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from xlashape import errors, indexing
+from xlashape.cli.local import Local
+from xlashape.errors import FieldPath, XlashapeError
+from xlashape.hlo import HloModule
+from xlashape.limits import MAX_SHAPE_DEPTH
+from xlashape.proto import v1, xla
+from xlashape.shape import Shape, shape_util, tiling
+from xlashape.symbolic import IndexingMap
+from xlashape_client import Client
+from xlashape_client.methods import ServiceMethods
+
+TILED = "f32[3,5]{1,0:T(2,2)}"
+SHAPE = Shape.parse(TILED)
+MAP = "(d0, d1) -> (d0 + d1), domain: d0 in [0, 3], d1 in [0, 3]"
+HUGE_MAP = "(d0) -> (d0 * 9223372036854775807), domain: d0 in [0, 3]"
+UNBOUNDED = Shape.parse("f32[?,4]")
+OVERFLOWING = "u8[9223372036854775807]{0:T(128)}"
+DEEP = "(" * (MAX_SHAPE_DEPTH + 1) + "f32[]" + ")" * (MAX_SHAPE_DEPTH + 1)
+SIZE_BELOW_0 = xla.ShapeProto(element_type=xla.F32, dimensions=[2, -3])
+
+TEXT = """HloModule m
+
+ENTRY main {
+  x = f32[3,5]{1,0} parameter(0)
+  t = f32[5,3]{1,0} transpose(x), dimensions={1,0}
+  ROOT n = f32[5,3]{1,0} negate(t)
+}
+"""
+MODULE = HloModule.parse(TEXT)
+TRANSPOSE = MODULE.instruction("t")
+BROKEN = xla.HloModuleProto(name="m", entry_computation_name="main").SerializeToString()[:-1]
+NO_COMPUTATIONS = xla.HloModuleProto(name="m").SerializeToString()
+
+
+class Case(NamedTuple):
+    """A mistake, made in the library and made in the service."""
+
+    library: Callable[[], Any]
+    service: Callable[[ServiceMethods], Any]
+    kind: type[XlashapeError]
+    path: FieldPath
+    library_path: FieldPath | None = None
+    """Where it is not `path`: the service's request holds the value in some other place."""
+    other_text: str = ""
+    """Why the message of the service is not the library's."""
+
+
+FLAT = "the request holds the numbers of all indices in one list, so that its length is what is wrong"
+
+CASES: dict[str, Case] = {
+    # indices and positions
+    "an index of too few numbers": Case(
+        lambda: tiling.linear_index(SHAPE, (2,)),
+        lambda service: service.linear_index(TILED, (2,)),
+        errors.InvalidIndexError,
+        ("indices",),
+        other_text=FLAT,
+    ),
+    "an index of too many numbers": Case(
+        lambda: tiling.linear_index(SHAPE, (2, 3, 4)),
+        lambda service: service.linear_index(TILED, (2, 3, 4)),
+        errors.InvalidIndexError,
+        ("indices",),
+        other_text=FLAT,
+    ),
+    "an index of a scalar": Case(
+        lambda: tiling.linear_index(Shape.parse("f32[]"), (2,)),
+        lambda service: service.linear_index("f32[]", (2,)),
+        errors.InvalidIndexError,
+        ("indices",),
+        other_text=FLAT,
+    ),
+    "rows of too few numbers": Case(
+        lambda: tiling.linear_indices(SHAPE, [(2,), (3,), (4,)]),
+        lambda service: service.linear_indices(TILED, [(2,), (3,), (4,)]),
+        errors.InvalidIndexError,
+        ("indices",),
+        other_text=FLAT,
+    ),
+    "an index that is a number": Case(
+        lambda: tiling.linear_index(SHAPE, 3),  # type: ignore[arg-type]
+        lambda service: service.linear_index(TILED, 3),  # type: ignore[arg-type]
+        errors.InvalidIndexError,
+        ("indices",),
+        other_text="the client names its parameter",
+    ),
+    "rows of text": Case(
+        lambda: tiling.linear_indices(SHAPE, [["a", "b"]]),  # type: ignore[list-item]
+        lambda service: service.linear_indices(TILED, [["a", "b"]]),  # type: ignore[list-item]
+        errors.InvalidIndexError,
+        ("indices",),
+        ("indices", 0, 0),
+        other_text="the client names its parameter",
+    ),
+    "an index out of bounds": Case(
+        lambda: tiling.linear_index(SHAPE, (0, 9)),
+        lambda service: service.linear_index(TILED, (0, 9)),
+        errors.InvalidIndexError,
+        ("indices", 1),
+    ),
+    "a negative index": Case(
+        lambda: tiling.linear_index(SHAPE, (-1, 0)),
+        lambda service: service.linear_index(TILED, (-1, 0)),
+        errors.InvalidIndexError,
+        ("indices", 0),
+    ),
+    "a row out of bounds": Case(
+        lambda: tiling.linear_indices(SHAPE, [(0, 0)] * 40 + [(2, 5)]),
+        lambda service: service.linear_indices(TILED, [(0, 0)] * 40 + [(2, 5)]),
+        errors.InvalidIndexError,
+        ("indices", 40, 1),
+    ),
+    "a position beyond the buffer": Case(
+        lambda: tiling.multi_indices(SHAPE, [0, 96]),
+        lambda service: service.multi_indices(TILED, [0, 96]),
+        errors.InvalidIndexError,
+        ("positions", 1),
+    ),
+    "a negative position": Case(
+        lambda: tiling.multi_index(SHAPE, -1),
+        lambda service: service.multi_index(TILED, -1),
+        errors.InvalidIndexError,
+        ("positions", 0),
+        other_text="the request holds a list of positions, so that the row is named",
+    ),
+    "an index of no array": Case(
+        lambda: tiling.linear_index(Shape.parse("(f32[2])"), (0,)),
+        lambda service: service.linear_index("(f32[2])", (0,)),
+        errors.InvalidShapeError,
+        ("shape",),
+    ),
+    "an index of an unbounded array": Case(
+        lambda: tiling.linear_index(UNBOUNDED, (0, 0)),
+        lambda service: service.linear_index(UNBOUNDED, (0, 0)),
+        errors.InvalidShapeError,
+        ("shape",),
+    ),
+    # shapes
+    "text that is no shape": Case(
+        lambda: Shape.parse("f32[2,"),
+        lambda service: service.byte_size("f32[2,"),
+        errors.ParseError,
+        ("shapes", 0, "text"),
+        (),
+    ),
+    "text that is no shape, of an index": Case(
+        lambda: Shape.parse("f99[2]"),
+        lambda service: service.linear_index("f99[2]", (1,)),
+        errors.ParseError,
+        ("shape", "text"),
+        (),
+    ),
+    "text of a shape with a wrong layout": Case(
+        lambda: Shape.parse("f32[2,3]{1,1}"),
+        lambda service: service.describe_shapes(["f32[2]", "f32[2,3]{1,1}"]),
+        errors.ParseError,
+        ("shapes", 1, "text"),
+        (),
+    ),
+    "text of a shape too deep": Case(
+        lambda: Shape.parse(DEEP),
+        lambda service: service.describe_shape(DEEP),
+        errors.ParseError,
+        ("shapes", 0, "text"),
+        (),
+    ),
+    "bytes that are no shape": Case(
+        lambda: Shape.from_proto(b"\xff"),
+        lambda service: service.byte_size(b"\xff"),
+        errors.DecodeError,
+        ("shapes", 0, "serialized"),
+        (),
+    ),
+    "a shape with a size below 0": Case(
+        lambda: Shape.from_proto(SIZE_BELOW_0),
+        lambda service: service.byte_size(SIZE_BELOW_0),
+        errors.InvalidShapeError,
+        ("shapes", 0, "proto", "dimensions", 1),
+        ("dimensions", 1),
+    ),
+    "the bytes of a shape with a size below 0": Case(
+        lambda: Shape.from_proto(SIZE_BELOW_0.SerializeToString()),
+        lambda service: service.multi_index(SIZE_BELOW_0.SerializeToString(), 0),
+        errors.InvalidShapeError,
+        ("shape", "serialized", "dimensions", 1),
+        ("dimensions", 1),
+    ),
+    "more bytes than int64 counts": Case(
+        lambda: tiling.physical_bytes(Shape.parse(OVERFLOWING)),
+        lambda service: service.byte_size(OVERFLOWING),
+        errors.SizeOverflowError,
+        ("shapes", 0),
+        (),
+    ),
+    "the size of an unbounded shape": Case(
+        lambda: shape_util.elements_in(UNBOUNDED),
+        lambda service: service.byte_size(UNBOUNDED),
+        errors.InvalidShapeError,
+        ("shapes", 0),
+        ("shape",),
+    ),
+    # maps
+    "text that is no map": Case(
+        lambda: IndexingMap.parse("(d0"),
+        lambda service: service.simplify_maps([MAP, "(d0"]),
+        errors.ParseError,
+        ("maps", 1, "text"),
+        (),
+    ),
+    "text that is no map, in a chain": Case(
+        lambda: IndexingMap.parse("(d0) -> (d7)"),
+        lambda service: service.compose_maps(MAP, "(d0) -> (d7)"),
+        errors.ParseError,
+        ("chains", 0, "maps", 1, "text"),
+        (),
+    ),
+    "text that is no map, of a point": Case(
+        lambda: IndexingMap.parse("d0 -> d0"),
+        lambda service: service.evaluate_map("d0 -> d0", (1,)),
+        errors.ParseError,
+        ("map", "text"),
+        (),
+    ),
+    "maps that do not compose": Case(
+        lambda: IndexingMap.parse(MAP).compose(IndexingMap.parse(MAP)),
+        lambda service: service.compose_maps(MAP, MAP),
+        errors.InvalidMapError,
+        ("chains", 0, "maps", 1),
+        (),
+    ),
+    "a point of too few numbers": Case(
+        lambda: IndexingMap.parse(MAP).evaluate((1,)),
+        lambda service: service.evaluate_map(MAP, (1,)),
+        errors.InvalidIndexError,
+        ("points",),
+        other_text=FLAT,
+    ),
+    "points of too many numbers": Case(
+        lambda: IndexingMap.parse(MAP).evaluate_batch([(1, 2, 3)] * 4),
+        lambda service: service.evaluate_map_batch(MAP, [(1, 2, 3)] * 4),
+        errors.InvalidIndexError,
+        ("points",),
+        other_text=FLAT,
+    ),
+    "a result beyond int64": Case(
+        lambda: IndexingMap.parse(HUGE_MAP).evaluate_batch([(3,)]),
+        lambda service: service.evaluate_map(HUGE_MAP, (3,)),
+        errors.SizeOverflowError,
+        ("map",),
+        (),
+    ),
+    # modules
+    "text that is no module": Case(
+        lambda: HloModule.parse("HloModule m\n\nENTRY e { x = f32[] }"),
+        lambda service: list(service.list_instructions(b"HloModule m\n\nENTRY e { x = f32[] }")),
+        errors.ParseError,
+        ("module", "text"),
+        (),
+    ),
+    "bytes that are no module": Case(
+        lambda: HloModule.from_proto(BROKEN),
+        lambda service: list(service.list_instructions(BROKEN)),
+        errors.DecodeError,
+        ("module", "serialized"),
+        (),
+        other_text="the service counts the messages within bytes before it decodes them",
+    ),
+    "a module that breaks its rules": Case(
+        lambda: HloModule.from_proto(NO_COMPUTATIONS),
+        lambda service: service.byte_totals(NO_COMPUTATIONS),
+        errors.InvalidModuleError,
+        ("module", "serialized"),
+        (),
+    ),
+    "a module that breaks its rules, uploaded": Case(
+        lambda: HloModule.from_proto(NO_COMPUTATIONS),
+        lambda service: service.upload_module(NO_COMPUTATIONS),
+        errors.InvalidModuleError,
+        ("data",),
+        (),
+    ),
+    "an unknown instruction": Case(
+        lambda: MODULE.instruction("nothing"),
+        lambda service: list(service.indexing_maps(MODULE, "nothing")),
+        errors.NotFoundError,
+        ("instruction",),
+    ),
+    "an unknown instruction of a computation": Case(
+        lambda: MODULE.computation("main").instruction("nothing"),
+        lambda service: service.operand_tiles(MODULE, "nothing", computation="main"),
+        errors.NotFoundError,
+        ("instruction",),
+    ),
+    "an unknown computation": Case(
+        lambda: MODULE.computation("nothing"),
+        lambda service: list(service.byte_sizes(MODULE, computation="nothing")),
+        errors.NotFoundError,
+        ("computation",),
+    ),
+    # what instructions read
+    "an output that the instruction does not have": Case(
+        lambda: indexing.output_to_input(TRANSPOSE, 5),
+        lambda service: list(service.indexing_maps(MODULE, "t", index=5)),
+        errors.InvalidArgumentError,
+        ("index",),
+        ("output",),
+    ),
+    "a negative output": Case(
+        lambda: indexing.output_to_input(TRANSPOSE, -1),
+        lambda service: list(service.indexing_maps(MODULE, "t", index=-1)),
+        errors.InvalidArgumentError,
+        ("index",),
+        ("output",),
+    ),
+    "an operand that the instruction does not have": Case(
+        lambda: indexing.input_to_output(TRANSPOSE, 5),
+        lambda service: list(service.indexing_maps(MODULE, "t", direction="input_to_output", index=5)),
+        errors.InvalidArgumentError,
+        ("index",),
+        ("operand",),
+    ),
+    "reads of an output that the instruction does not have": Case(
+        lambda: indexing.operand_reads(TRANSPOSE, 5),
+        lambda service: list(service.operand_reads(MODULE, "t", output=5)),
+        errors.InvalidArgumentError,
+        ("output",),
+    ),
+    "tiles of an output that the instruction does not have": Case(
+        lambda: indexing.operand_tiles(TRANSPOSE, (1, 1), 5),
+        lambda service: service.operand_tiles(MODULE, "t", (1, 1), output=5),
+        errors.InvalidArgumentError,
+        ("output",),
+    ),
+    "a tile of the wrong rank": Case(
+        lambda: indexing.operand_tiles(TRANSPOSE, (1, 1, 1)),
+        lambda service: service.operand_tiles(MODULE, "t", (1, 1, 1)),
+        errors.InvalidArgumentError,
+        ("tile",),
+    ),
+    "a tile of no elements": Case(
+        lambda: indexing.operand_tiles(TRANSPOSE, (1, 0)),
+        lambda service: service.operand_tiles(MODULE, "t", (1, 0)),
+        errors.InvalidArgumentError,
+        ("tile",),
+    ),
+    "a warp too large": Case(
+        lambda: indexing.operand_reads(TRANSPOSE, warp=1 << 20),
+        lambda service: list(service.operand_reads(MODULE, "t", warp=1 << 20)),
+        errors.LimitExceededError,
+        ("warp",),
+    ),
+    "a warp below 1": Case(
+        lambda: indexing.operand_reads(TRANSPOSE, warp=-1),
+        lambda service: list(service.operand_reads(MODULE, "t", warp=-1)),
+        errors.InvalidArgumentError,
+        ("warp",),
+    ),
+    "a segment below 1": Case(
+        lambda: indexing.operand_reads(TRANSPOSE, segment_bytes=0),
+        lambda service: list(service.operand_reads(MODULE, "t", segment_bytes=0)),
+        errors.InvalidArgumentError,
+        ("segment_bytes",),
+    ),
+}
+
+
+def raised(call: Callable[[], Any]) -> XlashapeError:
+    with pytest.raises(XlashapeError) as caught:
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_the_same_exception_in_the_library_and_from_the_service(client: Client, name: str) -> None:
+    case = CASES[name]
+    library = raised(case.library)
+    assert type(library) is case.kind
+    assert library.path == (case.path if case.library_path is None else case.library_path)
+    for service in (Local(60), client):
+        error = raised(lambda service=service: case.service(service))
+        assert type(error) is case.kind
+        assert error.path == case.path
+        assert (error.message == library.message) is not bool(case.other_text)
+        if error.message == library.message:
+            expected = library.details() | {"field": errors.path_text(case.path)}
+            assert error.details() == expected
+
+
+REQUESTS: dict[str, tuple[str, Any, type[XlashapeError], FieldPath]] = {
+    "no shape": ("ByteSize", v1.ByteSizeRequest(shapes=[v1.ShapeInput()]), errors.InvalidArgumentError, ("shapes", 0)),
+    "no shape of an index": ("LinearIndex", v1.LinearIndexRequest(), errors.InvalidArgumentError, ("shape",)),
+    "no map": (
+        "SimplifyMap",
+        v1.SimplifyMapRequest(maps=[v1.MapInput()]),
+        errors.InvalidArgumentError,
+        ("maps", 0),
+    ),
+    "no map of a chain": (
+        "ComposeMaps",
+        v1.ComposeMapsRequest(chains=[v1.MapChain(maps=[v1.MapInput(text=MAP), v1.MapInput()])]),
+        errors.InvalidArgumentError,
+        ("chains", 0, "maps", 1),
+    ),
+    "a chain of one map": (
+        "ComposeMaps",
+        v1.ComposeMapsRequest(chains=[v1.MapChain(maps=[v1.MapInput(text=MAP)])]),
+        errors.InvalidArgumentError,
+        ("chains", 0, "maps"),
+    ),
+    "no map of a point": ("EvaluateMap", v1.EvaluateMapRequest(), errors.InvalidArgumentError, ("map",)),
+    "a map that refers to a node it does not have": (
+        "SimplifyMap",
+        v1.SimplifyMapRequest(maps=[v1.MapInput(map=v1.IndexingMap(results=[3]))]),
+        errors.InvalidMapError,
+        ("maps", 0, "map", "results", 0),
+    ),
+    "no module": ("ListInstructions", v1.ListInstructionsRequest(), errors.InvalidArgumentError, ("module",)),
+    "no instruction": (
+        "OperandTiles",
+        v1.OperandTilesRequest(module=v1.ModuleInput(text=TEXT)),
+        errors.InvalidArgumentError,
+        ("instruction",),
+    ),
+    "a tile with too few offsets": (
+        "OperandTiles",
+        v1.OperandTilesRequest(
+            module=v1.ModuleInput(text=TEXT), instruction="t", tile=v1.Tile(sizes=[1, 1], offsets=[0])
+        ),
+        errors.InvalidArgumentError,
+        ("tile", "offsets"),
+    ),
+    "an unknown order": (
+        "LinearIndex",
+        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0], order=7),
+        errors.InvalidArgumentError,
+        ("order",),
+    ),
+    "a number in a flat list of indices": (
+        "LinearIndex",
+        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0, 0, 9]),
+        errors.InvalidIndexError,
+        ("indices", 3),
+    ),
+    "a number in a long flat list of indices": (
+        "LinearIndex",
+        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0] * 100 + [3, 0]),
+        errors.InvalidIndexError,
+        ("indices", 200),
+    ),
+    "a count that is not that of the indices": (
+        "LinearIndex",
+        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0], count=2),
+        errors.InvalidArgumentError,
+        ("count",),
+    ),
+    "a name that is none": (
+        "GetModule",
+        v1.GetModuleRequest(name="modules/there"),
+        errors.InvalidArgumentError,
+        ("name",),
+    ),
+    "a name that is none, of a module to read": (
+        "ByteSizes",
+        v1.ByteSizesRequest(module=v1.ModuleInput(name="there")),
+        errors.InvalidArgumentError,
+        ("module", "name"),
+    ),
+    "a negative offset": (
+        "GetModule",
+        v1.GetModuleRequest(name="modules/there", content_offset=-1),
+        errors.InvalidArgumentError,
+        ("content_offset",),
+    ),
+    "a negative page size": (
+        "ListInstructions",
+        v1.ListInstructionsRequest(module=v1.ModuleInput(text=TEXT), page_size=-1),
+        errors.InvalidArgumentError,
+        ("page_size",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_wrong_request_is_the_same_exception_here_and_from_a_server(client: Client, name: str) -> None:
+    method, request, kind, path = REQUESTS[name]
+    here, there = [
+        raised(lambda service=service: service.send(method, request.SerializeToString(), 60))
+        for service in (Local(60), client)
+    ]
+    assert (type(here), here.path) == (kind, path)
+    assert (type(there), there.path, str(there), there.details()) == (kind, path, str(here), here.details())
+
+
+def test_a_module_that_nobody_has_is_not_found(client: Client) -> None:
+    name = "modules/" + "0" * 64
+    here, there = [raised(lambda service=service: service.get_module(name)) for service in (Local(60), client)]
+    # The texts differ, since only a server can be told to keep modules for other processes.
+    for error in (here, there):
+        assert isinstance(error, errors.NotFoundError)
+        assert (error.kind, error.name, error.path) == ("module", name, ("name",))
