@@ -26,7 +26,7 @@ from xlashape.indexing.answers.operand_indexing import OperandIndexingSet
 from xlashape.indexing.ops.registry import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.analysis import Answer, answer_from_output, leaf_count, signature
 from xlashape.indexing.walk.computations import Analysis
-from xlashape.shape.tiling.index_check import integer
+from xlashape.shape.parts.checks import integer
 
 __all__ = [
     "InstructionIndexing",

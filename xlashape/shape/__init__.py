@@ -4,12 +4,11 @@ The values stand here; tiled indexing and the functions of XLA's ShapeUtil, Layo
 own: `from xlashape.shape import index_util, layout_util, shape_util, tiling`.
 """
 
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.value.program_shape import ProgramShape
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
-from xlashape.shape.value.tile import COMBINE, SplitConfig, Tile
 
 __all__ = [
     "COMBINE",

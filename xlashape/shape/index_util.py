@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 
 from xlashape.errors import InvalidIndexError, InvalidShapeError
 from xlashape.math import product
-from xlashape.shape.arguments import dimension_number
-from xlashape.shape.guards import guard_all
-from xlashape.shape.tiling.formula import array_of
-from xlashape.shape.tiling.index_check import checked_index, integer, shown
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.dimensions import dimension_number
+from xlashape.shape.arguments.indices import checked_index
+from xlashape.shape.arguments.types import guard_all
+from xlashape.shape.parts.checks import integer
+from xlashape.shape.parts.error_text import shown
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "bump_indices",
@@ -110,7 +112,7 @@ def index_in_bounds(shape: Shape, index: Iterable[int]) -> bool:
     (True, False)
     """
     array = array_of(shape)
-    entries = [integer(entry, f"index[{i}]") for i, entry in enumerate(index)]
+    entries = [integer(entry, ("index", i)) for i, entry in enumerate(index)]
     return len(entries) == array.rank and all(
         0 <= entry and (entry < size or size == UNBOUNDED_SIZE)
         for entry, size in zip(entries, array.dimensions, strict=True)

@@ -33,13 +33,14 @@ from xlashape.errors import (
     LossyConversionError,
     UnsupportedError,
 )
+from xlashape.frozen import FrozenValue, set_field
 from xlashape.proto import wire
 from xlashape.shape import tiling
-from xlashape.shape.tiling.index_check import checked_index
-from xlashape.shape.value.base import Value, int64, int64s
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.arguments.indices import checked_index
+from xlashape.shape.parts.checks import int64, int64s
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
+from xlashape.shape.value.shape import Layout, Shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +72,7 @@ _PADDED_DIMENSIONS, _PADDING_VALUE, _FORMAT, _MAX_SPARSE_ELEMENTS = 2, 3, 4, 5
 _LEGACY = range(2, 6)
 
 
-class LegacyArray(Value):
+class LegacyArray(FrozenValue):
     """An array with the layout of before 2018.
 
     - `shape`: the array without what is told below; its layout orders the padded array.
@@ -111,13 +112,12 @@ class LegacyArray(Value):
         for i, (width, size) in enumerate(zip(widths, shape.dimensions, strict=True)):
             if width < size:
                 message = f"dimension {i} of size {size} cannot be padded to {width}"
-                raise InvalidShapeError(message, field=f"padded_dimensions[{i}]")
-        put = object.__setattr__
-        put(self, "shape", shape)
-        put(self, "padded_dimensions", widths)
-        put(self, "padding_value", _member(PaddingValue, padding_value, "padding_value"))
-        put(self, "format", _member(Format, format, "format"))
-        put(self, "max_sparse_elements", int64(max_sparse_elements, "max_sparse_elements"))
+                raise InvalidShapeError(message, field=("padded_dimensions", i))
+        set_field(self, "shape", shape)
+        set_field(self, "padded_dimensions", widths)
+        set_field(self, "padding_value", _member(PaddingValue, padding_value, "padding_value"))
+        set_field(self, "format", _member(Format, format, "format"))
+        set_field(self, "max_sparse_elements", int64(max_sparse_elements, "max_sparse_elements"))
 
     @property
     def is_padded(self) -> bool:

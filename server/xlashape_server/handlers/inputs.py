@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, LimitExceededError, XlashapeError
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
-from xlashape.shape.tiling.index_check import brief
+from xlashape.shape.parts.error_text import brief
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 from xlashape_server.precount import count

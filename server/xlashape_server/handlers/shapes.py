@@ -12,8 +12,8 @@ from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
 from xlashape.shape import Layout, Shape, shape_util, tiling
-from xlashape.shape.text.shape_text import layout_text
-from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.text.layout import layout_text
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import batch, choice, decoded, item_count, payload, placed, response_size, shape_of

@@ -101,7 +101,7 @@ def array(root: Any) -> Any:
     ("change", "error", "field"),
     [
         (lambda m: setattr(m, "element_type", 0), InvalidShapeError, "element_type"),
-        (lambda m: setattr(array(m), "element_type", 99), InvalidShapeError, "tuple_shapes[0].element_type"),
+        (lambda m: setattr(array(m), "element_type", 0), InvalidShapeError, "tuple_shapes[0].element_type"),
         (lambda m: m.dimensions.append(1), InvalidShapeError, "dimensions"),
         (lambda m: m.layout.SetInParent(), InvalidShapeError, "layout"),
         (lambda m: array(m).dimensions.append(-1), InvalidShapeError, "tuple_shapes[0].dimensions[2]"),
@@ -124,7 +124,7 @@ def array(root: Any) -> Any:
             "tuple_shapes[0].layout.tail_padding_alignment_in_elements",
         ),
         (
-            lambda m: setattr(array(m).layout, "index_primitive_type", 99),
+            lambda m: setattr(array(m).layout, "index_primitive_type", xla.F32),
             InvalidArgumentError,
             "tuple_shapes[0].layout.index_primitive_type",
         ),

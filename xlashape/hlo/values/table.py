@@ -32,7 +32,7 @@ from xlashape.hlo.values.replica_groups import parse_replica_groups, parse_sourc
 from xlashape.hlo.values.sharding import parse_domain, parse_sharding
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
-from xlashape.shape.text.shape_text import parse_shape
+from xlashape.shape.value.shape import parse_shape
 
 __all__ = ["VALUES", "VALUES_OF", "parse_shape_proto"]
 

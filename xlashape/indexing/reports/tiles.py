@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.indexing.reports.counting import MAX_POINTS, box_size, reached_elements
-from xlashape.shape.tiling.index_check import integer
+from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import (
     Expr,
     IndexingMap,

@@ -7,7 +7,7 @@ Three functions are exact where XLA takes a shortcut: `linear_index` follows all
 `linear_index_for_nested_tiling` and its inverse know the combine size `*` too.
 """
 
-from xlashape.shape.guards import guard_all
+from xlashape.shape.arguments.types import guard_all
 from xlashape.shape.layout_util.ask import (
     are_dimensions_consecutive,
     byte_strides_is_major_to_minor,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from xlashape.shape.tiling.formula import array_of
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import Shape
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = ["has_layouts", "layout_of"]
 

@@ -8,15 +8,14 @@ from itertools import pairwise
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShapeError
 from xlashape.math import ceil_div, checked_product
 from xlashape.shape import tiling
-from xlashape.shape.arguments import dimension_number
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.dimensions import dimension_number
 from xlashape.shape.layout_util._common import layout_of
-from xlashape.shape.tiling.formula import array_of
-from xlashape.shape.tiling.index_check import shown
+from xlashape.shape.parts.error_text import shown
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig
 from xlashape.shape.value.equality import equal_layouts
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
-from xlashape.shape.value.tile import SplitConfig
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "are_dimensions_consecutive",

@@ -6,14 +6,15 @@ from itertools import pairwise
 from typing import overload
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape.arguments import text_of
+from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.layout_util._common import has_layouts
-from xlashape.shape.tiling.formula import array_of
+from xlashape.shape.parts.constructor_checks import check_layout_fits
+from xlashape.shape.parts.error_text import brief
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.value.equality import equal_layouts
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
 from xlashape.shape.value.program_shape import ProgramShape
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape, check_layout_fits
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "clear_layout",
@@ -102,7 +103,7 @@ def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
     if not has_layouts(src) and not src.is_tuple:
         return dst
     if not (src.is_tuple and dst.is_tuple) or len(src.tuple_shapes) != len(dst.tuple_shapes):
-        raise InvalidShapeError(f"{text_of(src)} and {text_of(dst)} have not the same structure", field="dst")
+        raise InvalidShapeError(f"{brief(src)} and {brief(dst)} have not the same structure", field="dst")
     inner = zip(src.tuple_shapes, dst.tuple_shapes, strict=True)
     return dst.replace(tuple_shapes=[copy_layout_between_shapes(a, b) for a, b in inner])
 
@@ -167,19 +168,21 @@ def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
     array = array_of(shape)
     check_layout_fits(array.dimensions, layout)
     if layout.index_primitive_type is not _INVALID:
-        raise InvalidShapeError("index_primitive_type belongs to sparse arrays", field="layout.index_primitive_type")
+        raise InvalidShapeError(
+            "index_primitive_type belongs to sparse arrays", field=("layout", "index_primitive_type")
+        )
     if layout.pointer_primitive_type is not _INVALID:
         raise InvalidShapeError(
-            "pointer_primitive_type belongs to sparse arrays", field="layout.pointer_primitive_type"
+            "pointer_primitive_type belongs to sparse arrays", field=("layout", "pointer_primitive_type")
         )
     if layout.physical_shape is not None:
-        raise InvalidShapeError("physical_shape belongs to sparse arrays", field="layout.physical_shape")
+        raise InvalidShapeError("physical_shape belongs to sparse arrays", field=("layout", "physical_shape"))
     for i, tile in enumerate(layout.tiles):
         if not tile.dimensions:
-            raise InvalidShapeError("a tile has one size or more", field=f"layout.tiles[{i}].dimensions")
+            raise InvalidShapeError("a tile has one size or more", field=("layout", "tiles", i, "dimensions"))
     seen: set[int] = set()
     for i, split in enumerate(layout.split_configs):
-        field = f"layout.split_configs[{i}]"
+        field = ("layout", "split_configs", i)
         if split.dimension in seen:
             raise InvalidShapeError(f"physical dimension {split.dimension} is split twice", field=field)
         seen.add(split.dimension)
@@ -189,7 +192,7 @@ def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
         ends = (0, *split.split_indices, size)
         if split.split_indices and any(b <= a for a, b in pairwise(ends)):
             raise InvalidShapeError(
-                f"split indices ascend strictly between 0 and {size}", field=f"{field}.split_indices"
+                f"split indices ascend strictly between 0 and {size}", field=(*field, "split_indices")
             )
 
 

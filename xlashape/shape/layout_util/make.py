@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xlashape.shape.arguments import dimension_number
-from xlashape.shape.tiling.formula import array_of
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
-from xlashape.shape.value.shape import Shape
-from xlashape.shape.value.tile import SplitConfig, Tile
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.dimensions import dimension_number
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import SplitConfig, Tile
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "get_default_layout_for_r2",

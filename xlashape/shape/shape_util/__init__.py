@@ -5,7 +5,7 @@ process raises one of `xlashape.errors`. A buffer counts as the array it holds, 
 docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
 """
 
-from xlashape.shape.guards import guard_all
+from xlashape.shape.arguments.types import guard_all
 from xlashape.shape.shape_util.bitcast import (
     BitcastDecomposition,
     BitcastDecompositionReshape,
@@ -80,9 +80,7 @@ from xlashape.shape.shape_util.elements import (
     same_element_type_ignoring_fp_precision,
     update_element_size_in_bits,
 )
-from xlashape.shape.shape_util.iterate import (
-    for_each_index,
-)
+from xlashape.shape.shape_util.iterate import for_each_index
 from xlashape.shape.shape_util.make import (
     device_shape_is_host_shape,
     device_shape_to_host_shape,
@@ -130,10 +128,7 @@ from xlashape.shape.shape_util.sizes import (
     static_extent_product,
     unpacked_byte_strides,
 )
-from xlashape.shape.shape_util.text import (
-    human_string,
-    human_string_with_layout,
-)
+from xlashape.shape.shape_util.text import human_string, human_string_with_layout
 from xlashape.shape.shape_util.tuples import (
     IndexedShape,
     append_shape_to_tuple,

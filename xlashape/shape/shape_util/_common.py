@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape.arguments import dimension_number, dimension_numbers, permutation_of, text_of
-from xlashape.shape.tiling.formula import array_of
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import Shape
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.dimensions import dimension_number, dimension_numbers, permutation_of
+from xlashape.shape.parts.error_text import brief
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "array_of",
+    "brief",
     "dimension_number",
     "dimension_numbers",
     "map_leaves",
@@ -20,7 +21,6 @@ __all__ = [
     "permutation_of",
     "reordered",
     "require_tuple",
-    "text_of",
 ]
 
 
@@ -43,7 +43,7 @@ def map_leaves(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
 def require_tuple(shape: Shape) -> None:
     """InvalidShapeError unless it is a tuple."""
     if not shape.is_tuple:
-        raise InvalidShapeError(f"expected a tuple, found {text_of(shape)}", field="shape")
+        raise InvalidShapeError(f"expected a tuple, found {brief(shape)}", field="shape")
 
 
 def minor_to_major_of(array: Shape) -> Sequence[int]:

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.math import product
-from xlashape.shape.shape_util._common import array_of, minor_to_major_of, permutation_of, text_of
+from xlashape.shape.shape_util._common import array_of, brief, minor_to_major_of, permutation_of
 from xlashape.shape.shape_util.elements import same_element_type
 from xlashape.shape.shape_util.make import make_shape_with_descending_layout_and_same_physical_layout
 from xlashape.shape.shape_util.sizes import elements_in
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "BitcastDecomposition",
@@ -95,7 +94,7 @@ def transpose_is_bitcast(
     mapping = permutation_of(target.rank, dimension_mapping, "dimension_mapping")
     if source.rank != target.rank:
         raise InvalidArgumentError(
-            f"{text_of(source)} and {text_of(target)} have not the same number of dimensions", field="output_shape"
+            f"{brief(source)} and {brief(target)} have not the same number of dimensions", field="output_shape"
         )
     return [mapping[d] for d in minor_to_major_of(target)] == list(minor_to_major_of(source))
 
@@ -175,7 +174,7 @@ def decompose_bitcast_to_trt(input_shape: Shape, output_shape: Shape) -> Bitcast
     """
     if not is_decomposable_bitcast(input_shape, output_shape):
         raise InvalidShapeError(
-            f"a bitcast from {text_of(input_shape)} to {text_of(output_shape)} cannot be decomposed",
+            f"a bitcast from {brief(input_shape)} to {brief(output_shape)} cannot be decomposed",
             field="output_shape",
         )
     source, target = array_of(input_shape), array_of(output_shape)
@@ -265,7 +264,7 @@ def dimensions_unmodified_by_reshape(input_shape: Shape, output_shape: Shape) ->
     """
     source, target = array_of(input_shape), array_of(output_shape)
     if elements_in(source) != elements_in(target):
-        message = f"{text_of(target)} has not as many elements as {text_of(source)}"
+        message = f"{brief(target)} has not as many elements as {brief(source)}"
         raise InvalidShapeError(message, field="output_shape")
     pairs: list[tuple[int, int]] = []
     for first, second in _common_factors(source.dimensions, target.dimensions):
@@ -335,7 +334,7 @@ def get_normalized_logical_transpose_shape(
     mapping = permutation_of(target.rank, dimensions, "dimensions")
     if source.rank != target.rank or tuple([source.dimensions[d] for d in mapping]) != target.dimensions:
         raise InvalidShapeError(
-            f"{text_of(target)} is no transpose of {text_of(source)} by {tuple(mapping)}", field="output_shape"
+            f"{brief(target)} is no transpose of {brief(source)} by {tuple(mapping)}", field="output_shape"
         )
     kept = [d for d in range(source.rank) if source.dimensions[d] != 1]
     number = {d: i for i, d in enumerate(kept)}

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.shape_util._common import array_of
 from xlashape.shape.shape_util.elements import same_element_type, same_element_type_ignoring_fp_precision
 from xlashape.shape.value.equality import equal_shapes, same_kind_and_length
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.value.shape import Shape
 
 __all__ = [
     "compatible",

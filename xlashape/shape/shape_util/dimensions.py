@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShapeError
+from xlashape.shape.parts.checks import integer
+from xlashape.shape.parts.error_text import shown
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.shape_util._common import (
     array_of,
+    brief,
     dimension_number,
     dimension_numbers,
     map_leaves,
@@ -19,12 +24,8 @@ from xlashape.shape.shape_util._common import (
     on_array,
     permutation_of,
     reordered,
-    text_of,
 )
-from xlashape.shape.tiling.index_check import integer, shown
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "append_major_dimension",
@@ -66,7 +67,7 @@ def is_effective_scalar(shape: Shape) -> bool:
 def is_scalar_with_element_type(shape: Shape, element_type: PrimitiveType | str | int) -> bool:
     """Whether it is a scalar of that type, or a buffer of one."""
     array = shape.buffer_shape if shape.is_buffer else shape
-    return array.is_scalar and array.element_type is PrimitiveType.of(element_type)
+    return array.is_scalar and array.element_type == PrimitiveType.of(element_type)
 
 
 def true_num_dimensions(array_shape: Shape) -> int:
@@ -317,6 +318,6 @@ def copy_dynamic_dimensions(to: Shape, from_: Shape) -> Shape:
     """
     flags = array_of(from_).dynamic_dimensions
     if len(flags) != array_of(to).rank:
-        message = f"{text_of(to)} has {array_of(to).rank} dimensions, {text_of(from_)} has {len(flags)}"
+        message = f"{brief(to)} has {array_of(to).rank} dimensions, {brief(from_)} has {len(flags)}"
         raise InvalidArgumentError(message, field="from_")
     return on_array(to, lambda array: array.replace(dynamic_dimensions=flags))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape.shape_util._common import array_of, map_leaves, on_array, text_of
-from xlashape.shape.value.primitive_type import PrimitiveType
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.shape_util._common import array_of, brief, map_leaves, on_array
 from xlashape.shape.value.shape import Shape
 
 __all__ = [
@@ -93,12 +93,12 @@ def has_primitive_type(shape: Shape, primitive_type: PrimitiveType | str | int) 
     True
     """
     kind = PrimitiveType.of(primitive_type, "primitive_type")
-    return shape.element_type is kind or any(has_primitive_type(inner, kind) for inner in shape.tuple_shapes)
+    return shape.element_type == kind or any(has_primitive_type(inner, kind) for inner in shape.tuple_shapes)
 
 
 def same_element_type(lhs: Shape, rhs: Shape) -> bool:
     """Whether the element types are the same."""
-    return element_type_of(lhs) is element_type_of(rhs)
+    return element_type_of(lhs) == element_type_of(rhs)
 
 
 def same_element_type_ignoring_fp_precision(a: Shape, b: Shape) -> bool:
@@ -128,7 +128,7 @@ def higher_precision_element_type(a: Shape, b: Shape) -> PrimitiveType:
     <PrimitiveType.BF16: 16>
     """
     first, second = array_of(a).element_type, array_of(b).element_type
-    if first is second or _precision(a) > _precision(b):
+    if first == second or _precision(a) > _precision(b):
         return first
     if _precision(a) == _precision(b):
         raise InvalidShapeError(f"neither {first} nor {second} has the higher precision", field="element_type")
@@ -178,7 +178,7 @@ def complex_component_shape(complex_shape: Shape) -> Shape:
     Shape('f32[2,3]{1,0}')
     """
     if not element_is_complex(complex_shape):
-        raise InvalidShapeError(f"the elements of {text_of(complex_shape)} are not complex", field="complex_shape")
+        raise InvalidShapeError(f"the elements of {brief(complex_shape)} are not complex", field="complex_shape")
     kind = PrimitiveType.F32 if element_type_of(complex_shape) is PrimitiveType.C64 else PrimitiveType.F64
     return on_array(complex_shape, lambda array: _with_type(array, kind))
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.limits import spend
-from xlashape.shape.shape_util._common import array_of, minor_to_major_of, text_of
-from xlashape.shape.tiling.index_check import integer, shown
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.parts.checks import integer
+from xlashape.shape.parts.error_text import shown
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
+from xlashape.shape.shape_util._common import array_of, brief, minor_to_major_of
+from xlashape.shape.value.shape import Shape
 
 __all__ = ["for_each_index"]
 
@@ -32,18 +34,18 @@ def for_each_index(
     """
     array = array_of(shape)
     if UNBOUNDED_SIZE in array.dimensions:
-        raise InvalidShapeError(f"{text_of(array)} has an unbounded dimension, so no end of indices", field="shape")
+        raise InvalidShapeError(f"{brief(array)} has an unbounded dimension, so no end of indices", field="shape")
     first = _entries(array, base, 0, "base")
     span = [size - start for size, start in zip(array.dimensions, first, strict=True)]
     span = span if count is None else _entries(array, count, 0, "count")
     step = _entries(array, incr, 1, "incr")
     for d, size in enumerate(array.dimensions):
         if step[d] < 1:
-            raise InvalidArgumentError(f"a step is 1 or more, not {shown(step[d])}", field=f"incr[{d}]")
+            raise InvalidArgumentError(f"a step is 1 or more, not {shown(step[d])}", field=("incr", d))
         if first[d] < 0 or span[d] < 0 or first[d] + span[d] > size:
             end = shown(first[d] + span[d])
             raise InvalidArgumentError(
-                f"{shown(first[d])} to {end} is not inside dimension {d} of {text_of(array)}", field="count"
+                f"{shown(first[d])} to {end} is not inside dimension {d} of {brief(array)}", field="count"
             )
     if 0 in array.dimensions or 0 in span:
         return iter(())
@@ -54,7 +56,7 @@ def for_each_index(
 def _entries(array: Shape, values: Iterable[int] | None, default: int, field: str) -> list[int]:
     if values is None:
         return [default] * array.rank
-    entries = [integer(value, f"{field}[{d}]") for d, value in enumerate(values)]
+    entries = [integer(value, (field, d)) for d, value in enumerate(values)]
     if len(entries) != array.rank:
         raise InvalidArgumentError(f"{field} has {len(entries)} numbers for {array.rank} dimensions", field=field)
     return entries

@@ -12,13 +12,12 @@ from typing import Any
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_int64, product
 from xlashape.shape.layout_util import validate_layout_in_shape
-from xlashape.shape.shape_util._common import map_leaves, minor_to_major_of, text_of
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
+from xlashape.shape.shape_util._common import brief, map_leaves, minor_to_major_of
 from xlashape.shape.shape_util.dimensions import permute_dimensions
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
 from xlashape.shape.value.program_shape import ProgramShape
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
-from xlashape.shape.value.tile import SplitConfig, Tile
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "device_shape_is_host_shape",
@@ -160,7 +159,7 @@ def make_shape_with_static_dimensions(shape: Shape) -> Shape:
     InvalidShapeError if a dimension is unbounded.
     """
     if shape.is_unbounded_dynamic:
-        raise InvalidShapeError(f"{text_of(shape)} has an unbounded dimension, which cannot be static", field="shape")
+        raise InvalidShapeError(f"{brief(shape)} has an unbounded dimension, which cannot be static", field="shape")
     return map_leaves(shape, lambda array: array.replace(dynamic_dimensions=None))
 
 
@@ -264,4 +263,4 @@ def validate_shape_with_optional_layout(shape: Shape) -> None:
         array = leaf.buffer_shape if leaf.is_buffer else leaf
         if array.is_array:
             elements = product([size for size in array.dimensions if size != UNBOUNDED_SIZE])
-            checked_int64(elements * ceil_div(array.element_type.bit_width, 8), f"the byte size of {text_of(array)}")
+            checked_int64(elements * ceil_div(array.element_type.bit_width, 8), f"the byte size of {brief(array)}")

@@ -10,9 +10,10 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.math import ceil_div, checked_int64, checked_product
 from xlashape.shape import tiling
 from xlashape.shape.layout_util import max_split_size
-from xlashape.shape.shape_util._common import array_of, minor_to_major_of, require_tuple, text_of
-from xlashape.shape.value.primitive_type import PrimitiveType
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
+from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
+from xlashape.shape.shape_util._common import array_of, brief, minor_to_major_of, require_tuple
+from xlashape.shape.value.shape import Shape
 
 __all__ = [
     "array_data_size",
@@ -65,7 +66,7 @@ def extent_product(shape: Shape, *, bounded_dynamic_ok: bool = False) -> int:
     """
     array = array_of(shape)
     if not bounded_dynamic_ok and UNBOUNDED_SIZE in array.dimensions:
-        raise InvalidShapeError(f"{text_of(shape)} has an unbounded dimension, so no number of elements", field="shape")
+        raise InvalidShapeError(f"{brief(shape)} has an unbounded dimension, so no number of elements", field="shape")
     return checked_product([size for size in array.dimensions if size != UNBOUNDED_SIZE], "the number of elements")
 
 
@@ -129,7 +130,7 @@ def byte_size_of_elements(shape: Shape) -> int:
     (5, 3)
     """
     bits = elements_in(shape) * element_size_in_bits(shape)
-    return checked_int64(ceil_div(bits, 8), f"the byte size of {text_of(shape)}")
+    return checked_int64(ceil_div(bits, 8), f"the byte size of {brief(shape)}")
 
 
 def byte_size_of_elements_recursive(shape: Shape) -> int:
@@ -140,7 +141,7 @@ def byte_size_of_elements_recursive(shape: Shape) -> int:
     """
     if shape.is_tuple:
         sizes = [byte_size_of_elements_recursive(inner) for inner in shape.tuple_shapes]
-        return checked_int64(sum(sizes), f"the byte size of {text_of(shape)}")
+        return checked_int64(sum(sizes), f"the byte size of {brief(shape)}")
     return 0 if shape.is_token or shape.is_opaque else byte_size_of_elements(shape)
 
 
@@ -178,7 +179,7 @@ def array_data_size(shape: Shape) -> int:
         return 0
     # The position grows with every coordinate, so the last element lies last.
     last = tiling.linear_index(array, [size - 1 for size in array.dimensions])
-    return checked_int64(ceil_div((last + 1) * element_size_in_bits(array), 8), f"the byte size of {text_of(shape)}")
+    return checked_int64(ceil_div((last + 1) * element_size_in_bits(array), 8), f"the byte size of {brief(shape)}")
 
 
 def byte_strides(shape: Shape) -> tuple[int, ...] | None:
@@ -206,7 +207,7 @@ def unpacked_byte_strides(shape: Shape) -> tuple[int, ...]:
     for dimension in minor_to_major_of(array):
         strides[dimension] = stride
         # A size of 0 makes the more major strides 0, which are of no use, and bounded.
-        stride = checked_int64(stride * array.dimensions[dimension], f"a byte stride of {text_of(shape)}")
+        stride = checked_int64(stride * array.dimensions[dimension], f"a byte stride of {brief(shape)}")
     return tuple(strides)
 
 
@@ -221,7 +222,7 @@ def packed_factor_for_1d_interleaved_array(shape: Shape) -> int:
     array = array_of(shape)
     tiles = () if array.layout is None else array.layout.tiles
     if array.rank != 1 or len(tiles) != 3 or len(tiles[2].dimensions) != 2:
-        raise InvalidShapeError(f"{text_of(shape)} is no interleaved array of one dimension", field="shape")
+        raise InvalidShapeError(f"{brief(shape)} is no interleaved array of one dimension", field="shape")
     return tiles[2].dimensions[0]
 
 

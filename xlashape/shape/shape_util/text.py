@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xlashape.shape.text.shape_text import shape_text
-from xlashape.shape.tiling.formula import not_a_shape
+from xlashape.shape.arguments.arrays import not_a_shape
+from xlashape.shape.text.shape import shape_text
 from xlashape.shape.value.program_shape import ProgramShape, program_shape_text
 from xlashape.shape.value.shape import Shape
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xlashape.errors import InvalidIndexError
-from xlashape.shape.shape_util._common import dimension_number, on_array, require_tuple, text_of
-from xlashape.shape.tiling.formula import not_a_shape
-from xlashape.shape.tiling.index_check import integer, shown
+from xlashape.shape.arguments.arrays import not_a_shape
+from xlashape.shape.parts.checks import integer
+from xlashape.shape.parts.error_text import shown
+from xlashape.shape.shape_util._common import brief, dimension_number, on_array, require_tuple
 from xlashape.shape.value.shape import Shape
 from xlashape.shape.value.shape_index import ShapeIndex
 
@@ -78,7 +79,7 @@ def _element(shape: Shape, index: int) -> int:
     number = integer(index, "index")
     if not 0 <= number < len(shape.tuple_shapes):
         count = len(shape.tuple_shapes)
-        raise InvalidIndexError(f"{text_of(shape)} has {count} elements, and no element {shown(number)}", field="index")
+        raise InvalidIndexError(f"{brief(shape)} has {count} elements, and no element {shown(number)}", field="index")
     return number
 
 
@@ -168,9 +169,9 @@ def get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
     path = ShapeIndex(index)
     for depth, number in enumerate(path):
         if not found.is_tuple or number >= len(found.tuple_shapes):
-            what = f"a tuple of {len(found.tuple_shapes)}" if found.is_tuple else f"no tuple but {text_of(found)}"
-            message = f"there is nothing at {path} of {text_of(shape)}: at {ShapeIndex(path[:depth])} stands {what}"
-            raise InvalidIndexError(message, field=f"index[{depth}]")
+            what = f"a tuple of {len(found.tuple_shapes)}" if found.is_tuple else f"no tuple but {brief(found)}"
+            message = f"there is nothing at {path} of {brief(shape)}: at {ShapeIndex(path[:depth])} stands {what}"
+            raise InvalidIndexError(message, field=("index", depth))
         found = found.tuple_shapes[number]
     return found
 

@@ -20,8 +20,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xlashape.shape.tiling.formula import Condition, geometry, logical_index, not_a_shape, physical_position
-from xlashape.shape.tiling.index_check import checked_index, checked_position
+from xlashape.shape.arguments.arrays import not_a_shape
+from xlashape.shape.arguments.indices import checked_index, checked_position
+from xlashape.shape.tiling.formula import Condition, geometry, logical_index, physical_position
 from xlashape.shape.tiling.physical_size import physical_bytes, physical_dimensions, physical_elements, stored_bits
 from xlashape.shape.tiling.programs import forward_program, inverse_program
 from xlashape.shape.value.shape import Shape

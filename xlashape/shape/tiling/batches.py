@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT64_MAX, INT64_MIN
-from xlashape.shape.tiling.index_check import brief, count, integer, outside_buffer, outside_dimension, shown
+from xlashape.shape.arguments.indices import index_length, outside_buffer, outside_dimension
+from xlashape.shape.parts.checks import integer
+from xlashape.shape.parts.error_text import brief, shown
 from xlashape.shape.tiling.program import Program, Terms
 from xlashape.shape.value.shape import Shape
 
@@ -162,7 +164,7 @@ def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> N
         raise InvalidIndexError(f"{expected}, found {found}", field=field)
     if rank is not None and table.shape[1] != rank:
         raise InvalidIndexError(
-            f"{brief(shape)} takes {count(rank)}, found rows of {table.shape[1]}: {expected}", field=field
+            f"{brief(shape)} takes {index_length(rank)}, found rows of {table.shape[1]}: {expected}", field=field
         )
     if table.dtype.kind == "O":
         table = _from_objects(table, what, field)
@@ -188,7 +190,7 @@ def _from_objects(table: NDArray[Any], what: str, field: str) -> NDArray[np.int6
         row, column = divmod(at, table.size // len(table))
         path = (field, row) if table.ndim == 1 else (field, row, column)
         name = f"{what}[{row}]"
-        number = integer(value, name, path)
+        number = integer(value, path, name)
         if not INT64_MIN <= number <= INT64_MAX:
             raise InvalidIndexError(f"{name}: {shown(number)} does not fit int64", field=path)
         numbers.append(number)

@@ -21,20 +21,18 @@ from typing import Any, NamedTuple
 from xlashape import limits
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_product, product, round_up
-from xlashape.shape.guards import guarded
-from xlashape.shape.tiling.index_check import brief
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import UNBOUNDED_SIZE, Shape
-from xlashape.shape.value.tile import COMBINE, Tile
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.types import guarded
+from xlashape.shape.parts.error_text import brief
+from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
     "Condition",
     "Geometry",
     "TileStep",
-    "array_of",
     "geometry",
     "logical_index",
-    "not_a_shape",
     "physical_position",
     "tile_steps",
 ]
@@ -88,22 +86,6 @@ class Condition(NamedTuple):
 
     value: Any
     size: int
-
-
-def array_of(shape: Shape) -> Shape:
-    """The shape itself if it is an array, the array a buffer holds, or InvalidShapeError."""
-    if type(shape) is not Shape:
-        raise not_a_shape(shape)
-    if shape.is_array:
-        return shape
-    if shape.is_buffer:
-        return shape.tuple_shapes[0]
-    raise InvalidShapeError(f"expected an array, found {brief(shape)}", field="shape")
-
-
-def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
-    """What a caller without types is told. For functions that ask a cache first: it does not even hash some values."""
-    return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)
 
 
 @lru_cache(maxsize=4096)

@@ -19,12 +19,12 @@ from itertools import permutations
 from math import perm
 
 from xlashape.math import byte_text, ceil_div, product, round_up
-from xlashape.shape.guards import guarded
-from xlashape.shape.tiling.formula import TileStep, array_of, geometry, tile_steps
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.types import guarded
+from xlashape.shape.parts.tile import Tile
+from xlashape.shape.tiling.formula import TileStep, geometry, tile_steps
 from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import Shape
-from xlashape.shape.value.tile import Tile
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = ["PaddingCause", "PaddingReport", "padding_report"]
 

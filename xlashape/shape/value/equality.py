@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = ["equal_layouts", "equal_shapes", "same_kind_and_length"]
 
 
 def _same_type(lhs: Shape, rhs: Shape) -> bool:
-    return lhs.element_type is rhs.element_type
+    return lhs.element_type == rhs.element_type
 
 
 def same_kind_and_length(lhs: Shape, rhs: Shape) -> bool:
     """Whether two shapes are of one kind and have as many elements, without a look at those."""
-    return lhs.element_type is rhs.element_type and len(lhs.tuple_shapes) == len(rhs.tuple_shapes)
+    return lhs.element_type == rhs.element_type and len(lhs.tuple_shapes) == len(rhs.tuple_shapes)
 
 
 def equal_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
@@ -41,8 +40,8 @@ def equal_layouts(lhs: Layout | None, rhs: Layout | None) -> bool:
         lhs.minor_to_major == rhs.minor_to_major
         and [tile.dimensions for tile in lhs.tiles] == [tile.dimensions for tile in rhs.tiles]
         and lhs.tail_padding_alignment_in_elements == rhs.tail_padding_alignment_in_elements
-        and lhs.index_primitive_type is rhs.index_primitive_type
-        and lhs.pointer_primitive_type is rhs.pointer_primitive_type
+        and lhs.index_primitive_type == rhs.index_primitive_type
+        and lhs.pointer_primitive_type == rhs.pointer_primitive_type
         and lhs.element_size_in_bits == rhs.element_size_in_bits
         and lhs.memory_space == rhs.memory_space
         and [(s.dimension, s.split_indices) for s in lhs.split_configs]

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from xlashape.errors import InvalidShapeError
-from xlashape.shape.text.shape_text import parse_shape, shape_text
-from xlashape.shape.value.base import Value, bytes_of, entries_of
-from xlashape.shape.value.shape import Shape
+from xlashape.frozen import FrozenValue, set_field
+from xlashape.shape.parts.checks import bytes_of, entries_of, instance_of
+from xlashape.shape.text.shape import shape_text
+from xlashape.shape.value.shape import Layout, Shape, parse_shape
 from xlashape.text import Cursor
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)")
 _UNKNOWN = "(unknown)"
 
 
-class ProgramShape(Value):
+class ProgramShape(FrozenValue):
     """A program's parameters and result.
 
     >>> ProgramShape.parse("(p0: f32[2]{0}, p1: (s32[], f32[])) -> f32[]").parameters
@@ -57,13 +58,10 @@ class ProgramShape(Value):
         names = entries_of(parameter_names, str, "parameter_names")
         if len(names) > len(shapes):
             raise InvalidShapeError(f"{len(names)} names for {len(shapes)} parameters", field="parameter_names")
-        # The check is for callers without types.
-        if not isinstance(result, Shape):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidShapeError(f"result takes a Shape, not {type(result).__name__}", field="result")
-        object.__setattr__(self, "parameters", shapes)
-        object.__setattr__(self, "result", result)
-        object.__setattr__(self, "parameter_names", names)
-        object.__setattr__(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
+        set_field(self, "parameters", shapes)
+        set_field(self, "result", instance_of(result, Shape, "result"))
+        set_field(self, "parameter_names", names)
+        set_field(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     @classmethod
     def parse(cls, text: str) -> ProgramShape:
@@ -91,15 +89,16 @@ class ProgramShape(Value):
     @classmethod
     def from_proto(cls, value: bytes | Message) -> ProgramShape:
         """The program shape of an `xla.ProgramShapeProto`, its bytes or a message. Errors as in `Shape.from_proto`."""
-        from xlashape.shape.value.serde import program_shape_from_proto  # protobuf loads on first use
+        from xlashape.shape import proto_codec  # protobuf loads on first use
 
-        return program_shape_from_proto(value)
+        data = proto_codec.message_bytes("ProgramShapeProto", value)
+        return proto_codec.ProtoReader(Shape, Layout).program(data, cls)
 
     def to_proto(self) -> xla.ProgramShapeProto:
         """A new `xla.ProgramShapeProto`, unknown fields included."""
-        from xlashape.shape.value.serde import program_shape_to_proto
+        from xlashape.shape import proto_codec  # protobuf loads on first use
 
-        return program_shape_to_proto(self)
+        return proto_codec.program_shape_to_proto(self)
 
     def map_shapes(self, change: Callable[[Shape], Shape]) -> ProgramShape:
         """The program with `change` applied to its parameters and its result."""

@@ -7,7 +7,8 @@ from typing import SupportsIndex
 
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT64_MAX
-from xlashape.shape.tiling.index_check import integer, shown
+from xlashape.shape.parts.checks import integer
+from xlashape.shape.parts.error_text import shown
 from xlashape.text import Cursor
 
 __all__ = ["ShapeIndex"]
@@ -29,13 +30,13 @@ class ShapeIndex(tuple[int, ...]):
     def __new__(cls, numbers: Iterable[int] = ()) -> ShapeIndex:
         """The index made of `numbers`."""
         try:
-            entries = [integer(number, f"index[{i}]") for i, number in enumerate(numbers)]
+            entries = [integer(number, ("index", i)) for i, number in enumerate(numbers)]
         except TypeError:
             message = f"a shape index is a sequence of integers, not {type(numbers).__name__}"
             raise InvalidIndexError(message, field="index") from None
         for i, entry in enumerate(entries):
             if not 0 <= entry <= INT64_MAX:
-                raise InvalidIndexError(f"a shape index has numbers from 0, not {shown(entry)}", field=f"index[{i}]")
+                raise InvalidIndexError(f"a shape index has numbers from 0, not {shown(entry)}", field=("index", i))
         return super().__new__(cls, entries)
 
     @classmethod

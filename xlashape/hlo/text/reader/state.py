@@ -15,7 +15,7 @@ from xlashape.hlo.values.table import VALUES_OF
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
-from xlashape.shape.text.shape_text import parse_shape
+from xlashape.shape.value.shape import parse_shape
 from xlashape.text import Source
 
 __all__ = ["MAIN_THREAD", "MAX_DEPTH", "Attribute", "Body", "Computation", "Instruction", "KnownShape", "State"]

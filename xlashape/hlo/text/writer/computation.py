@@ -25,7 +25,7 @@ from xlashape.hlo.values.metadata_text import (
 from xlashape.hlo.values.sharding_text import sharding_text
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.text.shape_text import shape_text
+from xlashape.shape.text.shape import shape_text
 
 __all__ = ["ComputationPrinter"]
 

@@ -24,12 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.parts.error_text import brief
+from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.tiling.buffers.packed_bits import pack_bits, unpack_bits
 from xlashape.shape.tiling.buffers.strided_copy import copy_block, plan, view_strides
-from xlashape.shape.tiling.formula import TileStep, array_of, geometry, physical_position
-from xlashape.shape.tiling.index_check import brief
+from xlashape.shape.tiling.formula import TileStep, geometry, physical_position
 from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
-from xlashape.shape.value.primitive_type import PrimitiveType
 from xlashape.shape.value.shape import Shape
 
 __all__ = ["pack", "relayout", "unpack"]
@@ -128,7 +129,7 @@ def relayout(buffer: Any, from_shape: Shape, to_shape: Shape, *, fill: Any = Non
     [0, 3, 1, 4, 2, 5]
     """
     source, target = array_of(from_shape), array_of(to_shape)
-    if source.dimensions != target.dimensions or source.element_type is not target.element_type:
+    if source.dimensions != target.dimensions or source.element_type != target.element_type:
         raise InvalidShapeError(f"{source} and {target} are not the same array in two layouts", field="to_shape")
     return pack(target, unpack(source, buffer), fill=fill)
 

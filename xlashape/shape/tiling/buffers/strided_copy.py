@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from xlashape.shape.parts.tile import Tile
 from xlashape.shape.tiling.formula import geometry
 from xlashape.shape.tiling.programs import forward_program
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.shape import Shape
-from xlashape.shape.value.tile import Tile
+from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = ["Plan", "copy_block", "plan", "view_strides"]
 

@@ -1,4 +1,8 @@
-"""Element types: XLA's `PrimitiveType` with its protobuf numbers, spellings, widths and NumPy counterparts."""
+"""Element types: XLA's `PrimitiveType` with its protobuf numbers, spellings, widths and NumPy counterparts.
+
+A number of a newer schema is kept: it is a `PrimitiveType` that is not `is_known`, is spelled `unknown_` + number, and has no
+width. What needs the width raises UnsupportedError.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,16 @@ from enum import IntEnum
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError
+from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["PrimitiveType"]
+__all__ = ["PrimitiveType", "type_spelled", "unknown_type_message"]
+
+_UNKNOWN = "unknown_"
+_INT32 = range(-(1 << 31), 1 << 31)
+"""The numbers that a protobuf enum can have."""
 
 
 class PrimitiveType(IntEnum):
@@ -20,12 +28,21 @@ class PrimitiveType(IntEnum):
     >>> PrimitiveType.F32, PrimitiveType.parse("bf16").bit_width, str(PrimitiveType.F8E4M3FN)
     (<PrimitiveType.F32: 11>, 16, 'f8e4m3fn')
 
-    `text` is the spelling in shapes (`str()` gives it too), `bit_width` the width of one element: 1 for s1 and u1, 8 for
-    pred and for f6e3m2fn and f6e2m3fn, as in XLA, 0 for what is no array's element type (tuple, opaque, token, buffer, invalid).
+    - `text`: the spelling in shapes; `str()` gives it too.
+    - `is_array_type`: whether arrays can have elements of this type. False for tuple, opaque, token, buffer and invalid.
+
+    `PrimitiveType(number)` takes every number that a protobuf enum can have, and pickle relies on it: a number that this version
+    does not know makes a type that is not among the members, compares equal to every other of its number, and is not
+    `is_known`. Compare types with `==`; `is` will do where one side is a member. `PrimitiveType.of` refuses such numbers,
+    which in a caller's code are mistakes.
+
+    >>> PrimitiveType(1000), PrimitiveType(1000).text, PrimitiveType.parse("unknown_1000") == PrimitiveType(1000)
+    (<PrimitiveType.UNKNOWN_1000: 1000>, 'unknown_1000', True)
     """
 
     text: str
-    bit_width: int
+    is_array_type: bool
+    _bits: int
     _kind: str
 
     def __new__(cls, number: int, text: str, bit_width: int, kind: str) -> PrimitiveType:
@@ -33,7 +50,8 @@ class PrimitiveType(IntEnum):
         member = int.__new__(cls, number)
         member._value_ = number
         member.text = text
-        member.bit_width = bit_width
+        member.is_array_type = kind != "-"
+        member._bits = bit_width
         member._kind = kind
         return member
 
@@ -76,6 +94,19 @@ class PrimitiveType(IntEnum):
     TOKEN = 17, "token", 0, "-"
     BUFFER = 34, "buffer", 0, "-"
 
+    @classmethod
+    def _missing_(cls, value: object) -> PrimitiveType | None:
+        if type(value) is not int or value not in _INT32:
+            return None
+        kind = int.__new__(cls, value)
+        kind._name_ = f"UNKNOWN_{value}"
+        kind._value_ = value
+        kind.text = f"{_UNKNOWN}{value}"
+        kind.is_array_type = True
+        kind._bits = 0
+        kind._kind = "?"
+        return kind
+
     def __str__(self) -> str:
         return self.text
 
@@ -84,19 +115,22 @@ class PrimitiveType(IntEnum):
 
     @classmethod
     def parse(cls, text: str) -> PrimitiveType:
-        """The type spelled `text`, exactly as shapes spell it. ParseError otherwise, with the nearest spelling."""
-        found = _BY_TEXT.get(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        if found is None:
-            shown = str(text)[:60]
-            source = shown if shown.isprintable() else ""
+        """The type spelled `text`, exactly as shapes spell it. ParseError otherwise, with the nearest spelling.
+
+        `unknown_` and a number is the type of that number, even if this version knows it under another spelling.
+        """
+        kind = type_spelled(text)
+        if kind is None:
+            start = str(text)[:60]
+            source = start if start.isprintable() else ""
             raise ParseError(
-                unknown_type_message(shown), source_line=source, expected="an element type", found=repr(shown)
+                unknown_type_message(start), source_line=source, expected="an element type", found=repr(start)
             )
-        return found
+        return kind
 
     @classmethod
     def of(cls, value: PrimitiveType | str | int, field: str = "element_type") -> PrimitiveType:
-        """`value` itself, or the type of a spelling or a protobuf number. `field` names it in the error."""
+        """`value` itself, or the type of a spelling or a known protobuf number. `field` names it in the error."""
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -107,13 +141,28 @@ class PrimitiveType(IntEnum):
             raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
 
     @property
-    def is_array_type(self) -> bool:
-        """Whether arrays can have elements of this type."""
-        return self.bit_width != 0
+    def is_known(self) -> bool:
+        """Whether this version knows the type. If not, its width and what kind of numbers it holds are not known either."""
+        return self._kind != "?"
+
+    @property
+    def bit_width(self) -> int:
+        """The width of one element: 1 for s1 and u1, 8 for pred and for f6e3m2fn and f6e2m3fn, as in XLA, 0 for what is no
+        array's element type. UnsupportedError if the type is not known.
+        """
+        if self._kind == "?":
+            raise self._no_width()
+        return self._bits
+
+    def _no_width(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self.text} is an element type that this version does not know, and neither is its width",
+            field="element_type",
+        )
 
     @property
     def is_integral(self) -> bool:
-        """Whether it is a signed or unsigned integer (pred is neither)."""
+        """Whether it is a signed or unsigned integer (pred is neither). This and the like are False for a type not known."""
         return self._kind in "su"
 
     @property
@@ -145,11 +194,14 @@ class PrimitiveType(IntEnum):
         """The NumPy type of one element.
 
         Types that NumPy lacks (bf16, the 8, 6 and 4-bit floats, integers below 8 bits) come from the package ml_dtypes:
-        UnavailableError if it is not installed or too old. InvalidArgumentError for what is no array's element type.
+        UnavailableError if it is not installed or too old. InvalidArgumentError for what is no array's element type,
+        UnsupportedError for a type that is not known.
         """
+        if self._kind == "?":
+            raise self._no_width()
         if not self.is_array_type:
             raise InvalidArgumentError(f"{self.text} is no array's element type", field="element_type")
-        import numpy as np  # on first use only: it takes longer to load than all of this package
+        import numpy as np  # takes longer to load than all of this package
 
         plain = _NUMPY.get(self.text)
         if plain is not None:
@@ -176,7 +228,7 @@ class PrimitiveType(IntEnum):
         import numpy as np
 
         try:
-            name = str(np.dtype(dtype))  # a name that tells a foreign byte order too, which no element type has
+            name = str(np.dtype(dtype))  # contains a foreign byte order too, which no element type has
         except TypeError:
             raise InvalidArgumentError(f"{dtype!r:.60} is no NumPy type", field="dtype") from None
         for names in (_NUMPY, _ML_DTYPES):
@@ -184,6 +236,23 @@ class PrimitiveType(IntEnum):
                 if known == name:
                     return _BY_TEXT[text]
         raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}", field="dtype")
+
+
+def type_spelled(text: str) -> PrimitiveType | None:
+    """The type spelled `text`, or None: what `PrimitiveType.parse` does, without the error."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - for callers without types
+        return None
+    kind = _BY_TEXT.get(text)
+    if kind is None and text.startswith(_UNKNOWN):
+        digits = text[len(_UNKNOWN) :]
+        try:
+            number = int(digits[:12])
+        except ValueError:
+            return None
+        # The comparison refuses leading zeros, spaces and digits beyond int32.
+        if str(number) == digits and number in _INT32:
+            kind = PrimitiveType(number)
+    return kind
 
 
 def unknown_type_message(text: str) -> str:

@@ -12,6 +12,7 @@
         'SC' ('(' INT ':' INT (',' INT)* ')')+    split_configs
         'P' '(' shape ')'                     physical_shape; sparse arrays only, so an error here
         'M' '(' INT ')'                       dynamic_shape_metadata_prefix_bytes
+    type     := an integer type, or 'unknown_' INT
 
 Spaces and comments may stand between tokens. Printing leaves out what has its default value.
 """
@@ -19,81 +20,74 @@ Spaces and comments may stand between tokens. Printing leaves out what has its d
 from __future__ import annotations
 
 import re
-from typing import ClassVar, NoReturn
+from collections.abc import Callable
+from typing import ClassVar, NoReturn, TypeVar
 
-from xlashape.caches import BoundedCache
-from xlashape.errors import InvalidArgumentError
-from xlashape.shape.value.layout import Layout
-from xlashape.shape.value.primitive_type import PrimitiveType
-from xlashape.shape.value.tile import COMBINE, SplitConfig, Tile
+from xlashape.errors import FieldPath, InvalidArgumentError
+from xlashape.shape.parts.fields import LayoutFields
+from xlashape.shape.parts.primitive_type import PrimitiveType, type_spelled
+from xlashape.shape.parts.tile import COMBINE, SplitConfig, Tile
 from xlashape.text import Cursor
 
-__all__ = ["layout_text", "parse_layout", "parse_layout_text", "raise_located"]
+__all__ = ["layout_text", "parse_layout", "parse_type", "raise_located"]
+
+_Layout = TypeVar("_Layout")
 
 _PART = re.compile(r"[A-Z]+|#|\*")
 _LEVEL = re.compile(r"[DCSH]\+?~?")
+_TYPE = re.compile(r"unknown_-?[0-9]+|[A-Za-z_][A-Za-z0-9_]*")
 _PARTS = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
-_INTEGRAL = {kind.text: kind for kind in PrimitiveType if kind.is_integral}
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
-remembered: BoundedCache[str, Layout] = BoundedCache(
-    "xlashape.shape: layouts by text", 4 << 20, lambda key, _: len(key) + 600
-)
-"""Text → layout, for `parse_layout_text` and the parser of shapes."""
 
 
-def parse_layout_text(text: str) -> Layout:
-    """The layout that `text` is, braces included, and nothing else."""
-    found = remembered.get(text) if text.__class__ is str else None
-    if found is None:
-        cursor = Cursor(text)
-        found = parse_layout(cursor)
-        cursor.expect_end()
-        remembered.put(text, found)
-    return found
+# -- reading --------------------------------------------------------------------------------
 
 
-def parse_layout(cursor: Cursor) -> Layout:
-    """The layout that comes next, from its '{' to its '}'. ParseError otherwise."""
+def parse_layout(cursor: Cursor, make: Callable[..., _Layout]) -> _Layout:
+    """The layout that comes next, from its '{' to its '}'. ParseError otherwise.
+
+    `make` is the constructor of `xlashape.shape.Layout`.
+    """
     cursor.expect("{")
     start = cursor.at - 1
-    places: dict[str, int] = {}
+    positions: dict[FieldPath, int] = {}
     order: list[int] = []
-    parts = False
+    has_parts = False
     if not cursor.accept("}"):
-        parts = cursor.accept(":")
-        if not parts:
+        has_parts = cursor.accept(":")
+        if not has_parts:
             while True:
                 cursor.skip_space()
-                places[f"minor_to_major[{len(order)}]"] = cursor.at
+                positions["minor_to_major", len(order)] = cursor.at
                 order.append(cursor.parse_int("a dimension number"))
                 if cursor.accept(","):
                     continue
-                parts = cursor.accept(":")
-                if not parts and not cursor.accept("}"):
+                has_parts = cursor.accept(":")
+                if not has_parts and not cursor.accept("}"):
                     cursor.fail("',', ':' or '}' of the layout")
                 break
-    reader = _Parts(cursor, places)
-    if parts:
-        reader.read()
+    parts = _Parts(cursor, positions)
+    if has_parts:
+        parts.read()
     try:
-        return Layout(
+        return make(
             order,
-            reader.tiles,
-            reader.numbers.get("L", 1),
-            reader.types.get("#", _INVALID),
-            reader.types.get("*", _INVALID),
-            reader.numbers.get("E", 0),
-            reader.numbers.get("S", 0),
-            reader.splits,
+            parts.tiles,
+            parts.numbers.get("L", 1),
+            parts.types.get("#", _INVALID),
+            parts.types.get("*", _INVALID),
+            parts.numbers.get("E", 0),
+            parts.numbers.get("S", 0),
+            parts.splits,
             None,
-            reader.numbers.get("M", 0),
+            parts.numbers.get("M", 0),
         )
     except InvalidArgumentError as error:
-        raise_located(cursor, error, places, start)
+        raise_located(cursor, error, positions, start)
 
 
 class _Parts:
-    """The parts of a layout after its ':'. `places` learns where each stands."""
+    """The parts of a layout after its ':'. `read` also writes into `positions` where in the text each field is."""
 
     _FIELDS: ClassVar[dict[str, str]] = {
         "L": "tail_padding_alignment_in_elements",
@@ -104,9 +98,9 @@ class _Parts:
         "*": "pointer_primitive_type",
     }
 
-    def __init__(self, cursor: Cursor, places: dict[str, int]) -> None:
+    def __init__(self, cursor: Cursor, positions: dict[FieldPath, int]) -> None:
         self.cursor = cursor
-        self.places = places
+        self.positions = positions
         self.tiles: list[Tile] = []
         self.splits: list[SplitConfig] = []
         self.numbers: dict[str, int] = {}
@@ -129,13 +123,13 @@ class _Parts:
                     )
                 cursor.fail(expected)
             left = left[left.index(letters) + 1 :]
-            at = cursor.at
+            start = cursor.at
             cursor.at += len(letters)
             if letters in self._FIELDS:
-                self.places[self._FIELDS[letters]] = at
-            self._read_part(letters, at)
+                self.positions[self._FIELDS[letters],] = start
+            self._read_part(letters, start)
 
-    def _read_part(self, letters: str, at: int) -> None:
+    def _read_part(self, letters: str, start: int) -> None:
         cursor = self.cursor
         cursor.expect("(")
         if letters == "T":
@@ -151,20 +145,12 @@ class _Parts:
         elif letters == "D":
             self._drop_levels()
         elif letters == "P":
-            raise cursor.error("a physical shape belongs to a sparse array, and this one is dense", at=at)
+            raise cursor.error("a physical shape belongs to a sparse array, and this one is dense", at=start)
         elif letters in "#*":
-            cursor.skip_space()
-            at = cursor.at
-            word = cursor.parse_word("an integer type")
-            kind = _INTEGRAL.get(word)
-            if kind is None:
-                raise cursor.error(
-                    f"'{word[:60]}' is no integer type", at=at, expected="an integer type", found=repr(word[:60])
-                )
-            self.types[letters] = kind
+            self.types[letters] = _parse_integer_type(cursor)
         else:
             cursor.skip_space()
-            self.places[self._FIELDS[letters]] = cursor.at
+            self.positions[self._FIELDS[letters],] = cursor.at
             self.numbers[letters] = cursor.parse_int(self._FIELDS[letters])
         if not cursor.accept(")"):
             cursor.fail(f"')' of {letters}")
@@ -172,12 +158,12 @@ class _Parts:
     def _read_tile(self) -> None:
         cursor = self.cursor
         sizes: list[int] = []
-        places: dict[str, int] = {}
+        positions: dict[FieldPath, int] = {}
         start = cursor.at - 1
         if not cursor.accept(")"):
             while True:
                 cursor.skip_space()
-                places[f"dimensions[{len(sizes)}]"] = cursor.at
+                positions["dimensions", len(sizes)] = cursor.at
                 sizes.append(COMBINE if cursor.accept("*") else cursor.parse_int("a tile size or '*'"))
                 if cursor.accept(")"):
                     break
@@ -186,21 +172,21 @@ class _Parts:
         try:
             self.tiles.append(Tile(sizes))
         except InvalidArgumentError as error:
-            raise_located(cursor, error, places, start)
+            raise_located(cursor, error, positions, start)
 
     def _read_split(self) -> None:
         cursor = self.cursor
-        places: dict[str, int] = {}
+        positions: dict[FieldPath, int] = {}
         cursor.skip_space()
         start = cursor.at
-        self.places[f"split_configs[{len(self.splits)}].dimension"] = start
+        self.positions["split_configs", len(self.splits), "dimension"] = start
         dimension = cursor.parse_int("a dimension number")
         cursor.expect(":")
         indices: list[int] = []
         if not cursor.accept(")"):
             while True:
                 cursor.skip_space()
-                places[f"split_indices[{len(indices)}]"] = cursor.at
+                positions["split_indices", len(indices)] = cursor.at
                 indices.append(cursor.parse_int("a split index"))
                 if cursor.accept(")"):
                     break
@@ -209,7 +195,7 @@ class _Parts:
         try:
             self.splits.append(SplitConfig(dimension, indices))
         except InvalidArgumentError as error:
-            raise_located(cursor, error, places, start)
+            raise_located(cursor, error, positions, start)
 
     def _drop_levels(self) -> None:
         cursor = self.cursor
@@ -222,15 +208,42 @@ class _Parts:
                 return
 
 
-def raise_located(cursor: Cursor, error: InvalidArgumentError, places: dict[str, int], start: int) -> NoReturn:
-    """`error` of a value's constructor, at the place of the field it names."""
-    field = error.field or ""
-    while field and field not in places:
-        field = field.rpartition(".")[0]
-    raise cursor.error(error.message, at=places.get(field, start)) from None
+def parse_type(cursor: Cursor) -> tuple[str, PrimitiveType | None]:
+    """The word that comes next ("" if none does), and the element type that it names, if it names one."""
+    cursor.skip_space()
+    match = _TYPE.match(cursor.text, cursor.at)
+    if match is None:
+        return "", None
+    cursor.at = match.end()
+    word = match.group()
+    return word, type_spelled(word)
 
 
-def layout_text(layout: Layout) -> str:
+def _parse_integer_type(cursor: Cursor) -> PrimitiveType:
+    cursor.skip_space()
+    start = cursor.at
+    word, kind = parse_type(cursor)
+    if not word:
+        cursor.fail("an integer type")
+    if kind is None or (kind.is_known and not kind.is_integral):
+        raise cursor.error(
+            f"'{word[:60]}' is no integer type", at=start, expected="an integer type", found=repr(word[:60])
+        )
+    return kind
+
+
+def raise_located(cursor: Cursor, error: InvalidArgumentError, positions: dict[FieldPath, int], start: int) -> NoReturn:
+    """Raises `error` of a constructor again, at the position of the field that it names, or at `start`."""
+    path = error.path
+    while path and path not in positions:
+        path = path[:-1]
+    raise cursor.error(error.message, at=positions.get(path, start)) from None
+
+
+# -- printing -------------------------------------------------------------------------------
+
+
+def layout_text(layout: LayoutFields) -> str:
     """XLA's text of a layout, braces included."""
     parts: list[str] = []
     if layout.tiles:

@@ -1,27 +1,31 @@
-"""The parts of a layout that say where elements lie beyond their order: XLA's `Tile` and `SplitConfig`."""
+"""The parts of a layout that say where elements lie beyond their order: XLA's `Tile` and `SplitConfig`. And two special sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from xlashape.errors import InvalidShapeError
+from xlashape.frozen import FrozenValue, set_field
 from xlashape.limits import INT64_MIN
-from xlashape.shape.value.base import Value, bytes_of, int64, int64s
+from xlashape.shape.parts.checks import bytes_of, int64, int64s
 
-__all__ = ["COMBINE", "SplitConfig", "Tile"]
+__all__ = ["COMBINE", "UNBOUNDED_SIZE", "SplitConfig", "Tile"]
 
 COMBINE = INT64_MIN
 """The tile size printed `*`: the dimension merges with the next more minor one before the tile applies."""
 
+UNBOUNDED_SIZE = INT64_MIN
+"""The size of an unbounded dynamic dimension, printed `?`."""
 
-class Tile(Value):
+
+class Tile(FrozenValue):
     """One tile: sizes, most major first, for the last `len(dimensions)` physical dimensions.
 
     >>> str(Tile((8, 128))), str(Tile((COMBINE, 2)))
     ('(8,128)', '(*,2)')
 
     A size is 1 or more, or COMBINE; the last one is not COMBINE. InvalidShapeError otherwise.
-    `unknown_fields` are the bytes of protobuf fields this version does not know; they travel along.
+    `unknown_fields` are the bytes of protobuf fields that this version does not know; `to_proto` writes them back.
     """
 
     __slots__ = ("dimensions", "unknown_fields")
@@ -34,14 +38,14 @@ class Tile(Value):
         sizes = int64s(dimensions, "dimensions")
         for i, size in enumerate(sizes):
             if size <= 0 and size != COMBINE:
-                raise InvalidShapeError(f"a tile size is 1 or more, not {size}", field=f"dimensions[{i}]")
+                raise InvalidShapeError(f"a tile size is 1 or more, not {size}", field=("dimensions", i))
         if sizes and sizes[-1] == COMBINE:
             raise InvalidShapeError(
                 "the last size of a tile cannot be '*': there is no more minor dimension to combine with",
-                field=f"dimensions[{len(sizes) - 1}]",
+                field=("dimensions", len(sizes) - 1),
             )
-        object.__setattr__(self, "dimensions", sizes)
-        object.__setattr__(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
+        set_field(self, "dimensions", sizes)
+        set_field(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     def __str__(self) -> str:
         return "(" + ",".join(["*" if size == COMBINE else str(size) for size in self.dimensions]) + ")"
@@ -50,7 +54,7 @@ class Tile(Value):
         return f"Tile('{self}')"
 
 
-class SplitConfig(Value):
+class SplitConfig(FrozenValue):
     """Where one dimension is cut into parts that live in different memories: part i ends before `split_indices[i]`.
 
     `dimension` counts the physical dimensions from the most major one, 0: of f32[8,4]{0,1} it is dimension 1.
@@ -58,8 +62,8 @@ class SplitConfig(Value):
     >>> str(SplitConfig(1, (4, 8)))
     '(1:4,8)'
 
-    The indices do not decrease and none is negative; InvalidShapeError otherwise. Whether they lie inside their dimension is
-    not asked: XLA reads and prints shapes where they do not. `layout_util.validate_layout_for_shape` asks.
+    The indices do not decrease and none is negative; InvalidShapeError otherwise. Indices beyond the size of the dimension are
+    accepted, because XLA reads and prints such shapes; `layout_util.validate_layout_for_shape` refuses them.
     """
 
     __slots__ = ("dimension", "split_indices", "unknown_fields")
@@ -78,11 +82,11 @@ class SplitConfig(Value):
         for i, position in enumerate(indices):
             if position < previous:
                 reason = "is negative" if position < 0 else f"comes after {previous}"
-                raise InvalidShapeError(f"split indices grow from 0: {position} {reason}", field=f"split_indices[{i}]")
+                raise InvalidShapeError(f"split indices grow from 0: {position} {reason}", field=("split_indices", i))
             previous = position
-        object.__setattr__(self, "dimension", number)
-        object.__setattr__(self, "split_indices", indices)
-        object.__setattr__(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
+        set_field(self, "dimension", number)
+        set_field(self, "split_indices", indices)
+        set_field(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     def __str__(self) -> str:
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"

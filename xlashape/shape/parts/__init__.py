@@ -1,0 +1,9 @@
+"""What shapes and layouts are made of. Nothing here knows either of them.
+
+- `primitive_type`: element types
+- `tile`: tiles and split configs
+- `fields`: the attributes of shapes and layouts, for code that only reads them
+- `checks`: checks of what constructors and functions are given
+- `constructor_checks`: those of `Shape` and `Layout` alone
+- `error_text`: values and shapes as error messages show them
+"""
