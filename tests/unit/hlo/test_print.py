@@ -131,7 +131,7 @@ P = instruction("parameter")
         ),
         (module(instruction("constant", literal={"shape": {"element_type": xla.F32}})), "holds 0 elements, not 1"),
         (module(P, instruction("copy", 0, metadata={"metadata_payload": {"id": 3}})), "there is no payload 3"),
-        (module(P, instruction("copy", 0, shape={"element_type": 99})), "instruction 'copy'"),
+        (module(P, instruction("copy", 0, shape={"element_type": xla.F32, "dimensions": [-1]})), "instruction 'copy'"),
         (module(P, schedule={"sequences": {0: {"instruction_ids": [0, 0]}}}), "its schedule is not an order"),
         (module(P, input_output_alias={"entries": [{"kind": 9}]}), "9 is no kind of aliasing"),
     ],

@@ -15,7 +15,7 @@ from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.literal.format import literal_text
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
 from xlashape.proto import xla
-from xlashape.shape.text.shape_text import parse_shape
+from xlashape.shape.value.shape import parse_shape
 
 __all__ = ["LITERAL", "OPERAND_LAYOUT_CONSTRAINTS", "OUTFEED_SHAPE", "parse_shape_proto"]
 

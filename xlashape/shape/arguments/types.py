@@ -2,7 +2,7 @@
 
 A guarded function is called first, and its arguments are compared with its annotations only if it raised one of these two
 errors. A call that succeeds therefore pays for one more Python call, 0.1 µs; binding its arguments to the annotations first would
-take 1.0 µs, ten times as long as `shape_util.is_scalar` itself. An error that no argument explains is raised as it is.
+take 1.7 µs, twenty times as long as `shape_util.is_scalar` itself. An error that no argument explains is raised as it is.
 """
 
 from __future__ import annotations
