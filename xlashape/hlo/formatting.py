@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["escape", "ints", "is_json_dict", "number", "safe_name", "safe_names", "without_suffix"]
+__all__ = [
+    "escape",
+    "ints",
+    "is_json_dict",
+    "number",
+    "safe_name",
+    "safe_names",
+    "with_index_comments",
+    "without_suffix",
+]
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
@@ -70,6 +79,17 @@ def ints(values: Iterable[int]) -> str:
 def number(value: float) -> str:
     """A float with six digits, as XLA writes it outside of literals: 0.1, 1e+10, nan, -inf."""
     return f"{value:.6g}"
+
+
+def with_index_comments(parts: Sequence[str], interval: int = 5) -> str:
+    """The parts with commas between them and a comment before each `interval`-th, as XLA numbers long lists.
+
+    >>> with_index_comments(["a", "b", "c", "d", "e"], 2)
+    'a, b, /*index=2*/c, d, /*index=4*/e'
+    """
+    if len(parts) <= interval or not interval:
+        return ", ".join(parts)
+    return ", ".join([f"/*index={i}*/{part}" if i and i % interval == 0 else part for i, part in enumerate(parts)])
 
 
 def is_json_dict(text: str) -> bool:

@@ -15,7 +15,7 @@ from xlashape.hlo.text.reader.emit import instruction_order
 from xlashape.hlo.text.reader.module import parse_module, parse_text
 from xlashape.hlo.text.reader.state import Instruction
 from xlashape.hlo.text.reader.unique_names import UniqueNames
-from xlashape.hlo.values.mesh import canonical_iota
+from xlashape.hlo.values.device_lists import Iota
 from xlashape.hlo.values.sharding import parse_sharding
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields, numbered_ids, varint
@@ -34,7 +34,7 @@ def test_a_canonical_iota_orders_devices_as_before():
     for _ in range(300):
         dims = [r.choice([1, 2, 2, 3, 4]) for _ in range(r.randint(1, 5))]
         perm = r.sample(range(len(dims)), len(dims))
-        reshape, order = canonical_iota(dims, perm)
+        reshape, order = Iota(dims, perm).canonical()
         expected = np.arange(np.prod(dims)).reshape(dims).transpose(perm).ravel()
         assert (np.arange(np.prod(reshape)).reshape(reshape).transpose(order).ravel() == expected).all()
         assert len(reshape) <= len(dims)

@@ -9,7 +9,6 @@ from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
 from xlashape.hlo.ops.completion import exactly_one_dimension, first_dimension
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, Operation, at_least, exactly, rows
-from xlashape.hlo.ops.pending import REPLICA_GROUPS, SOURCE_TARGET_PAIRS
 from xlashape.hlo.values.enums import MODE
 from xlashape.hlo.values.plain import (
     CHANNEL_ID,
@@ -19,7 +18,9 @@ from xlashape.hlo.values.plain import (
     DIMENSIONS_READ_ONLY,
     USE_GLOBAL_DEVICE_IDS,
 )
+from xlashape.hlo.values.replica_groups import REPLICA_GROUPS
 from xlashape.hlo.values.slices import PERMUTE_SLICE_SIZES
+from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS
 
 __all__ = ["OPERATIONS"]
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from xlashape.hlo.values.attribute import Attribute, not_written
+from xlashape.hlo.values.objects import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
+from xlashape.hlo.values.origin import ORIGIN
 from xlashape.hlo.values.plain import PARAMETER_REPLICATION
-from xlashape.hlo.values.table import VALUES
+from xlashape.hlo.values.sharding import SHARDING
+from xlashape.hlo.values.statistics import STATISTICS
 
 __all__ = ["COMMON", "CONTROL_PREDECESSORS", "METADATA"]
 
@@ -16,13 +19,14 @@ METADATA: Final = Attribute("metadata", None, not_written)
 COMMON: Final = {
     attribute.name: attribute
     for attribute in (
-        *[
-            Attribute(name, VALUES[name], not_written)
-            for name in ("backend_config", "frontend_attributes", "origin", "sharding", "statistics")
-        ],
+        BACKEND_CONFIG,
         CONTROL_PREDECESSORS,
+        FRONTEND_ATTRIBUTES,
         METADATA,
+        ORIGIN,
         PARAMETER_REPLICATION,
+        SHARDING,
+        STATISTICS,
     )
 }
 """The attributes by name."""

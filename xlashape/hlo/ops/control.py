@@ -10,10 +10,10 @@ from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND
 from xlashape.hlo.ops.inference import called_result, first_operand, token
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, at_least, exactly
-from xlashape.hlo.ops.pending import DOMAIN, IS_COMPOSITE
 from xlashape.hlo.ops.verification import any_shape, check_one_call, check_parameters, check_predicate, check_result
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
-from xlashape.hlo.values.plain import FUSION_KIND
+from xlashape.hlo.values.plain import FUSION_KIND, IS_COMPOSITE
+from xlashape.hlo.values.sharding import DOMAIN
 from xlashape.shape import PrimitiveType, Shape
 
 __all__ = ["OPERATIONS"]

@@ -62,19 +62,6 @@ class Context(Protocol):
         """The text of a serialized ShapeProto, layout included."""
         ...
 
-    def computation_text(self, computation_id: int) -> str:
-        """The name of a computation that the instruction calls, or its body where the options ask for bodies."""
-        ...
-
-    def computation_list_text(self, computation_ids: Sequence[int]) -> str:
-        """The names of several computations in braces, or their bodies."""
-        ...
-
-    @property
-    def prints_bodies(self) -> bool:
-        """Whether called computations are written in full where they are called."""
-        ...
-
     @property
     def is_fingerprint(self) -> bool:
         """Whether only what decides the program is written: device lists in full, no infeed and outfeed configurations."""
@@ -83,6 +70,11 @@ class Context(Protocol):
     @property
     def show_ids(self) -> bool:
         """Whether the names of the module and its computations are written, and with them parameter_replication."""
+        ...
+
+    @property
+    def payloads(self) -> Sequence[bytes]:
+        """The module's table of payloads."""
         ...
 
     @property

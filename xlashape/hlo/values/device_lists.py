@@ -122,17 +122,30 @@ class Iota(NamedTuple):
 
         Dimensions that `order` leaves out have size 1.
         """
-        parts = self.split_along(tiles)
-        if parts is None:
-            return None
-        placed = [part for tile in order for part in parts[tile]]
-        base = sorted(placed)
-        return Iota([size for _, _, size in base], [base.index(part) for part in placed]).canonical()
+        parts = self.canonical().split_along(tiles)
+        return None if parts is None else _iota_of_parts([part for tile in order for part in parts[tile]])
+
+    def sorted_within_groups(self, size: int) -> Iota | None:
+        """The devices with each run of `size` devices sorted; None where that is not an iota.
+
+        >>> Iota([2, 3], [1, 0]).sorted_within_groups(3) is None
+        True
+        >>> Iota([3, 4], [1, 0]).sorted_within_groups(12)
+        Iota(sizes=[12], order=[0])
+        """
+        parts = self.canonical().split_along([self.device_count // size, size])
+        return None if parts is None else _iota_of_parts([*parts[0], *sorted(parts[1])])
 
     def __str__(self) -> str:
         sizes, order = self.canonical()
         text = f"[{','.join(map(str, sizes))}]"
         return text if len(order) < 2 else f"{text}T({','.join(map(str, order))})"
+
+
+def _iota_of_parts(parts: list[tuple[int, int, int]]) -> Iota:
+    """The iota whose dimensions are the parts of another one's, most major first, in another order."""
+    base = sorted(parts)
+    return Iota([size for _, _, size in base], [base.index(part) for part in parts]).canonical()
 
 
 def transposed(values: Sequence[int], sizes: Sequence[int], order: Iterable[int]) -> list[int]:

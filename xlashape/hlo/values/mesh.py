@@ -1,94 +1,78 @@
-r"""Devices: an iota of them, and meshes of named axes. What shardings and groups of replicas are written over.
+r"""Meshes of devices with named axes.
 
-iota        := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?           the transposition where there are several dimensions
-mesh        := '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
-axis        := string (':' '(' INT ')' INT)?
+mesh        := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
+axis        := string (':' '(' INT ')' INT)?        an axis, or the part of one of size INT that lies behind (INT)
+
+The devices are written where they are not 0, 1, 2, …
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from xlashape.errors import InvalidModuleError
 from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota
 from xlashape.math import product
 from xlashape.proto import xla
 
-__all__ = ["MAX_DEVICES", "canonical_iota", "parse_axis", "parse_iota", "parse_mesh"]
-
-MAX_DEVICES = 1 << 24
-"""More devices than any machine has."""
+__all__ = ["Mesh", "axis_texts", "mesh_text", "parse_mesh"]
 
 
-def canonical_iota(dims: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
-    """An iota reshaped to `dims` and transposed by `perm`, with as few dimensions as give the same order of devices.
+class Mesh(NamedTuple):
+    """A mesh read from text, and the number of each of its axes by name."""
 
-    >>> canonical_iota([2, 2, 2], [2, 0, 1]), canonical_iota([8, 1], [1, 0])
-    (([4, 2], [1, 0]), ([8], [0]))
-    """
-    order = [dim for dim in perm if dims[dim] != 1]
-    runs: list[list[int]] = []
-    kept = sorted(order)
-    rank = {dim: place for place, dim in enumerate(kept)}
-    for dim in order:
-        if runs and rank[dim] == rank[runs[-1][-1]] + 1:
-            runs[-1].append(dim)
-        else:
-            runs.append([dim])
-    if not runs:
-        return [1], [0]
-    source = sorted(range(len(runs)), key=lambda run: runs[run][0])
-    place_of = {run: place for place, run in enumerate(source)}
-    return [product(dims[dim] for dim in runs[run]) for run in source], [place_of[run] for run in range(len(runs))]
+    message: xla.MeshProto
+    numbers: dict[bytes, int]
+
+    def parse_axis(self, cursor: HloCursor) -> xla.AxisRefProto:
+        """The axis of this mesh, or the part of one, at the cursor."""
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_text("the name of an axis")
+        if name not in self.numbers:
+            raise cursor.error(f"the mesh has no axis {name.decode()!r}", at=at, expected="an axis of the mesh")
+        axis = xla.AxisRefProto(mesh_axis_index=self.numbers[name])
+        if cursor.accept(":"):
+            cursor.expect("(")
+            axis.sub_axis_info.pre_size = cursor.parse_int_between(1, MAX_DEVICES, "the size before the part")
+            cursor.expect(")")
+            axis.sub_axis_info.size = cursor.parse_int_between(2, MAX_DEVICES, "the size of the part")
+            size = self.message.axes[self.numbers[name]].size
+            if size % (axis.sub_axis_info.pre_size * axis.sub_axis_info.size):
+                raise cursor.error("the part does not divide its axis", at=at)
+        return axis
 
 
-def parse_iota(cursor: HloCursor) -> tuple[list[int], list[int]]:
-    """'[' ints ']' ('T(' ints ')')?, checked, as written."""
-    cursor.skip_space()
+def parse_mesh(cursor: HloCursor) -> Mesh:
+    """The mesh whose word `mesh` has been consumed: its axes and, behind a comma, its devices."""
     at = cursor.at
-    dims = cursor.parse_ints("[", "]", "a dimension of the iota")
-    if cursor.accept("T("):
-        cursor.at -= 1
-        perm = cursor.parse_ints("(", ")", "a dimension number")
-    elif len(dims) > 1:
-        cursor.fail("'T(', since the iota has several dimensions")
-    else:
-        perm = [0]
-    if not dims or any(not 1 <= size <= MAX_DEVICES for size in dims) or product(dims) > MAX_DEVICES:
-        raise cursor.error(f"the dimensions of an iota must be positive and their product at most {MAX_DEVICES}", at=at)
-    if sorted(perm) != list(range(len(dims))):
-        raise cursor.error("the transposition is no permutation of the iota's dimensions", at=at)
-    return dims, perm
-
-
-def parse_mesh(cursor: HloCursor) -> tuple[xla.MeshProto, dict[bytes, int]]:
-    """What follows `mesh`: its axes and, behind a comma, its devices. Also the number of each axis by name."""
-    at = cursor.at
-    mesh = xla.MeshProto()
-    numbers: dict[bytes, int] = {}
+    mesh = Mesh(xla.MeshProto(), {})
 
     def axis() -> None:
         name = cursor.parse_text("the name of an axis")
         cursor.expect("=")
         size = cursor.parse_int_between(1, MAX_DEVICES, "the size of an axis")
-        if name in numbers:
+        if name in mesh.numbers:
             raise cursor.error(f"the mesh has two axes {name.decode()!r}", at=at)
-        numbers[name] = len(numbers)
-        mesh.axes.add(name=name.decode(), size=size)
+        mesh.numbers[name] = len(mesh.numbers)
+        mesh.message.axes.add(name=name.decode(), size=size)
 
     cursor.parse_list(axis, "[", "]")
-    count = product(one.size for one in mesh.axes)
+    count = product(axis.size for axis in mesh.message.axes)
     if count > MAX_DEVICES:
         raise cursor.error(f"a mesh has at most {MAX_DEVICES} devices", at=at)
-    before = cursor.at
+    before_comma = cursor.at
     if cursor.accept(",") and cursor.accept("device_ids="):
         cursor.expect("(")
         if cursor.looking_at("["):
-            dims, perm = canonical_iota(*parse_iota(cursor))
-            if product(dims) != count:
-                raise cursor.error(f"{product(dims)} devices for a mesh of {count}", at=at)
-            if len(dims) > 1:
-                mesh.iota_transform.reshape_dims.extend(dims)
-                mesh.iota_transform.transpose_perm.extend(perm)
+            iota = Iota.parse(cursor).canonical()
+            if iota.device_count != count:
+                raise cursor.error(f"{iota.device_count} devices for a mesh of {count}", at=at)
+            if len(iota.sizes) > 1:
+                mesh.message.iota_transform.reshape_dims.extend(iota.sizes)
+                mesh.message.iota_transform.transpose_perm.extend(iota.order)
             cursor.expect(")")
         else:
             cursor.at = cursor.text.rindex("(", 0, cursor.at)
@@ -96,25 +80,33 @@ def parse_mesh(cursor: HloCursor) -> tuple[xla.MeshProto, dict[bytes, int]]:
             if sorted(devices) != list(range(count)):
                 raise cursor.error(f"the devices of the mesh are not 0 … {count - 1} in some order", at=at)
             if devices != list(range(count)):
-                mesh.device_ids.extend(devices)
+                mesh.message.device_ids.extend(devices)
     else:
-        cursor.at = before
-    return mesh, numbers
+        cursor.at = before_comma
+    return mesh
 
 
-def parse_axis(cursor: HloCursor, mesh: xla.MeshProto, numbers: dict[bytes, int]) -> xla.AxisRefProto:
-    """An axis of `mesh` or a part of one."""
-    cursor.skip_space()
-    at = cursor.at
-    name = cursor.parse_text("the name of an axis")
-    if name not in numbers:
-        raise cursor.error(f"the mesh has no axis {name.decode()!r}", at=at, expected="an axis of the mesh")
-    axis = xla.AxisRefProto(mesh_axis_index=numbers[name])
-    if cursor.accept(":"):
-        cursor.expect("(")
-        axis.sub_axis_info.pre_size = cursor.parse_int_between(1, MAX_DEVICES, "the size before the part")
-        cursor.expect(")")
-        axis.sub_axis_info.size = cursor.parse_int_between(2, MAX_DEVICES, "the size of the part")
-        if mesh.axes[numbers[name]].size % (axis.sub_axis_info.pre_size * axis.sub_axis_info.size):
-            raise cursor.error("the part does not divide its axis", at=at)
-    return axis
+def mesh_text(mesh: xla.MeshProto) -> str:
+    """`mesh['a'=2,'b'=4]` and its devices where they are not 0, 1, 2, …"""
+    axes = ",".join([f"'{axis.name}'={axis.size}" for axis in mesh.axes])
+    text = f"mesh[{axes}]"
+    if mesh.HasField("iota_transform"):
+        iota = Iota.of(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm).canonical()
+        return text if len(iota.order) < 2 else f"{text}, device_ids=({iota})"
+    if mesh.device_ids:
+        return f"{text}, device_ids=({','.join(map(str, mesh.device_ids))})"
+    return text
+
+
+def axis_texts(mesh: xla.MeshProto, axes: Iterable[xla.AxisRefProto]) -> list[str]:
+    """`'a'`, or `'a':(2)4` for a part, of each axis. InvalidModuleError for an axis that the mesh does not have."""
+    texts: list[str] = []
+    for axis in axes:
+        index = axis.mesh_axis_index
+        if not 0 <= index < len(mesh.axes):
+            raise InvalidModuleError(f"there is no axis {index} in a mesh of {len(mesh.axes)}")
+        text = f"'{mesh.axes[index].name}'"
+        if axis.HasField("sub_axis_info"):
+            text += f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"
+        texts.append(text)
+    return texts

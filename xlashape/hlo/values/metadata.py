@@ -1,43 +1,39 @@
-r"""What an instruction says about itself without meaning anything to it: metadata=, frontend_attributes=, backend_config=, statistics=, origin=.
+r"""Where an instruction came from: `metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}`.
 
 metadata    := '{' (field (','? field)*)? '}'       field := name '=' (string | INT | '{' INT '}')
-attributes  := '{' (name '=' (string | object) (',' …)*)? '}'
-config      := string | object                      object := '{' … '}', taken as it is, strings and braces matched
-statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'
-origin      := '{' ('[synthetic_call]' | tree)? '}'       tree := '(' tree (',' tree)* ')' | '{' (string ints?)? '}'
+several     := metadata | '{' metadata (',' metadata)* '}'                  as shardings carry them
+
+The proto keeps two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA writes nothing at all
+of a message that has only lines, columns and profile types.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Final
 
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.formatting import escape, ints
 from xlashape.hlo.lex import HloCursor
+from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 
-__all__ = [
-    "parse_backend_config",
-    "parse_frontend_attributes",
-    "parse_metadata",
-    "parse_metadata_messages",
-    "parse_origin",
-    "parse_original_array",
-    "parse_statistics",
-]
+__all__ = ["metadata_text", "metadata_texts", "parse_metadata", "parse_metadata_messages", "payload_bytes"]
 
-_FIELDS = Fields(xla.HloInstructionProto)
-_METADATA = Fields(xla.OpMetadata)
-_TEXTS = frozenset(("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"))
-_INTS = frozenset(("source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"))
-_BRACE = re.compile(r'[{}"]')
-_INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
-_MAX_DEPTH = 200
+_METADATA: Final = Fields(xla.OpMetadata)
+_STRINGS: Final = frozenset(("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"))
+_INTS: Final = frozenset(("source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"))
+
+
+# -- reading ---------------------------------------------------------------------------------
 
 
 def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
     """The wire bytes of an OpMetadata without what the module keeps in tables: the stack frame and the payload.
 
-    Behind them the number of that frame in the text's table, 0 for none, and the payload itself.
+    Behind the bytes: the number of the stack frame in the text's table, 0 for none, and the payload itself.
     """
     cursor.expect("{")
     seen: set[str] = set()
@@ -51,12 +47,12 @@ def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
         at = cursor.at
         name = cursor.parse_attribute_name()
         if name in seen:
-            raise cursor.error(f"{name} stands there twice", at=at)
+            raise cursor.error(f"{name} is given twice", at=at)
         seen.add(name)
-        if name in _TEXTS:
+        if name in _STRINGS:
             pieces.append(_METADATA.string(name, cursor.parse_text(name)))
         elif name in _INTS:
-            value = cursor.parse_int_between(_INT32_MIN, _INT32_MAX, name)
+            value = cursor.parse_int_between(INT32_MIN, INT32_MAX, name)
             if name == "stack_frame_id":
                 frame = value
             else:
@@ -66,7 +62,7 @@ def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
         elif name == "metadata_payload":
             payload = cursor.parse_string(name)
         else:
-            known = ", ".join(sorted(_TEXTS | _INTS | {"metadata_payload", "profile_type"}))
+            known = ", ".join(sorted(_STRINGS | _INTS | {"metadata_payload", "profile_type"}))
             raise cursor.error(
                 f"metadata has no {name!r}; it has {known}", at=at, expected="a field of metadata", found=name
             )
@@ -74,132 +70,86 @@ def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
 
 
 def parse_metadata_messages(cursor: HloCursor) -> list[xla.OpMetadata]:
-    """One metadata or a list of them in braces, as shardings carry them."""
+    """One metadata or a list of several in braces. Stack frames keep the numbers of the text."""
 
-    def one() -> xla.OpMetadata:
+    def message() -> xla.OpMetadata:
         data, frame, payload = parse_metadata(cursor)
-        message = xla.OpMetadata.FromString(data)
-        message.stack_frame_id = frame
+        metadata = xla.OpMetadata.FromString(data)
+        metadata.stack_frame_id = frame
         if payload is not None:
-            message.metadata_payload.value = payload
-        return message
+            metadata.metadata_payload.value = payload
+        return metadata
 
     start = cursor.at
     cursor.expect("{")
-    several = cursor.looking_at("{")
+    are_several = cursor.looking_at("{")
     cursor.at = start
-    return cursor.parse_list(one) if several else [one()]
+    return cursor.parse_list(message) if are_several else [message()]
 
 
-def parse_object(cursor: HloCursor) -> bytes:
-    """What stands between braces, these included, as it is: JSON by custom, but nothing beyond braces and strings is looked at."""
-    cursor.skip_space()
-    start = cursor.at
-    text = cursor.text
-    if not text.startswith("{", start):
-        cursor.fail("a string or an object in braces")
-    at, depth = start, 0
-    while True:
-        match = _BRACE.search(text, at)
-        if match is None:
-            raise cursor.error("this object is never closed", at=start, expected="'}'")
-        at = match.end()
-        char = match.group()
-        if char == '"':
-            at = cursor.string_end(at - 1)
-        else:
-            depth += 1 if char == "{" else -1
-            if depth == 0:
-                break
-    cursor.at = at
-    try:
-        return text[start:at].encode()
-    except UnicodeEncodeError:
-        raise cursor.error("half of a surrogate pair is no text", at=start, expected="text") from None
+# -- writing ---------------------------------------------------------------------------------
+
+_fields = attrgetter(
+    "op_type",
+    "op_name",
+    "source_file",
+    "scheduling_name",
+    "source_line",
+    "source_end_line",
+    "source_column",
+    "source_end_column",
+    "deduplicated_name",
+    "profile_type",
+)
 
 
-def parse_backend_config(cursor: HloCursor) -> bytes:
-    """A string or an object."""
-    value = parse_object(cursor) if cursor.looking_at("{") else cursor.parse_string("a backend config")
-    return _FIELDS.string("backend_config", value)
+def metadata_text(metadata: xla.OpMetadata, frame: int = 0, payloads: Sequence[bytes] = ()) -> str:
+    r"""`op_name="x" source_line=3`, without braces; "" where XLA writes nothing.
+
+    `frame` is the number of the stack frame in the tables that are written, 0 for none; `payloads` is the module's table.
+
+    >>> metadata_text(xla.OpMetadata(op_name="a\nb", source_line=3))
+    'op_name="a\\nb" source_line=3'
+    """
+    kind, name, file, scheduling, line, end_line, column, end_column, deduplicated, profiles = _fields(metadata)
+    payload = payload_bytes(metadata.metadata_payload, payloads) if metadata.HasField("metadata_payload") else b""
+    if not (name or kind or file or scheduling or frame or payload):
+        return ""
+    text = f' op_type="{escape(kind)}"' if kind else ""
+    if name:
+        text += f' op_name="{escape(name)}"'
+    if file:
+        text += f' source_file="{escape(file)}"'
+    if line:
+        text += f" source_line={line}"
+    if end_line:
+        text += f" source_end_line={end_line}"
+    if column:
+        text += f" source_column={column}"
+    if end_column:
+        text += f" source_end_column={end_column}"
+    if profiles:
+        text += f" profile_type={ints(profiles)}"
+    if deduplicated:
+        text += f' deduplicated_name="{escape(deduplicated)}"'
+    if scheduling:
+        text += f' scheduling_name="{escape(scheduling)}"'
+    if frame:
+        text += f" stack_frame_id={frame}"
+    if payload:
+        text += f' metadata_payload="{escape(payload)}"'
+    return text[1:]
 
 
-def parse_frontend_attributes(cursor: HloCursor) -> xla.FrontendAttributes:
-    """Names with strings or objects."""
-    found = xla.FrontendAttributes()
-
-    def entry() -> None:
-        cursor.skip_space()
-        at = cursor.at
-        name = cursor.parse_attribute_name()
-        if cursor.looking_at("{"):
-            value = parse_object(cursor)
-        else:
-            value = cursor.parse_text(f"the value of {name}")
-        del at
-        found.map[name] = value.decode()
-
-    cursor.parse_list(entry)
-    return found
+def metadata_texts(messages: Iterable[xla.OpMetadata]) -> list[str]:
+    """The text of each, in braces, as shardings carry them: stack frames keep the numbers of the proto."""
+    return [f"{{{metadata_text(metadata, metadata.stack_frame_id)}}}" for metadata in messages]
 
 
-def parse_statistics(cursor: HloCursor) -> bytes:
-    """Which statistic to show, and the statistics."""
-    found = xla.StatisticsViz()
-    cursor.expect("{")
-    if not cursor.accept("}"):
-        cursor.parse_attribute_name()
-        found.stat_index_to_visualize = cursor.parse_int("the index of a statistic")
-        while cursor.accept(","):
-            name = cursor.parse_attribute_name()
-            found.statistics.add(stat_name=name, stat_val=cursor.parse_double("the value of a statistic"))
-        cursor.expect("}")
-    return _FIELDS.message("statistics_viz", found)
-
-
-def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
-    """'{' (string ints?)? '}': an instruction and a place in its shape, or nothing."""
-    cursor.expect("{")
-    found = None
-    if not cursor.looking_at("}"):
-        found = xla.OriginalArrayProto(instruction_name=cursor.parse_text("an instruction's name").decode())
-        if cursor.looking_at("{"):
-            found.shape_index.extend(cursor.parse_ints(what="an index into a shape"))
-    cursor.expect("}")
-    return found
-
-
-def parse_origin(cursor: HloCursor) -> xla.OriginalValueProto:
-    """Where the value came from before optimisation."""
-    found = xla.OriginalValueProto()
-    cursor.expect("{")
-    if cursor.accept("["):
-        if cursor.parse_word("'synthetic_call'") != "synthetic_call":
-            cursor.fail("'synthetic_call'")
-        cursor.expect("]")
-        found.is_synthetic_call = True
-    elif not cursor.looking_at("}"):
-        _tree(cursor, found, [])
-    cursor.expect("}")
-    return found
-
-
-def _tree(cursor: HloCursor, found: xla.OriginalValueProto, index: list[int]) -> None:
-    if len(index) > _MAX_DEPTH:
-        raise cursor.error(f"a tree of original values nests deeper than {_MAX_DEPTH} levels")
-    if not cursor.accept("("):
-        array = parse_original_array(cursor)
-        element = found.elements.add(shape_index=index)
-        if array is not None:
-            element.original_array.CopyFrom(array)
-        return
-    if cursor.accept(")"):
-        return
-    index.append(0)
-    while True:
-        _tree(cursor, found, index)
-        if cursor.accept(")"):
-            break
-        cursor.expect(",")
-        index[-1] += 1
-    index.pop()
+def payload_bytes(payload: xla.Payload, payloads: Sequence[bytes]) -> bytes:
+    """The bytes of a payload, which may be in the module's table `payloads`. InvalidModuleError if the table does not have it."""
+    if not payload.HasField("id"):
+        return payload.value
+    if not 0 <= payload.id < len(payloads):
+        raise InvalidModuleError(f"there is no payload {payload.id} in a module of {len(payloads)}")
+    return payloads[payload.id]

@@ -43,6 +43,7 @@ __all__ = [
     "INFEED_CONFIG",
     "INFERRED_DIMENSION",
     "IOTA_DIMENSION",
+    "IS_COMPOSITE",
     "IS_HOST_TRANSFER",
     "IS_REVERSE",
     "IS_STABLE",
@@ -113,6 +114,7 @@ EPSILON: Final = Attribute("epsilon", _read_epsilon, always_written("epsilon", "
 CONSTRAIN_LAYOUT: Final = flag("constrain_layout")
 CUSTOM_CALL_HAS_SIDE_EFFECT: Final = flag("custom_call_has_side_effect")
 INDICES_ARE_SORTED: Final = flag("indices_are_sorted")
+IS_COMPOSITE: Final = flag("is_composite")
 IS_HOST_TRANSFER: Final = flag("is_host_transfer")
 IS_REVERSE: Final = flag("is_reverse")
 IS_STABLE: Final = flag("is_stable")

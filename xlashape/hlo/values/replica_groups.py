@@ -1,33 +1,42 @@
-r"""Who a collective speaks to: replica_groups= and source_target_pairs=.
+r"""Which replicas or devices a collective exchanges data between: `replica_groups={{0,1},{2,3}}`.
 
-groups      := '{' ('{' ints '}' …)* '}' | '[' INT ',' INT ']' '<=' iota | 'mesh' mesh '{' axis … '}'
-pairs       := '{' ('{' INT ',' INT '}' …)* '}'
+groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | mesh '{' axis (',' axis)* '}'
+
+The three forms are three fields. A fourth field, a plain list of groups, is what protos had before; it is written as the first form.
+In a fingerprint all devices are listed.
 """
 
 from __future__ import annotations
 
+from typing import Any, Final
+
+from xlashape.caches import cached
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.formatting import ints
 from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.mesh import canonical_iota, parse_axis, parse_iota, parse_mesh
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
+from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
+from xlashape.hlo.values.mesh import axis_texts, mesh_text, parse_mesh
+from xlashape.limits import check
+from xlashape.math import product
 from xlashape.proto import xla
-from xlashape.proto.wire import Fields
 
-__all__ = ["parse_replica_groups", "parse_source_target_pairs"]
-
-_FIELDS = Fields(xla.HloInstructionProto)
+__all__ = ["REPLICA_GROUPS"]
 
 
-def parse_replica_groups(cursor: HloCursor) -> bytes:
-    """The groups of a collective, as whichever of its three fields they are."""
+def _read(cursor: HloCursor) -> bytes:
     if cursor.looking_at("{"):
         groups = cursor.parse_list(lambda: cursor.parse_ints(what="a replica"))
-        return _FIELDS.message(
+        return FIELDS.message(
             "collective_device_list",
             xla.CollectiveDeviceListProto(replica_groups=[xla.ReplicaGroup(replica_ids=group) for group in groups]),
         )
     if cursor.accept("mesh"):
-        mesh, numbers = parse_mesh(cursor)
-        axes = cursor.parse_list(lambda: parse_axis(cursor, mesh, numbers))
-        return _FIELDS.message("mesh_axes_replica_group_list", xla.MeshAxesReplicaGroupListProto(mesh=mesh, axes=axes))
+        mesh = parse_mesh(cursor)
+        axes = cursor.parse_list(lambda: mesh.parse_axis(cursor))
+        return FIELDS.message(
+            "mesh_axes_replica_group_list", xla.MeshAxesReplicaGroupListProto(mesh=mesh.message, axes=axes)
+        )
     cursor.skip_space()
     at = cursor.at
     if not cursor.looking_at("["):
@@ -36,27 +45,101 @@ def parse_replica_groups(cursor: HloCursor) -> bytes:
     if len(sizes) != 2:
         raise cursor.error("expected the number of groups and the devices of one, [2,4]", at=at)
     cursor.expect("<=")
-    dims, perm = canonical_iota(*parse_iota(cursor))
-    return _FIELDS.message(
+    iota = Iota.parse(cursor).canonical()
+    return FIELDS.message(
         "iota_collective_device_list",
         xla.IotaReplicaGroupListProto(
             num_replica_groups=sizes[0],
             num_devices_per_group=sizes[1],
-            iota_reshape_dims=dims,
-            iota_transpose_perm=perm,
+            iota_reshape_dims=iota.sizes,
+            iota_transpose_perm=iota.order,
         ),
     )
 
 
-def parse_source_target_pairs(cursor: HloCursor) -> bytes:
-    """'{' '{' INT ',' INT '}' … '}'."""
+def _write(message: Any, context: Context) -> str:
+    if message.iota_collective_device_list != ABSENT:
+        text = _iota_text(message.iota_collective_device_list, context.is_fingerprint)
+    elif message.mesh_axes_replica_group_list != ABSENT:
+        text = _mesh_text(message.mesh_axes_replica_group_list, context.is_fingerprint)
+    elif message.collective_device_list != ABSENT:
+        text = _list_text(message.collective_device_list)
+    else:
+        groups = [xla.ReplicaGroup.FromString(data) for data in message.replica_groups]
+        text = f"{{{','.join([ints(group.replica_ids) for group in groups])}}}"
+    return f", replica_groups={text}"
 
-    def pair() -> bytes:
-        cursor.skip_space()
-        at = cursor.at
-        ends = cursor.parse_ints(what="a device")
-        if len(ends) != 2:
-            raise cursor.error("expected a pair, {source,target}", at=at, expected="a pair")
-        return _FIELDS.message("source_target_pairs", xla.SourceTarget(source=ends[0], target=ends[1]))
 
-    return b"".join(cursor.parse_list(pair))
+@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
+def _list_text(data: bytes) -> str:
+    groups = xla.CollectiveDeviceListProto.FromString(data).replica_groups
+    return f"{{{','.join([ints(group.replica_ids) for group in groups])}}}"
+
+
+@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
+def _iota_text(data: bytes, listed: bool) -> str:
+    groups = xla.IotaReplicaGroupListProto.FromString(data)
+    iota = Iota.of(groups.iota_reshape_dims, groups.iota_transpose_perm)
+    if listed:
+        return _groups_text(iota.devices(), groups.num_replica_groups, groups.num_devices_per_group)
+    return f"[{groups.num_replica_groups},{groups.num_devices_per_group}]<={iota}"
+
+
+@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
+def _mesh_text(data: bytes, listed: bool) -> str:
+    groups = xla.MeshAxesReplicaGroupListProto.FromString(data)
+    if listed:
+        return _groups_text(*_mesh_groups(groups))
+    return f"{mesh_text(groups.mesh)} {{{','.join(axis_texts(groups.mesh, groups.axes))}}}"
+
+
+def _groups_text(devices: list[int], groups: int, size: int) -> str:
+    if groups < 0 or size < 0 or len(devices) != groups * size:
+        raise InvalidModuleError(f"{len(devices)} devices do not make {groups} groups of {size}")
+    return f"{{{','.join([ints(devices[i : i + size]) for i in range(0, len(devices), max(size, 1))])}}}"
+
+
+def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto) -> tuple[list[int], int, int]:
+    """The devices group after group, the number of groups and the size of each.
+
+    The devices of a group are those of the mesh that differ in their position along the axes of the groups only.
+    """
+    mesh = groups.mesh
+    total = product(axis.size for axis in mesh.axes)
+    if total < 0:
+        raise InvalidModuleError("the axes of a mesh have negative sizes")
+    check("devices of a mesh", total, MAX_DEVICES)
+    if mesh.HasField("iota_transform"):
+        devices = Iota.of(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm).devices()
+    else:
+        devices = list(mesh.device_ids) or list(range(total))
+    if len(devices) != total:
+        raise InvalidModuleError(f"{len(devices)} devices for a mesh of {total}")
+    # Each axis splits into what lies before, within and behind each part that a group runs along.
+    parts: dict[int, list[tuple[int, int]]] = {}
+    for number, ref in enumerate(groups.axes):
+        index = ref.mesh_axis_index
+        if not 0 <= index < len(mesh.axes):
+            raise InvalidModuleError(f"there is no axis {index} in a mesh of {len(mesh.axes)}")
+        parts.setdefault(index, []).append((ref.sub_axis_info.pre_size if ref.HasField("sub_axis_info") else 1, number))
+    sizes: list[int] = []
+    dimension_of: dict[int, int] = {}
+    for index, axis in enumerate(mesh.axes):
+        before = 1
+        for pre, number in sorted(parts.get(index, [])):
+            ref = groups.axes[number]
+            size = ref.sub_axis_info.size if ref.HasField("sub_axis_info") else axis.size
+            if pre <= 0 or size <= 0 or pre % before or axis.size % (pre * size):
+                raise InvalidModuleError(f"axis {axis.name!r} of size {axis.size} has no part ({pre}){size}")
+            sizes.append(pre // before)
+            dimension_of[number] = len(sizes)
+            sizes.append(size)
+            before = pre * size
+        sizes.append(axis.size // before)
+    along = [dimension_of[number] for number in range(len(groups.axes))]
+    order = [i for i in range(len(sizes)) if i not in along] + along
+    size = product(sizes[i] for i in along)
+    return transposed(devices, sizes, order), total // max(size, 1), size
+
+
+REPLICA_GROUPS: Final = Attribute("replica_groups", _read, _write)

@@ -1,151 +1,202 @@
-"""Tiled shardings in the form in which XLA keeps them, and lists of devices as iotas.
+r"""Shardings that tile an array: how many tiles each dimension has, which device holds each tile, and what the last tile dimensions mean.
 
-XLA normalises a sharding when it reads one: subgroups come in the order manual, unreduced, replicated, those of one type merged and
-those of size 1 dropped, the devices transposed with them; one that tiles nothing is just `manual` or `replicated`.
+tiled       := 'devices=[' INT (',' INT)* ']' devices last?
+devices     := INT (',' INT)* | '<=' iota
+last        := 'last_tile_dim_replicate' | 'last_tile_dims={' kind (',' kind)* '}'
+kind        := 'maximal' | 'manual' | 'unreduced' | 'replicated' | 'unknown' | 'unknown_' INT
+
+The last tile dimensions do not divide the array: the devices along such a dimension are a subgroup that holds the same tile. XLA makes
+a sharding canonical whenever it reads one, from text or from a proto, and so does `Tiles.canonical`:
+
+1. subgroups are sorted by kind, the devices transposed with them, and neighbours of one kind merged;
+2. where one subgroup of kind manual, replicated or unreduced has all devices, nothing is tiled: the sharding is just that kind;
+3. subgroups of one device are dropped; where one subgroup of kind manual or replicated with all devices is left, the sharding is that kind;
+4. devices that hold the same data, those of a replicated subgroup that comes last, are sorted in each group;
+5. an iota has the fewest dimensions that give the same devices. It stays an iota where its dimensions can be split along the tiles that
+   are transposed or sorted, and becomes a list otherwise.
+
+Source: what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in tests/vectors/shardings.jsonl. It writes the kind
+unknown as `error_type.`, and does not read it back; here it is `unknown`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.limits import check
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
+from xlashape.hlo.values.enums import EnumWords
 from xlashape.math import product
 from xlashape.proto import xla
 
-__all__ = ["MAX_DEVICES", "Tiles", "canonical_iota", "iota_devices", "tiles_of", "transposed"]
+__all__ = ["KINDS", "Tiles", "read_tiles"]
 
-MAX_DEVICES: Final = 1 << 24
-"""Devices of a list written out."""
-_RANKS = {
-    xla.OpSharding.MANUAL: 0,
-    xla.OpSharding.UNREDUCED: 1,
-    xla.OpSharding.UNKNOWN: 2,
-    xla.OpSharding.REPLICATED: 3,
+_S = xla.OpSharding
+
+KINDS: Final = EnumWords(
+    [
+        ("replicated", _S.REPLICATED),
+        ("maximal", _S.MAXIMAL),
+        ("manual", _S.MANUAL),
+        ("unknown", _S.UNKNOWN),
+        ("unreduced", _S.UNREDUCED),
+    ],
+    "a kind of sharding",
+)
+"""The words for the kind of a sharding or of a subgroup."""
+
+_ORDER: Final = {
+    kind: rank
+    for rank, kind in enumerate((_S.MAXIMAL, _S.TUPLE, _S.OTHER, _S.MANUAL, _S.UNREDUCED, _S.REPLICATED, _S.UNKNOWN))
 }
+"""The order of subgroups. Kinds without a name come last."""
+_KINDS_OF_A_WHOLE: Final = (_S.MANUAL, _S.REPLICATED, _S.UNREDUCED)
+_MAX_LISTED: Final = 1 << 20  # devices that are listed where an iota cannot stay one
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """`dimensions` tile the array, then come the subgroups of `last`; devices are a list or an iota (sizes, order)."""
+class Tiles(NamedTuple):
+    """A tiled sharding."""
 
     dimensions: list[int]
-    last: list[int]
-    devices: list[int] | None
-    iota: tuple[list[int], list[int]] | None
+    """The number of tiles of each dimension of the array, then the number of devices of each subgroup."""
+    subgroups: list[int]
+    """The kind of each subgroup."""
+    devices: list[int] | Iota
+    """The device of each tile in row-major order of the tiles."""
+
+    @staticmethod
+    def of(sharding: xla.OpSharding) -> Tiles:
+        """The tiles of a sharding of type OTHER, as its fields have them. InvalidModuleError for fields that contradict each other."""
+        dimensions = list(sharding.tile_assignment_dimensions)
+        subgroups: list[int] = list(sharding.last_tile_dims)
+        if not subgroups and sharding.replicate_on_last_tile_dim:
+            subgroups = [_S.REPLICATED]
+        if len(subgroups) > len(dimensions) or any(size < 1 for size in dimensions):
+            raise InvalidModuleError(f"{dimensions} with {len(subgroups)} subgroups do not tile anything")
+        if sharding.iota_reshape_dims:
+            devices = Iota.of(sharding.iota_reshape_dims, sharding.iota_transpose_perm)
+            count = devices.device_count
+        else:
+            devices = list(sharding.tile_assignment_devices)
+            count = len(devices)
+        if count != product(dimensions):
+            raise InvalidModuleError(f"{count} devices do not fill tiles of {dimensions}")
+        return Tiles(dimensions, subgroups, devices)
+
+    def canonical(self) -> Tiles | int:
+        """The canonical form: tiles, or the one kind that the sharding is where it tiles nothing."""
+        tiles = self._sorted()
+        if tiles._is_one_subgroup() and tiles.subgroups[0] in _KINDS_OF_A_WHOLE:
+            return tiles.subgroups[0]
+        tiles = tiles._without_subgroups_of_one()
+        if tiles._is_one_subgroup() and tiles.subgroups[0] in (_S.MANUAL, _S.REPLICATED):
+            return tiles.subgroups[0]
+        if tiles.subgroups and tiles.subgroups[-1] == _S.REPLICATED:
+            return tiles._replace(devices=_sorted_within_groups(tiles.devices, tiles.dimensions[-1]))
+        if isinstance(tiles.devices, Iota):
+            return tiles._replace(devices=tiles.devices.canonical())
+        return tiles
+
+    def _is_one_subgroup(self) -> bool:
+        """Whether nothing but one subgroup has more than one device."""
+        return len(self.subgroups) == 1 and product(self.dimensions[:-1]) == 1
+
+    def _sorted(self) -> Tiles:
+        """Subgroups in their order, the devices transposed with them, neighbours of one kind merged."""
+        first = len(self.dimensions) - len(self.subgroups)
+        order = sorted(
+            range(len(self.subgroups)), key=lambda i: (_ORDER.get(self.subgroups[i], len(_ORDER)), self.subgroups[i])
+        )
+        moved = self._transposed([*range(first), *(first + i for i in order)])
+        dimensions, subgroups = self.dimensions[:first], list[int]()
+        for i in order:
+            if subgroups and subgroups[-1] == self.subgroups[i]:
+                dimensions[-1] *= self.dimensions[first + i]
+            else:
+                subgroups.append(self.subgroups[i])
+                dimensions.append(self.dimensions[first + i])
+        return Tiles(dimensions, subgroups, moved)
+
+    def _transposed(self, order: list[int]) -> list[int] | Iota:
+        """The devices with the tile dimensions in another order."""
+        moved = [dim for dim in order if self.dimensions[dim] != 1]
+        if moved == sorted(moved):
+            return self.devices
+        if isinstance(self.devices, Iota):
+            iota = self.devices.with_tiles_in_order(self.dimensions, moved)
+            return iota or transposed(_listed(self.devices), self.dimensions, moved)
+        return transposed(self.devices, self.dimensions, moved)
+
+    def _without_subgroups_of_one(self) -> Tiles:
+        first = len(self.dimensions) - len(self.subgroups)
+        kept = [i for i in range(len(self.subgroups)) if self.dimensions[first + i] != 1]
+        dimensions = [*self.dimensions[:first], *(self.dimensions[first + i] for i in kept)]
+        return Tiles(dimensions, [self.subgroups[i] for i in kept], self.devices)
+
+    def put_into(self, sharding: xla.OpSharding) -> None:
+        """Sets the fields of a sharding to these tiles."""
+        sharding.type = _S.OTHER
+        sharding.tile_assignment_dimensions.extend(self.dimensions)
+        if isinstance(self.devices, Iota):
+            sharding.iota_reshape_dims.extend(self.devices.sizes)
+            sharding.iota_transpose_perm.extend(self.devices.order)
+        else:
+            sharding.tile_assignment_devices.extend(self.devices)
+        if self.subgroups == [_S.REPLICATED]:
+            sharding.replicate_on_last_tile_dim = True
+        else:
+            sharding.last_tile_dims.extend(self.subgroups)
+
+    def text(self) -> str:
+        """`devices=[…]…`, without braces."""
+        text = f"devices=[{','.join(map(str, self.dimensions))}]"
+        text += f"<={self.devices}" if isinstance(self.devices, Iota) else ",".join(map(str, self.devices))
+        if self.subgroups == [_S.REPLICATED]:
+            return f"{text} last_tile_dim_replicate"
+        if self.subgroups:
+            text += f" last_tile_dims={{{', '.join(map(KINDS.text, self.subgroups))}}}"
+        return text
 
 
-def tiles_of(sharding: xla.OpSharding) -> Tiles:
-    """The tiles of a sharding of type OTHER, normalised. Raises InvalidModuleError for subgroups that cannot be."""
-    sizes = list(sharding.tile_assignment_dimensions)
-    last = list(sharding.last_tile_dims)
-    if not last and sharding.replicate_on_last_tile_dim:
-        last = [xla.OpSharding.REPLICATED]
-    if len(last) > len(sizes) or any(size < 1 for size in sizes):
-        raise InvalidModuleError(f"{sizes} with {len(last)} subgroups do not tile anything")
-    iota: tuple[list[int], list[int]] | None = None
-    devices: list[int] | None = None
-    if sharding.iota_reshape_dims:
-        iota = list(sharding.iota_reshape_dims), list(sharding.iota_transpose_perm)
-        check_permutation(*iota)
-        if product(iota[0]) != product(sizes):
-            raise InvalidModuleError(f"{product(iota[0])} devices do not fill tiles of {sizes}")
-    else:
-        devices = list(sharding.tile_assignment_devices)
-        if len(devices) != product(sizes):
-            raise InvalidModuleError(f"{len(devices)} devices do not fill tiles of {sizes}")
-    first = len(sizes) - len(last)
-    kept = [i for i in range(first, len(sizes)) if sizes[i] != 1]
-    kept.sort(key=lambda i: _RANKS.get(last[i - first], 4))
-    order = [*range(first), *kept]
-    if kept != sorted(kept):
+def _sorted_within_groups(devices: list[int] | Iota, size: int) -> list[int] | Iota:
+    """The devices with each run of `size` devices sorted."""
+    if isinstance(devices, Iota):
+        iota = devices.sorted_within_groups(size)
         if iota is not None:
-            moved = _transposed_iota(iota, sizes, order)
-            if moved is None:
-                devices, iota = transposed(iota_devices(*iota), sizes, order), None
-            else:
-                iota = moved
-        elif devices is not None:
-            devices = transposed(devices, sizes, order)
-    merged: list[int] = []
-    dimensions = sizes[:first]
-    for i in kept:
-        kind = last[i - first]
-        if merged and merged[-1] == kind:
-            dimensions[-1] *= sizes[i]
-        else:
-            merged.append(kind)
-            dimensions.append(sizes[i])
-    return Tiles(dimensions, merged, devices, iota)
+            return iota
+        devices = _listed(devices)
+    groups = [sorted(devices[first : first + size]) for first in range(0, len(devices), size)]
+    return [device for group in groups for device in group]
 
 
-def check_permutation(sizes: Sequence[int], order: Sequence[int]) -> None:
-    """Raises InvalidModuleError unless `order` is a permutation of the dimensions of `sizes`, which are positive."""
-    if sorted(order) != list(range(len(sizes))) or any(size < 1 for size in sizes):
-        raise InvalidModuleError(f"{list(order)} is not a permutation of the dimensions {list(sizes)} of an iota")
+def _listed(iota: Iota) -> list[int]:
+    if iota.device_count > _MAX_LISTED:
+        raise InvalidModuleError(f"more than {_MAX_LISTED} devices of an iota in an order that is not an iota")
+    return iota.devices()
 
 
-def transposed(values: list[int], sizes: Sequence[int], order: Iterable[int]) -> list[int]:
-    """The values of a row-major array of `sizes`, its dimensions reordered; dimensions left out have size 1."""
-    strides = [product(sizes[i + 1 :]) for i in range(len(sizes))]
-    places = [0]
-    for i in order:
-        places = [place + step * strides[i] for place in places for step in range(sizes[i])]
-    return [values[place] for place in places]
+def read_tiles(cursor: HloCursor) -> Tiles:
+    """What stands behind `devices=`: tiles and devices, without subgroups, which may be anywhere behind."""
+    cursor.skip_space()
+    at = cursor.at
+    dimensions = cursor.parse_ints("[", "]", "a number of tiles")
+    if any(size < 1 for size in dimensions) or product(dimensions) > MAX_DEVICES:
+        raise cursor.error(f"tile dimensions must be positive and their product at most {MAX_DEVICES}", at=at)
+    return Tiles(dimensions, [], _read_devices(cursor, product(dimensions)))
 
 
-def iota_devices(reshape: Iterable[int], perm: Iterable[int]) -> list[int]:
-    """0, 1, 2, … reshaped and transposed, as a list."""
-    sizes, order = list(reshape), list(perm)
-    check_permutation(sizes, order)
-    check("devices of a list", product(sizes), MAX_DEVICES)
-    return transposed(list(range(product(sizes))), sizes, order)
-
-
-def canonical_iota(sizes: list[int], order: list[int]) -> tuple[list[int], list[int]]:
-    """The same iota in the fewest dimensions: those of size 1 go, neighbours that stay neighbours merge."""
-    check_permutation(sizes, order)
-    groups: list[list[int]] = []
-    for i in order:
-        if sizes[i] == 1:
-            continue
-        if groups and groups[-1][-1] < i and all(sizes[j] == 1 for j in range(groups[-1][-1] + 1, i)):
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-    if not groups:
-        return [1], [0]
-    starts = sorted(group[0] for group in groups)
-    merged = {group[0]: product(sizes[i] for i in group) for group in groups}
-    return [merged[start] for start in starts], [starts.index(group[0]) for group in groups]
-
-
-def _transposed_iota(
-    iota: tuple[list[int], list[int]], tiles: list[int], order: list[int]
-) -> tuple[list[int], list[int]] | None:
-    """An iota that fills `tiles`, those reordered; None where its dimensions do not split along theirs."""
-    sizes, perm = iota
-    # Each dimension of the iota splits into atoms that lie within one tile dimension: (dimension, number within it, size).
-    rest = [(i, 0, sizes[i]) for i in reversed(perm)]
-    atoms: list[list[tuple[int, int, int]]] = []
-    for tile in tiles:
-        inside: list[tuple[int, int, int]] = []
-        while tile > 1:
-            if not rest:
-                return None
-            dimension, number, size = rest.pop()
-            if tile % size == 0:
-                inside.append((dimension, number, size))
-                tile //= size
-            elif size % tile == 0:
-                inside.append((dimension, number, tile))
-                rest.append((dimension, number + 1, size // tile))
-                tile = 1
-            else:
-                return None
-        atoms.append(inside)
-    placed = [atom for i in order for atom in atoms[i]]
-    base = sorted(placed)
-    return canonical_iota([size for _, _, size in base], [base.index(atom) for atom in placed])
+def _read_devices(cursor: HloCursor, count: int) -> list[int] | Iota:
+    cursor.skip_space()
+    at = cursor.at
+    if cursor.accept("<="):
+        iota = Iota.parse(cursor)
+        if iota.device_count != count:
+            raise cursor.error(f"{iota.device_count} devices for {count} tiles", at=at)
+        return iota
+    devices = [cursor.parse_int("a device")]
+    while cursor.accept(","):
+        devices.append(cursor.parse_int("a device"))
+    if len(devices) != count:
+        raise cursor.error(f"{len(devices)} devices for {count} tiles", at=at)
+    return devices

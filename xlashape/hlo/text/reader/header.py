@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.text.reader.stack_frames import Location, StackFrames
 from xlashape.hlo.text.reader.state import KnownShape, State
-from xlashape.hlo.values.metadata import parse_frontend_attributes, parse_original_array
+from xlashape.hlo.values.objects import parse_frontend_attributes
+from xlashape.hlo.values.origin import parse_original_array
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 

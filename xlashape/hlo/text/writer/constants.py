@@ -8,7 +8,7 @@ from xlashape.hlo.literal.data import element_count, element_type, raw
 from xlashape.hlo.literal.format import literal_text
 from xlashape.hlo.literal.values import ELEMENT_TYPES
 from xlashape.hlo.text.writer.options import PrintOptions
-from xlashape.hlo.text.writer.source import ABSENT
+from xlashape.hlo.values.attribute import ABSENT
 from xlashape.proto import xla
 
 __all__ = ["constant_text"]

@@ -1,34 +1,35 @@
-"""One instruction as text. Here is the innermost loop of the printer.
+"""One instruction as text. The innermost loop of the writer is here.
 
-    line := 'ROOT '? name ' = ' shape ' ' opcode '(' operands ')' attributes calls tail
-    tail := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config: those there are
+    line := 'ROOT '? name ' = ' shape ' ' opcode '(' operands ')' attributes calls common
+    common := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config: those that are set
 
-An async-start, -update or -done whose computation only wraps one instruction is written as that instruction: `all-gather-start`.
+An async-start, async-update or async-done whose computation wraps one instruction is written as that instruction: `all-gather-start`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.formatting import escape, is_json_dict
-from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.formatting import with_index_comments
 from xlashape.hlo.text.writer.attributes import ATTRIBUTES
 from xlashape.hlo.text.writer.constants import constant_text
-from xlashape.hlo.text.writer.source import ABSENT, Computation, Kind
-from xlashape.hlo.values.metadata_text import payload_bytes
-from xlashape.hlo.values.sharding_text import numbered
-from xlashape.proto import xla
+from xlashape.hlo.text.writer.printed_module import ASYNC, PrintedModule
+from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation
+from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
+from xlashape.hlo.values.attribute import ABSENT
+from xlashape.hlo.values.objects import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
+from xlashape.hlo.values.origin import ORIGIN
+from xlashape.hlo.values.sharding import SHARDING
+from xlashape.hlo.values.statistics import STATISTICS
 from xlashape.shape import PrimitiveType, Shape
 
-if TYPE_CHECKING:
-    from xlashape.hlo.text.writer.computation import ComputationPrinter
+__all__ = ["LineWriter"]
 
-__all__ = ["ASYNC", "LineWriter"]
-
-ASYNC: Final = {"async-start": "-start", "async-update": "-update", "async-done": "-done"}
-
-_OPCODES: Final = frozenset(str(opcode) for opcode in Opcode)
+_OPCODE: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+"""What may be written as an opcode. An opcode of a newer XLA is written by its name."""
 _NO_MESSAGE: Final = (ABSENT, b"")
 _COMPACT: Final = 4  # operands shown of a compact list
 
@@ -38,100 +39,104 @@ _TO_APPLY: Final = frozenset(
 )
 _BODY_TO_APPLY: Final = _TO_APPLY - {"reduce-scatter", "scan"}
 
-# A kind's text is the same for all its instructions, or it must be made for each: what it says depends on operands or on the place.
-_NEW, _SAME, _EACH = 0, 1, 2
+# The text of these depends on operands, so it is not the same for all instructions of a template.
 _DEPENDENT: Final = frozenset(("collective-permute", "collective-permute-start", "compare", "conditional", *ASYNC))
 
 
 class LineWriter:
-    """Writes the instructions of one computation. `names` are what they are called by place, `own` their own names."""
+    """Writes the instructions of one computation; what its attributes may ask is in `xlashape.hlo.values.attribute.Context`."""
 
-    __slots__ = ("_computation", "_level", "_names", "_own", "_plain", "_printer", "place")
+    __slots__ = ("_body", "_computation", "_has_plain_operands", "_level", "_module", "_names", "_own_names", "index")
 
     def __init__(
-        self, printer: ComputationPrinter, computation: Computation, names: list[str], own: list[str], level: int
+        self,
+        module: PrintedModule,
+        computation: PrintedComputation,
+        names: list[str],
+        own_names: list[str],
+        level: int,
+        body: Callable[[int, int], str],
     ) -> None:
-        self._printer = printer
+        """`names` are those to write, by index, `own_names` the instructions' own. `level` is the depth among bodies within bodies.
+        `body` writes the body of a computation of an id at a level."""
+        self._module = module
         self._computation = computation
         self._names = names
-        self._own = own
+        self._own_names = own_names
         self._level = level
-        self.place = -1
-        """The instruction being put into words."""
-        options = printer.options
-        self._plain = not options.print_operand_shape and (
+        self._body = body
+        self.index = -1
+        """The instruction that is being written; -1 before the first."""
+        options = module.options
+        self._has_plain_operands = not options.print_operand_shape and (
             options.print_operand_names or options.canonicalize_instruction_names
         )
 
     def write(self, order: list[int], indent: str, lines: list[str]) -> None:
-        """Appends the lines of the instructions at the places of `order`."""
+        """Appends the lines of the instructions at the indices of `order`."""
         computation = self._computation
-        kinds, operands, data = computation.kinds, computation.operands, computation.metadata
-        names, metadata, append = self._names, self._printer.metadata, lines.append
-        few = 5 if self._plain else 0
+        templates, operands, metadata_bytes = computation.templates, computation.operands, computation.metadata
+        names, metadata, append = self._names, self._module.metadata, lines.append
+        few = 5 if self._has_plain_operands else 0
         root = computation.root
-        for place in order:
-            kind = kinds[place]
-            if kind.state != _SAME:
-                self.place = place
-                self._prepare(kind, place)
-            targets = operands[place]
+        for index in order:
+            template = templates[index]
+            if not template.is_written:
+                self.index = index
+                self._write_template(template)
+            targets = operands[index]
             if not targets:
-                inside = kind.inside
+                inside = template.inside
             elif len(targets) < few:
                 inside = names[targets[0]] if len(targets) == 1 else ", ".join([names[i] for i in targets])
             else:
                 inside = self._operands(targets)
             append(
-                f"{indent}{'ROOT ' if place == root else ''}{names[place]}{kind.head}{inside}{kind.tail}"
-                f"{metadata[data[place]]}{kind.config}"
+                f"{indent}{'ROOT ' if index == root else ''}{names[index]}{template.head}{inside}{template.attributes}"
+                f"{metadata[metadata_bytes[index]]}{template.backend_config}"
             )
 
-    def _prepare(self, kind: Kind, place: int) -> None:
-        # Puts a kind into words: head and tail around the operands, inside for an instruction that has none, and its config.
-        printer = self._printer
-        options = printer.options
-        opcode, one = kind.opcode, kind.message
-        same = not (
+    def _write_template(self, template: InstructionTemplate) -> None:
+        """Sets the texts of a template, for the current instruction."""
+        module = self._module
+        options = module.options
+        opcode, message = template.opcode, template.message
+        depends_on_instruction = (
             opcode in _DEPENDENT
-            or kind.predecessors
-            or (opcode == "custom-call" and one.precision_config not in _NO_MESSAGE)
-            or (kind.called and options.print_computation_bodies)
+            or template.predecessors
+            or (opcode == "custom-call" and message.precision_config not in _NO_MESSAGE)
+            or (template.called and options.print_computation_bodies)
         )
-        attributes = ""
         if opcode in ASYNC:
-            opcode, attributes = self._async(kind, place)
-        elif opcode not in _OPCODES:
+            opcode, attributes = self._async(template)
+        elif _OPCODE.fullmatch(opcode) is None:
             raise InvalidModuleError(f"{opcode!r} is no opcode")
         else:
-            attributes = self._attributes(kind, place)
-        attributes += self._common(kind, place)
-        shape = f"{printer.shapes[kind.shape]} " if options.print_result_shape else ""
-        kind.head = f" = {shape}{opcode}("
-        kind.tail = f"){attributes}"
-        kind.inside = ""
+            attributes = self._attributes(template)
+        attributes += self._common(template)
+        shape = f"{module.shapes[template.shape]} " if options.print_result_shape else ""
+        template.head = f" = {shape}{opcode}("
+        template.attributes = f"){attributes}"
+        template.inside = ""
         if opcode == "parameter":
-            kind.inside = str(one.parameter_number)
+            template.inside = str(message.parameter_number)
         elif opcode == "constant":
-            kind.inside = constant_text(one.literal, options)
-        kind.config = self._backend_config(one) if options.print_backend_config else ""
-        kind.state = _SAME if same else _EACH
+            template.inside = constant_text(message.literal, options)
+        template.backend_config = BACKEND_CONFIG.write(message, self) if options.print_backend_config else ""
+        template.is_written = not depends_on_instruction
 
-    def _attributes(self, kind: Kind, place: int) -> str:
-        own = ATTRIBUTES.get(kind.opcode)
+    def _attributes(self, template: InstructionTemplate) -> str:
+        """The attributes of the opcode, and the computations that are called."""
+        message = template.message
         text = ""
-        # An accuracy is shown even where attributes are not.
-        if own is not None and (
-            self._printer.options.print_extra_attributes or kind.message.result_accuracy not in _NO_MESSAGE
-        ):
-            message = kind.message
-            message.operand_ids[:] = self._computation.operands[place]
-            text = own(message, self)
-        return text + self._called(kind, place) if kind.called else text
+        # An accuracy is written even where the options ask for no attributes.
+        if self._module.options.print_extra_attributes or message.result_accuracy not in _NO_MESSAGE:
+            text = "".join([attribute.write(message, self) for attribute in ATTRIBUTES.get(template.opcode, ())])
+        return text + self._called(template) if template.called else text
 
     def _operands(self, operands: tuple[int, ...]) -> str:
-        printer = self._printer
-        options = printer.options
+        module = self._module
+        options = module.options
         more = 0
         if options.compact_operands and len(operands) > _COMPACT:
             more = len(operands) - _COMPACT
@@ -141,131 +146,128 @@ class LineWriter:
         else:
             parts = [""] * len(operands)
         if options.print_operand_shape:
-            shapes, kinds = printer.shapes, self._computation.kinds
+            shapes, templates = module.shapes, self._computation.templates
             space = " " if parts and parts[0] else ""
-            parts = [f"{shapes[kinds[i].shape]}{space}{part}" for i, part in zip(operands, parts, strict=True)]
-        text = numbered(parts, options.operand_index_interval)
+            parts = [f"{shapes[templates[i].shape]}{space}{part}" for i, part in zip(operands, parts, strict=True)]
+        text = with_index_comments(parts, options.operand_index_interval)
         return f"{text}, ...(+{more})" if more else text
 
-    def _common(self, kind: Kind, place: int, *, frontend: bool = True) -> str:
-        # What any instruction may have, between its own attributes and its metadata.
-        printer, one = self._printer, kind.message
-        text = printer.shardings[one.sharding]
+    def _common(self, template: InstructionTemplate, *, frontend: bool = True) -> str:
+        """What any instruction may have, between the attributes of its opcode and its metadata."""
+        message = template.message
+        text = SHARDING.write(message, self)
         if frontend:
-            text += printer.frontend[one.frontend_attributes]
-        if kind.predecessors and printer.options.print_control_dependencies:
-            names = [self._own[self._computation.place(i, place)] for i in kind.predecessors]
+            text += FRONTEND_ATTRIBUTES.write(message, self)
+        if template.predecessors and self._module.options.print_control_dependencies:
+            names = [self._own_names[self._computation.index_of(i, self.index)] for i in template.predecessors]
             text += f", control-predecessors={{{', '.join(names)}}}"
-        return text + printer.statistics[one.statistics_viz] + printer.origins[one.original_value]
-
-    def _backend_config(self, one: Any) -> str:
-        data = one.backend_config
-        if one.backend_config_payload != ABSENT:
-            data = payload_bytes(xla.Payload.FromString(one.backend_config_payload), self._printer.payloads) or data
-        if not data:
-            return ""
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return f', backend_config="{escape(data)}"'
-        return f", backend_config={text}" if is_json_dict(text) else f', backend_config="{escape(text)}"'
+        return text + STATISTICS.write(message, self) + ORIGIN.write(message, self)
 
     # -- called computations ------------------------------------------------------------------
 
-    def _called(self, kind: Kind, place: int) -> str:
-        opcode, called = kind.opcode, kind.called
+    def _called(self, template: InstructionTemplate) -> str:
+        opcode, called = template.opcode, template.called
         if opcode == "while" and len(called) == 2:
             return f", condition={self._target(called[1])}, body={self._target(called[0])}"
         if opcode == "select-and-scatter" and len(called) == 2:
             return f", select={self._target(called[0])}, scatter={self._target(called[1])}"
         if opcode == "conditional":
-            if len(called) == 2 and self._is_pred(place):
+            shape = self.operand_shape(0)
+            if len(called) == 2 and shape is not None and shape.element_type == PrimitiveType.PRED:
                 return f", true_computation={self._target(called[0])}, false_computation={self._target(called[1])}"
             return f", branch_computations={self._targets(called)}"
         if opcode == "custom-call":
             return f", called_computations={self._targets(called)}"
-        bodies = self._printer.options.print_computation_bodies
+        bodies = self._module.options.print_computation_bodies
         label = "to_apply" if opcode in (_BODY_TO_APPLY if bodies else _TO_APPLY) else "calls"
         if len(called) == 1:
             text = f", {label}={self._target(called[0])}"
-            return f"{text}, is_composite=true" if kind.message.is_composite else text
+            return f"{text}, is_composite=true" if template.message.is_composite else text
         if bodies:
             return f", {label}={self._targets(called)}"
         return f", {label}={', '.join([self._target(i) for i in called])}"
 
-    def _is_pred(self, place: int) -> bool:
-        operands = self._computation.operands[place]
-        return bool(operands) and self._shape(operands[0]).element_type == PrimitiveType.PRED
-
     def _target(self, called: int) -> str:
-        printer = self._printer
-        if printer.options.print_computation_bodies:
-            return "\n" + printer.body(called, self._level + 1)
-        return printer.names[printer.called(called)]
+        """The name of a called computation, or its body where the options ask for bodies."""
+        module = self._module
+        if module.options.print_computation_bodies:
+            return "\n" + self._body(called, self._level + 1)
+        return module.names[module.index_of(called)]
 
-    def _targets(self, called: list[int]) -> str:
-        printer = self._printer
-        if printer.options.print_computation_bodies:
+    def _targets(self, called: Sequence[int]) -> str:
+        module = self._module
+        if module.options.print_computation_bodies:
             # XLA does not indent the brace that closes the list.
-            return "{\n" + ",\n".join([printer.body(i, self._level + 1) for i in called]) + "\n}"
-        return f"{{{', '.join([printer.names[printer.called(i)] for i in called])}}}"
+            return "{\n" + ",\n".join([self._body(i, self._level + 1) for i in called]) + "\n}"
+        return f"{{{', '.join([module.names[module.index_of(i)] for i in called])}}}"
 
-    def _async(self, kind: Kind, place: int) -> tuple[str, str]:
-        # The opcode and the attributes of an asynchronous instruction.
-        printer = self._printer
-        opcode = kind.opcode
-        target = printer.async_computation(self._computation, place)
-        inner = None if target is None else printer.wrapped(target)
-        if target is None or inner is None:
-            wrapped = None
-        else:
-            computation = printer.computations[target]
-            wrapped = computation.kinds[inner]
+    def _async(self, template: InstructionTemplate) -> tuple[str, str]:
+        """The opcode that is written for an asynchronous instruction, and its attributes."""
+        module = self._module
+        opcode, message = template.opcode, template.message
+        target = module.async_computation(self._computation, self.index)
+        inner = None if target is None else module.wrapped(target)
+        wrapped = None
+        if target is not None and inner is not None:
+            wrapped = module.computations[target].templates[inner]
         attributes = ""
         if opcode == "async-start":
-            if printer.options.print_extra_attributes:
-                thread = kind.message.async_execution_thread
+            if module.options.print_extra_attributes:
+                thread = message.async_execution_thread
                 if thread and thread != "main":
                     attributes = f', async_execution_thread="{thread}"'
                 if target is not None and inner is not None:
-                    own = bool(printer.frontend[kind.message.frontend_attributes])
-                    attributes += self._wrapped_attributes(printer.computations[target], inner, frontend=not own)
-            if kind.called and (wrapped is None or printer.options.print_computation_bodies):
-                attributes += f", calls={self._target(kind.called[0])}"
+                    has_frontend = bool(FRONTEND_ATTRIBUTES.write(message, self))
+                    attributes += self._wrapped_attributes(
+                        module.computations[target], inner, frontend=not has_frontend
+                    )
+                attributes += OUTPUT_TO_OPERAND_ALIASING.write(message, self)
+            if template.called and (wrapped is None or module.options.print_computation_bodies):
+                attributes += f", calls={self._target(template.called[0])}"
         return (opcode if wrapped is None else wrapped.opcode + ASYNC[opcode]), attributes
 
-    def _wrapped_attributes(self, computation: Computation, place: int, *, frontend: bool) -> str:
-        # The frontend attributes of the start stand for those of what it wraps.
-        names = self._printer.instruction_names(computation)
-        writer = LineWriter(self._printer, computation, names, names, self._level)
-        kind = computation.kinds[place]
-        return writer._attributes(kind, place) + writer._common(kind, place, frontend=frontend)
+    def _wrapped_attributes(self, computation: PrintedComputation, index: int, *, frontend: bool) -> str:
+        """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its own."""
+        names = self._module.instruction_names(computation)
+        writer = LineWriter(self._module, computation, names, names, self._level, self._body)
+        writer.index = index
+        template = computation.templates[index]
+        return writer._attributes(template) + writer._common(template, frontend=frontend)
 
-    # -- what attributes ask for --------------------------------------------------------------
+    # -- what attributes may ask for: see Context ----------------------------------------------
+
+    @property
+    def operand_count(self) -> int:
+        """The number of the instruction's operands."""
+        return len(self._computation.operands[self.index])
+
+    def operand_shape(self, number: int) -> Shape | None:
+        """The shape of an operand; None where the instruction has no operand of that number."""
+        operands = self._computation.operands[self.index]
+        if number >= len(operands):
+            return None
+        return Shape.from_proto(self._computation.templates[operands[number]].shape)
 
     def shape_text(self, data: bytes) -> str:
         """The text of a serialized shape, layout included."""
-        return self._printer.full_shapes[data]
+        return self._module.shapes_with_layout[data]
 
-    def operand_shape(self, one: Any, number: int) -> Shape | None:
-        """The shape of an operand; None if there is none of that number."""
-        operands = one.operand_ids
-        return self._shape(operands[number]) if number < len(operands) else None
-
-    def _shape(self, place: int) -> Shape:
-        return Shape.from_proto(self._computation.kinds[place].shape)
+    @property
+    def payloads(self) -> Sequence[bytes]:
+        """The module's table of payloads."""
+        return self._module.payloads
 
     @property
     def is_fingerprint(self) -> bool:
-        """Whether only what decides the program is shown."""
-        return self._printer.options.print_only_essentials
+        """Whether only what decides the program is written."""
+        return self._module.options.print_only_essentials
 
     @property
     def show_ids(self) -> bool:
-        """Whether names, and with them parameter_replication, are shown."""
-        return self._printer.options.print_ids
+        """Whether the names of the module and its computations are written."""
+        return self._module.options.print_ids
 
     @property
     def show_metadata(self) -> bool:
-        """Whether shardings show their metadata."""
-        return self._printer.options.print_metadata
+        """Whether shardings are written with their metadata."""
+        return self._module.options.print_metadata

@@ -4,40 +4,53 @@
     module_text(module, style="short_parsable")          # or canonical, fingerprint
     module_text(module, print_large_constants=True, print_percent=False)
 
-The text is that of the proto: what the schema has no field for (replica_count, num_partitions, …) is not in it.
+The text is that of the proto. What the schema has no field for (replica_count, num_partitions, …) comes from a ModuleConfig.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.config import ModuleConfig
-from xlashape.hlo.formatting import ints, safe_name
+from xlashape.hlo.formatting import ints, safe_name, with_index_comments
 from xlashape.hlo.structure import LOCAL_ID
-from xlashape.hlo.text.writer.computation import ComputationPrinter
+from xlashape.hlo.text.writer.computation import ComputationWriter
 from xlashape.hlo.text.writer.options import PrintOptions
-from xlashape.hlo.text.writer.source import Computation
-from xlashape.hlo.values.metadata_text import frontend_attributes_text, original_array_text
-from xlashape.hlo.values.sharding_text import numbered
+from xlashape.hlo.text.writer.printed_module import PrintedModule
+from xlashape.hlo.text.writer.templates import PrintedComputation
+from xlashape.hlo.values.enums import EnumWords
+from xlashape.hlo.values.objects import frontend_attributes_text
+from xlashape.hlo.values.origin import original_array_text
 from xlashape.limits import check
 from xlashape.proto import coerce, xla
 
-if TYPE_CHECKING:
-    from xlashape.hlo.module import HloModule
-
 __all__ = ["PrintOptions", "module_text"]
 
-_MAX_RECOVERY_DEPTH = 20
-_ALIAS_KINDS = {xla.MAY_ALIAS: "may-alias", xla.MUST_ALIAS: "must-alias"}
+_MAX_RECOVERY_DEPTH: Final = 20
+ALIAS_KINDS: Final = EnumWords([("may-alias", xla.MAY_ALIAS), ("must-alias", xla.MUST_ALIAS)], "a kind of aliasing")
+
+
+class ModuleView(Protocol):
+    """A module with a proto and what its head says beyond the proto, such as HloModule."""
+
+    @property
+    def proto(self) -> xla.HloModuleProto:
+        """The module itself."""
+        ...
+
+    @property
+    def config(self) -> ModuleConfig:
+        """What the head of the text says beyond the proto."""
+        ...
 
 
 def module_text(
-    module: HloModule | Message | bytes,
+    module: ModuleView | Message | bytes,
     style: str | PrintOptions = "default",
     *,
     config: ModuleConfig | None = None,
@@ -59,32 +72,33 @@ def module_text(
       ROOT %p = f32[] parameter(0)
     }
     """
-    if config is None:
-        config = ModuleConfig() if isinstance(module, (bytes, Message)) else module.config
-    return _module_text(module, PrintOptions.of(style, **changes), 0, config)
+    options = PrintOptions.of(style, **changes)
+    if isinstance(module, (bytes, Message)):
+        return _module_text(module, options, 0, config or ModuleConfig())
+    return _module_text(module.proto, options, 0, config or module.config)
 
 
-def _module_text(module: HloModule | Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
-    data = module if isinstance(module, bytes) else None
-    proto = coerce(xla.HloModuleProto, module if isinstance(module, (bytes, Message)) else module.proto)
-    printer = ComputationPrinter(proto, options, data)
+def _module_text(module: Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
+    proto = coerce(xla.HloModuleProto, module)
+    printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None)
+    writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount
-    parts = [tab + _header(proto, printer, config), *_recovery_table(proto, options, depth), ""]
-    tables = printer.frames.lines()
+    parts = [tab + _header(proto, printed, config), *_recovery_table(proto, options, depth), ""]
+    tables = printed.frames.lines()
     if tables:
         parts += [*tables, ""]
-    hidden = printer.hidden()
-    schedules = {place & LOCAL_ID: one.instruction_ids for place, one in proto.schedule.sequences.items()}
+    hidden = printed.hidden()
+    schedules = {ident & LOCAL_ID: sequence.instruction_ids for ident, sequence in proto.schedule.sequences.items()}
     entry = proto.entry_computation_id & LOCAL_ID
     blocks: list[tuple[bool, str]] = []
-    for place in printer.computation_order():
-        if place in hidden:
+    for index in printed.computation_order():
+        if index in hidden:
             continue
-        computation = printer.computations[place]
-        sequence = schedules.get(computation.id)
-        order = None if sequence is None else _scheduled(computation, sequence)
+        computation = printed.computations[index]
+        schedule = schedules.get(computation.id)
+        order = None if schedule is None else _scheduled(computation, schedule)
         is_entry = computation.id == entry
-        blocks.append((is_entry, "\n".join(printer.lines(place, entry=is_entry, order=order))))
+        blocks.append((is_entry, "\n".join(writer.lines(index, is_entry=is_entry, order=order))))
     if options.canonicalize_computations:
         blocks.sort()
     for _, text in blocks:
@@ -93,26 +107,28 @@ def _module_text(module: HloModule | Message | bytes, options: PrintOptions, dep
     return "\n".join(parts)
 
 
-def _scheduled(computation: Computation, sequence: Iterable[int]) -> list[int]:
-    """The places of the instructions in the order of their schedule."""
-    order = [computation.places.get(one & LOCAL_ID, -1) for one in sequence]
+def _scheduled(computation: PrintedComputation, schedule: Iterable[int]) -> list[int]:
+    """The indices of the instructions in the order of their schedule."""
+    order = [computation.indices.get(ident & LOCAL_ID, -1) for ident in schedule]
     if -1 in order or not len(order) == len(computation.ids) == len(set(order)):
         raise InvalidModuleError(f"computation {computation.name!r}: its schedule is not an order of its instructions")
     return order
 
 
-def _header(proto: xla.HloModuleProto, printer: ComputationPrinter, config: ModuleConfig) -> str:
-    text = f"HloModule {safe_name(proto.name) if printer.options.print_ids else ''}"
+def _header(proto: xla.HloModuleProto, printed: PrintedModule, config: ModuleConfig) -> str:
+    text = f"HloModule {safe_name(proto.name) if printed.options.print_ids else ''}"
     if proto.HasField("schedule"):
         text += ", is_scheduled=true"
     aliases = _aliases(proto)
     if aliases:
         text += f", input_output_alias={{ {', '.join(aliases)} }}"
-    donors = sorted((one.parameter_number, tuple(one.parameter_shape_index)) for one in proto.buffer_donor.entries)
+    donors = sorted(
+        (entry.parameter_number, tuple(entry.parameter_shape_index)) for entry in proto.buffer_donor.entries
+    )
     if donors:
         text += f", buffer_donor={{ {', '.join([f'({number}, {ints(index)})' for number, index in donors])} }}"
     text += (
-        f"{config.before_layout}, entry_computation_layout={{{_program_shape(proto, printer)}}}{config.after_layout}"
+        f"{config.before_layout}, entry_computation_layout={{{_program_shape(proto, printed)}}}{config.after_layout}"
     )
     frontend = frontend_attributes_text(proto.frontend_attributes)
     text = f"{text}, frontend_attributes={frontend}" if frontend else text
@@ -122,37 +138,35 @@ def _header(proto: xla.HloModuleProto, printer: ComputationPrinter, config: Modu
 def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int) -> list[str]:
     """The lines behind `origin_recovery_table={`; none without a table."""
     entries = {
-        (one.old_original_array.instruction_name, tuple(one.old_original_array.shape_index)): one
-        for one in proto.original_value_recovery_table.entries
+        (entry.old_original_array.instruction_name, tuple(entry.old_original_array.shape_index)): entry
+        for entry in proto.original_value_recovery_table.entries
     }
     if not entries:
         return []
     check("recovery modules within recovery modules", depth, _MAX_RECOVERY_DEPTH)
     tab = "  " * options.indent_amount
     lines: list[str] = []
-    for _, one in sorted(entries.items(), key=itemgetter(0)):
-        old, new = original_array_text(one.old_original_array), original_array_text(one.new_original_array)
-        whole = one.HasField("recovery_module")
-        lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if whole else ''}")
-        if whole:
+    for _, entry in sorted(entries.items(), key=itemgetter(0)):
+        old, new = original_array_text(entry.old_original_array), original_array_text(entry.new_original_array)
+        has_module = entry.HasField("recovery_module")
+        lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if has_module else ''}")
+        if has_module:
             inner = PrintOptions(indent_amount=options.indent_amount + 2)
-            lines += [f'{tab}  "', _module_text(one.recovery_module, inner, depth + 1, ModuleConfig()), f'{tab}  "']
+            lines += [f'{tab}  "', _module_text(entry.recovery_module, inner, depth + 1, ModuleConfig()), f'{tab}  "']
     return [*lines, "}", ""]
 
 
 def _aliases(proto: xla.HloModuleProto) -> list[str]:
     parts: list[tuple[tuple[int, ...], str]] = []
-    for one in proto.input_output_alias.entries:
-        kind = _ALIAS_KINDS.get(one.kind)
-        if kind is None:
-            raise InvalidModuleError(f"{one.kind} is no kind of aliasing")
-        target = f"({one.parameter_number}, {ints(one.parameter_shape_index)}, {kind})"
-        parts.append((tuple(one.output_shape_index), f"{ints(one.output_shape_index)}: {target}"))
+    for entry in proto.input_output_alias.entries:
+        kind = ALIAS_KINDS.text(entry.kind)
+        target = f"({entry.parameter_number}, {ints(entry.parameter_shape_index)}, {kind})"
+        parts.append((tuple(entry.output_shape_index), f"{ints(entry.output_shape_index)}: {target}"))
     return [text for _, text in sorted(parts)]
 
 
-def _program_shape(proto: xla.HloModuleProto, printer: ComputationPrinter) -> str:
+def _program_shape(proto: xla.HloModuleProto, printed: PrintedModule) -> str:
     shape = proto.host_program_shape
-    parameters = [printer.full_shapes[one.SerializeToString()] for one in shape.parameters]
-    result = printer.full_shapes[shape.result.SerializeToString()] if shape.HasField("result") else "()"
-    return f"({numbered(parameters)})->{result}"
+    parameters = [printed.shapes_with_layout[parameter.SerializeToString()] for parameter in shape.parameters]
+    result = printed.shapes_with_layout[shape.result.SerializeToString()] if shape.HasField("result") else "()"
+    return f"({with_index_comments(parameters)})->{result}"

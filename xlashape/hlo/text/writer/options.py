@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError
 
 __all__ = ["PrintOptions"]
 
 
-@dataclass(frozen=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """The defaults are those of `HloModule::ToString()`, which is what `module.to_string()` of jaxlib gives.
 
     >>> PrintOptions.named("short_parsable").print_percent
@@ -74,10 +72,10 @@ class PrintOptions:
         options = style if isinstance(style, PrintOptions) else PrintOptions.named(style)
         if not changes:
             return options
-        unknown = changes.keys() - {field.name for field in fields(PrintOptions)}
+        unknown = changes.keys() - set(PrintOptions._fields)
         if unknown:
             raise InvalidArgumentError(f"{min(unknown)!r} is no print option", field=min(unknown))
-        return replace(options, **changes)
+        return options._replace(**changes)
 
 
 _CANONICAL = PrintOptions(
@@ -103,8 +101,7 @@ _STYLES = {
         operand_index_interval=0,
     ),
     "canonical": _CANONICAL,
-    "fingerprint": replace(
-        _CANONICAL,
+    "fingerprint": _CANONICAL._replace(
         print_only_essentials=True,
         print_ids=False,
         canonicalize_computations=True,

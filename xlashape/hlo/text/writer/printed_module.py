@@ -1,0 +1,168 @@
+"""A module while it is written: its computations, and what every line may need to know of the whole module.
+
+Names as the options show them, the order of instructions and computations, texts of shapes and metadata, and which computations are
+only wrapped by asynchronous instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Final
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.formatting import safe_names, without_suffix
+from xlashape.hlo.order import post_order, roots
+from xlashape.hlo.structure import LOCAL_ID
+from xlashape.hlo.text.writer.frames import FrameTables
+from xlashape.hlo.text.writer.options import PrintOptions
+from xlashape.hlo.text.writer.templates import PrintedComputation, read_computations
+from xlashape.hlo.values.attribute import ABSENT
+from xlashape.hlo.values.metadata import metadata_text
+from xlashape.proto import xla
+from xlashape.shape import Shape
+from xlashape.shape.text.shape import shape_text
+
+__all__ = ["ASYNC", "PrintedModule"]
+
+ASYNC: Final = {"async-start": "-start", "async-update": "-update", "async-done": "-done"}
+"""What is written behind the opcode that an asynchronous instruction wraps."""
+
+
+class _TextByBytes(dict[bytes, str]):
+    """Serialized message → text, made when it is first asked for. It lives as long as the writing of one module."""
+
+    def __init__(self, make: Callable[[bytes], str]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, data: bytes) -> str:
+        text = self[data] = self._make(data)
+        return text
+
+
+class PrintedModule:
+    """One module that is written with one set of options."""
+
+    def __init__(self, module: xla.HloModuleProto, options: PrintOptions, data: bytes | None = None) -> None:
+        """`data` is the module serialized, for callers that have it."""
+        self.options = options
+        self.computations = read_computations(module if data is None else data)
+        self.payloads: Sequence[bytes] = list(module.payloads)
+        self.percent = "%" if options.print_percent else ""
+        self.names = self._shown(safe_names([computation.name for computation in self.computations]))
+        """The names of the computations."""
+        self.frames = FrameTables(module.stack_frame_index, self._used_frames() if options.print_metadata else ())
+        self.shapes_with_layout = _TextByBytes(lambda data: str(Shape.from_proto(data)))
+        self.shapes_without_layout = _TextByBytes(lambda data: shape_text(Shape.from_proto(data), layout=False))
+        self.shapes = self.shapes_with_layout if options.include_layout_in_shapes else self.shapes_without_layout
+        """The text of a shape, as the options ask for it."""
+        self.metadata = _TextByBytes(self._metadata_text if options.print_metadata else lambda _: "")
+        """The text of an instruction's metadata."""
+        self._index_of = {computation.id: index for index, computation in enumerate(self.computations)}
+        self._orders: dict[int, list[int]] = {}
+        self._wrapped: dict[int, int | None] = {}
+
+    def _metadata_text(self, data: bytes) -> str:
+        if data in (ABSENT, b""):
+            return ""
+        message = xla.OpMetadata.FromString(data)
+        text = metadata_text(message, self.frames.number(message.stack_frame_id), self.payloads)
+        return f", metadata={{{text}}}" if text else ""
+
+    def _used_frames(self) -> Iterator[int]:
+        """The stack frames that instructions name, in the order of the instructions."""
+        seen: set[bytes] = {ABSENT}
+        for computation in self.computations:
+            for data in computation.metadata:
+                if data not in seen:
+                    seen.add(data)
+                    yield xla.OpMetadata.FromString(data).stack_frame_id
+
+    def _shown(self, names: list[str]) -> list[str]:
+        if not self.options.print_ids:
+            names = [without_suffix(name) for name in names]
+        return [self.percent + name for name in names]
+
+    def index_of(self, computation_id: int) -> int:
+        """The index of the computation of an id. Raises InvalidModuleError."""
+        index = self._index_of.get(computation_id & LOCAL_ID)
+        if index is None:
+            raise InvalidModuleError(f"there is no computation of id {computation_id}")
+        return index
+
+    def instruction_names(self, computation: PrintedComputation) -> list[str]:
+        """The names of a computation's instructions, as the options show them."""
+        return self._shown(safe_names(computation.names))
+
+    # -- order -------------------------------------------------------------------------------
+
+    def order(self, index: int) -> list[int]:
+        """The indices of a computation's instructions, operands before their users."""
+        order = self._orders.get(index)
+        if order is None:
+            computation = self.computations[index]
+            operands, ids = computation.operands, computation.ids
+            starts = roots(operands)
+            if len(starts) > 1:
+                starts.sort(key=lambda i: ids[i] & LOCAL_ID)
+            before: Sequence[Sequence[int]] = operands
+            if any(computation.templates[i].predecessors for i in computation.notable):
+                before = [
+                    [*(computation.index_of(i, user) for i in reversed(template.predecessors)), *targets]
+                    for user, (template, targets) in enumerate(zip(computation.templates, operands, strict=True))
+                ]
+            order = self._orders[index] = post_order(before, starts)
+            if len(order) < len(ids):
+                order += sorted(set(range(len(ids))).difference(order))
+        return order
+
+    def computation_order(self) -> list[int]:
+        """The indices of the computations, called ones before their callers."""
+        called: list[list[int]] = []
+        for computation in self.computations:
+            templates, ids = computation.templates, computation.ids
+            calls = [(ids[i] & LOCAL_ID, templates[i].called) for i in computation.notable if templates[i].called]
+            calls.sort(key=itemgetter(0))
+            called.append([self.index_of(i) for _, targets in calls for i in targets])
+        order = post_order(called, roots(called))
+        if len(order) < len(called):
+            order += sorted(set(range(len(called))).difference(order))
+        return order
+
+    # -- asynchronous instructions -----------------------------------------------------------
+
+    def wrapped(self, index: int) -> int | None:
+        """The only instruction of a computation beside its parameters; None if there are more."""
+        if index not in self._wrapped:
+            computation = self.computations[index]
+            root = computation.root
+            parameters = sum(computation.templates[i].opcode == "parameter" for i in computation.notable)
+            # The root may be a parameter itself: XLA writes parameter-start.
+            is_alone = root >= 0 and len(computation.ids) - parameters == (
+                computation.templates[root].opcode != "parameter"
+            )
+            self._wrapped[index] = root if is_alone else None
+        return self._wrapped[index]
+
+    def hidden(self) -> frozenset[int]:
+        """The computations that are not written, because they are written as part of the asynchronous instructions that call them."""
+        called = {
+            self.index_of(target)
+            for computation in self.computations
+            for i in computation.notable
+            if computation.templates[i].opcode in ASYNC
+            for target in computation.templates[i].called
+        }
+        return frozenset(index for index in called if self.wrapped(index) is not None)
+
+    def async_computation(self, computation: PrintedComputation, index: int) -> int | None:
+        """The computation that an async-start calls, or the start of an async-update or async-done; None if there is none."""
+        for _ in computation.ids:
+            template = computation.templates[index]
+            if template.called:
+                return self.index_of(template.called[0])
+            if template.opcode not in ASYNC or template.opcode == "async-start" or not computation.operands[index]:
+                return None
+            index = computation.operands[index][0]
+        return None

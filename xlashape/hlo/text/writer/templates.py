@@ -1,0 +1,221 @@
+"""A module as the writer reads it: lists of what differs between instructions, and a template for instructions that are alike.
+
+Modules repeat themselves. Without its name, id, operands and metadata, nine of ten instructions are byte for byte the same as an earlier
+one. So the module is parsed with a schema of its own on the same wire format, in which an instruction has only those four fields and
+everything else is unknown. The bytes that remain when the four are cleared are the key of a template, which is decoded and written once.
+
+In a template, submessages (shapes, shardings, …) are bytes, which serve as keys of caches. A submessage that is not set is ABSENT, one that
+is set but empty is b"". Enums are int32: a number without a name stays a number.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import EncodeError
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.structure import LOCAL_ID
+from xlashape.hlo.values.attribute import ABSENT
+from xlashape.proto import is_repeated, xla
+
+__all__ = ["InstructionTemplate", "PrintedComputation", "read_computations"]
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_OWN: Final = ("name", "id", "operand_ids", "metadata")
+_COMPUTATION: Final = ("name", "id", "root_id", "execution_thread", "instructions")
+
+
+def _message(name: str, descriptor: Descriptor, only: tuple[str, ...], parts: dict[str, str]) -> Any:
+    """The type of a message with the fields of `descriptor`, or those of `only`. `parts` are fields that stay messages, with their types."""
+    made = descriptor_pb2.DescriptorProto(name=name)
+    for field in descriptor.fields:
+        if only and field.name not in only:
+            continue
+        repeated = is_repeated(field)
+        copy = made.field.add(
+            name=field.name,
+            number=field.number,
+            label=_Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL,
+        )
+        if field.name in parts:
+            copy.type, copy.type_name = _Field.TYPE_MESSAGE, f".xlashape.writer.{parts[field.name]}"
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            copy.type = _Field.TYPE_BYTES
+            if not repeated:
+                copy.default_value = ABSENT.decode()
+        elif field.type == FieldDescriptor.TYPE_ENUM:
+            copy.type = _Field.TYPE_INT32
+        else:
+            copy.type = field.type  # pyright: ignore[reportAttributeAccessIssue] # the same numbers
+    return made
+
+
+def _make_classes() -> tuple[Any, Any]:
+    """The message classes of a module and of a template."""
+    file = descriptor_pb2.FileDescriptorProto(name="xlashape/writer.proto", package="xlashape.writer", syntax="proto2")
+    instruction = xla.HloInstructionProto.DESCRIPTOR
+    file.message_type.add().CopyFrom(_message("Template", instruction, (), {}))
+    file.message_type.add().CopyFrom(_message("Instruction", instruction, _OWN, {}))
+    computation = _message(
+        "Computation", xla.HloComputationProto.DESCRIPTOR, _COMPUTATION, {"instructions": "Instruction"}
+    )
+    file.message_type.add().CopyFrom(computation)
+    module = _message("Module", xla.HloModuleProto.DESCRIPTOR, ("computations",), {"computations": "Computation"})
+    file.message_type.add().CopyFrom(module)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    module_class = message_factory.GetMessageClass(pool.FindMessageTypeByName("xlashape.writer.Module"))
+    return module_class, message_factory.GetMessageClass(pool.FindMessageTypeByName("xlashape.writer.Template"))
+
+
+class InstructionTemplate:
+    """What instructions have in common that differ in name, id, operands and metadata only.
+
+    `message` has all fields of HloInstructionProto but those four, submessages as bytes. The last five attributes are set by the
+    writer of lines: the text of a line between its parts, and whether that text holds for all instructions of the template.
+    """
+
+    __slots__ = (
+        "attributes",
+        "backend_config",
+        "called",
+        "head",
+        "inside",
+        "is_notable",
+        "is_written",
+        "message",
+        "opcode",
+        "predecessors",
+        "shape",
+    )
+
+    def __init__(self, message: Any) -> None:
+        self.message = message
+        self.opcode: str = message.opcode
+        self.shape: bytes = message.shape
+        self.called: list[int] = list(message.called_computation_ids)
+        self.predecessors: list[int] = list(message.control_predecessor_ids)
+        self.is_notable = bool(self.opcode == "parameter" or self.called or self.predecessors)
+        """Whether it is a parameter, calls computations or has control predecessors."""
+        self.is_written = False
+        """Whether the following texts hold for all instructions of the template."""
+        self.head = ""
+        """From ` = ` to the opening parenthesis."""
+        self.inside = ""
+        """Between the parentheses, where there are no operands."""
+        self.attributes = ""
+        """From the closing parenthesis to the metadata."""
+        self.backend_config = ""
+
+
+class PrintedComputation:
+    """A computation: its instructions as parallel lists in the order of the proto.
+
+    An instruction is named by its index in these lists, operands too.
+    """
+
+    __slots__ = (
+        "_indices",
+        "id",
+        "ids",
+        "metadata",
+        "name",
+        "names",
+        "notable",
+        "operands",
+        "root",
+        "templates",
+        "thread",
+    )
+
+    def __init__(self, message: Any, templates: dict[bytes, InstructionTemplate], template_class: Any) -> None:
+        """`templates` are those of the module so far, by their bytes."""
+        self.name: str = message.name
+        self.id: int = message.id & LOCAL_ID
+        self.thread: str = message.execution_thread
+        self._indices: dict[int, int] | None = None
+        ids: list[int] = []
+        names: list[str] = []
+        metadata: list[bytes] = []
+        # Tuples of integers, unlike lists, do not stay with the garbage collector.
+        operands: list[tuple[int, ...]] = []
+        self.templates: list[InstructionTemplate] = []
+        self.notable: list[int] = []
+        """The indices of instructions whose template is notable."""
+        index_of: dict[int, int] = {}
+        forward: list[tuple[int, list[int]]] = []  # instructions with an operand that has not been read yet
+        for index, instruction in enumerate(message.instructions):
+            ident, name, repeated, data = _own_fields(instruction)
+            clear = instruction.ClearField
+            # A slice of the field makes a list at once; iterating over the field costs four times as much.
+            operand_ids = repeated[:]
+            if operand_ids:
+                try:
+                    if len(operand_ids) == 1:
+                        operands.append((index_of[operand_ids[0]],))
+                    else:
+                        operands.append(tuple([index_of[i] for i in operand_ids]))
+                except KeyError:
+                    forward.append((index, operand_ids))
+                    operands.append(())
+                clear("operand_ids")
+            else:
+                operands.append(())
+            index_of[ident] = index
+            ids.append(ident)
+            names.append(name)
+            metadata.append(data)
+            clear("id")
+            clear("name")
+            clear("metadata")
+            rest = instruction.SerializePartialToString()
+            template = templates.get(rest)
+            if template is None:
+                template = templates[rest] = InstructionTemplate(template_class.FromString(rest))
+            self.templates.append(template)
+            if template.is_notable:
+                self.notable.append(index)
+        self.ids = ids
+        self.names = names
+        self.metadata = metadata
+        self.operands = operands
+        for index, operand_ids in forward:
+            operands[index] = tuple([self.index_of(i, index) for i in operand_ids])
+        root = index_of.get(message.root_id)
+        self.root: int = self.indices.get(message.root_id & LOCAL_ID, -1) if root is None else root
+
+    @property
+    def indices(self) -> dict[int, int]:
+        """Local id → index."""
+        if self._indices is None:
+            self._indices = {ident & LOCAL_ID: index for index, ident in enumerate(self.ids)}
+        return self._indices
+
+    def index_of(self, ident: int, user: int) -> int:
+        """The index of the instruction of an id. `user` is the index of the instruction that names the id, for the error."""
+        index = self.indices.get(ident & LOCAL_ID)
+        if index is None:
+            raise InvalidModuleError(
+                f"computation {self.name!r}: instruction {self.names[user]!r} names an instruction of id {ident},"
+                " which is not in its computation"
+            )
+        return index
+
+
+_own_fields: Final = attrgetter("id", "name", "operand_ids", "metadata")
+_classes: Final = _make_classes()
+
+
+def read_computations(module: xla.HloModuleProto | bytes) -> list[PrintedComputation]:
+    """The computations of a module or of its bytes; InvalidModuleError if it cannot be serialized (beyond 2 GiB)."""
+    module_class, template_class = _classes
+    try:
+        source = module_class.FromString(module if isinstance(module, bytes) else module.SerializePartialToString())
+    except (EncodeError, ValueError) as error:
+        raise InvalidModuleError(f"the module cannot be serialized: {error}") from error
+    templates: dict[bytes, InstructionTemplate] = {}
+    return [PrintedComputation(computation, templates, template_class) for computation in source.computations]
