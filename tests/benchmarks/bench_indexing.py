@@ -28,31 +28,19 @@ from pathlib import Path
 
 from xla_peer import ROOT, SHARED, Peer
 
-from xlashape import indexing
+from xlashape import caches, indexing
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import Analysis
-from xlashape.indexing.ops.registry import leaves
-from xlashape.indexing.walk import analysis
+from xlashape.indexing.answers.leaves import leaves
 
 ROUNDS = 7
 Question = tuple[HloInstruction, int]
 
 
-def _caches() -> list[Callable[[], object]]:
-    found: list[Callable[[], object]] = [analysis.forget]
-    for name, module in list(sys.modules.items()):
-        if name.startswith(("xlashape.indexing", "xlashape.symbolic")):
-            found += [value.cache_clear for value in vars(module).values() if hasattr(value, "cache_clear")]
-    return found
-
-
-CACHES = _caches()
-
-
 def forget() -> None:
     """No answer is known."""
-    for clear in CACHES:
-        clear()
+    caches.clear("xlashape.indexing")
+    caches.clear("xlashape.symbolic")
 
 
 def seconds(run: Callable[[], object]) -> float:

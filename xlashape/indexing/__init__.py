@@ -1,37 +1,53 @@
 """The indexing analysis: which elements of its operands each element of an instruction's result is computed from, and the other way round.
 
-    maps = output_to_input(root)          one OperandIndexingSet an operand
-    maps[0].map, maps[0].runtime          of an operand that is read in one way
-    [one.map for one in maps[0]]          of any
+    maps = output_to_input(root)                   # one OperandIndexingSet for each operand
+    maps[0].map, maps[0].runtime                   # of an operand that is read in one way
+    [access.map for access in maps[0]]             # of any operand
 
-Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and answers where that gives up. Where both answer, they are the same
-functions but for these, judged by running the operations:
+- Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis` for many questions.
+- Answers: `OperandIndexingSet` of `OperandIndexing`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
+- Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
+- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`.
 
-- convolution: XLA's map of the input forgets that a window may lie in the padding, wherever that bounds an output dimension alone (a window of
-  one element, or a stride that leaves whole windows outside), and then leads to elements that are not there, or once simplified to others that
-  are. Ours end at the input.
-- convolution with batch groups: XLA's map of the input names every group, ours the one that the output feature belongs to.
-- clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions. Ours leads to every element.
-- bitcast-convert to another width: XLA's is the identity although the ranks differ. Ours drops or takes in the last dimension.
-- bitcast of tiled layouts: XLA looks at the order of dimensions alone, ours at the places in memory.
-- compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses those that a producer
-  depends on itself. Ours stand in order.
-- offsets that are constants beyond their bounds, and constant arrays of equally spaced values: ours are folded, clamped as the operation does it.
+The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps through whole computations),
+`queries` (the questions), `reports` (what maps are used for).
 
-An offset is known by the instruction that computes it. Within a computation that is called from several places that is one instruction with
-several values: what calls read at such offsets counts as one access, though they may differ; offsets that are handed in are told apart.
+Differences from XLA
+--------------------
+Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and also answers where that gives up. Where both answer, maps are the same
+functions, except for the following. In each case running the operation confirmed the map given here.
 
-Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name what
-some values lead to. A while loop and a scan have the maps of their computations, followed from step to step until they repeat; where they do not
-within a bound, or what is called is very large, every element is named of those arrays that matter at all, and marked.
+- convolution: a window may lie in the padding. Where the padding bounds an output dimension alone (a window of one element, or a stride that leaves
+  whole windows in the padding), XLA's map of the input lacks that bound: it leads to elements that do not exist, or once simplified to wrong
+  elements. The map here has the bound.
+- convolution with batch groups: XLA's map of the input names all groups; the map here names the group that the output feature belongs to.
+- clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions. The map here leads to every
+  element of the result.
+- bitcast-convert to another width: XLA's map is the identity although the ranks differ. The map here drops the last dimension, or names all of it.
+- bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
+- compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses the producers that
+  another producer depends on. Here they are all listed, in the order of the variables.
+- constant offsets beyond their bounds, and constant arrays of equally spaced values, are replaced by their values here, clamped as the operation
+  clamps them.
 
-As in XLA, the map of a dynamic-update-slice's update leads outside of the update where nothing of it is read, and range variables name sets: those
-of a convolution's two operands do not pair what is multiplied if the window is reversed. From the output to the kernel of a convolution, elements
-that meet nothing but padding are named too; from the kernel to the output they are not.
+Limits of what a map says
+-------------------------
+- An offset is named by the instruction that computes it. In a computation that is called from several places, one instruction computes several
+  values. Reads at such offsets count as one access, though the values may differ. Offsets that are arguments of the call are told apart.
+- Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name the
+  elements that some values lead to.
+- The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat. Where they do not repeat within
+  a bound, or the computation is very large, every element of each array that matters is named, and the access is marked EVERY_ELEMENT.
+- The map of a dynamic-update-slice's update leads outside the update where the result does not come from it, as in XLA.
+- Range variables name sets of elements, as in XLA. With a reversed window, the range variables of a convolution's two operands do not pair the
+  elements that are multiplied. From the output to the kernel of a convolution, kernel elements that meet nothing but padding are named too; from the
+  kernel to the output they are not.
 """
 
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
-from xlashape.indexing.answers.sources import ReplicaIndexing, RuntimeVariable
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
+from xlashape.indexing.answers.runtime_variable import RuntimeVariable
 from xlashape.indexing.queries import (
     InstructionIndexing,
     input_to_output,
@@ -40,13 +56,13 @@ from xlashape.indexing.queries import (
     output_to_ancestors,
     output_to_input,
 )
+from xlashape.indexing.reports.coalescing import OperandCoalescing, coalescing
 from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.reports.reads import InstructionReads, OperandReads, module_reads, operand_reads
 from xlashape.indexing.reports.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
-from xlashape.indexing.reports.transactions import OperandCoalescing, coalescing
 from xlashape.indexing.reports.utilisation import OperandUtilisation, operand_utilisation
-from xlashape.indexing.walk.computations import Analysis
+from xlashape.indexing.walk.analysis import Analysis
 
 __all__ = [
     "Analysis",

@@ -1,10 +1,10 @@
-"""What users ask: the maps of an instruction, of a way through its computation, of a whole module.
+"""Questions about the maps of an instruction, of all instructions before it, and of a whole module.
 
-    maps = output_to_input(root)                     # one OperandIndexingSet an operand
-    maps[0].map, maps[0].runtime                     # where it holds one map
-    [one.map for one in maps[0]]                     # any number of them
+    maps = output_to_input(root)                     # one OperandIndexingSet for each operand
+    maps[0].map, maps[0].runtime                     # where the set holds one access
+    [access.map for access in maps[0]]               # for any number of accesses
 
-Arrays inside a tuple are counted depth first, so output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is the s32[]. A budget in
+Arrays inside a tuple are counted depth first: output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is the s32[]. A budget in
 force (`xlashape.limits.budget`) bounds every analysis; the error names the instruction.
 """
 
@@ -22,18 +22,18 @@ from xlashape.errors import (
     from_details,
 )
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing.answers.operand_indexing import OperandIndexingSet
-from xlashape.indexing.ops.registry import OUTPUT_TO_INPUT
-from xlashape.indexing.walk.analysis import Answer, answer_from_output, leaf_count, signature
-from xlashape.indexing.walk.computations import Analysis
+from xlashape.indexing.answers.leaves import leaf_count
+from xlashape.indexing.answers.operand_indexing_set import Answer, OperandIndexingSet
+from xlashape.indexing.walk.analysis import Analysis
 from xlashape.shape.parts.checks import integer
 
 __all__ = [
     "InstructionIndexing",
+    "check_module",
     "checked_number",
+    "errors_name_instruction",
     "input_to_output",
     "module_indexing",
-    "naming",
     "output_to_ancestor",
     "output_to_ancestors",
     "output_to_input",
@@ -43,14 +43,19 @@ __all__ = [
 def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From an element of an output to the elements of each operand that it is computed from.
 
-    One set an operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified form. Maps through a fusion are
-    simplified already. An operand that is not read has an empty set. What cannot be told is UNDEFINED, never something wrong.
+    One set for each operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified form. Maps through a fusion are
+    simplified already. An operand that is not read has an empty set. What cannot be told is UNDEFINED, never wrong.
 
-    `output` is the leaf of the result, 0 unless that is a tuple. InvalidArgumentError for an output that is not there, InvalidModuleError for an
-    instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
+    `output` is the leaf of the result, 0 unless the result is a tuple. InvalidArgumentError for an output that does not exist, InvalidModuleError for
+    an instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
+
+    >>> text = "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }"
+    >>> (reads,) = output_to_input(HloModule.parse(text).entry.root)
+    >>> reads.map
+    (d0, d1) -> (d1), domain: d0 in [0, 9], d1 in [0, 19]
     """
     output = checked_number(instruction, output, "output")
-    with naming(instruction):
+    with errors_name_instruction(instruction):
         return Analysis().output_to_input(instruction, output)
 
 
@@ -58,31 +63,47 @@ def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0
     """From an element of an operand to the elements of each output that it takes part in.
 
     One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for `output_to_input`.
+
+    >>> text = "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }"
+    >>> (writes,) = input_to_output(HloModule.parse(text).entry.root, operand=0)
+    >>> writes.map
+    (d0)[s0] -> (s0, d0), domain: d0 in [0, 19], s0 in [0, 9]
     """
     operand = checked_number(instruction, operand, "operand")
     leaf = checked_number(instruction, leaf, "leaf")
-    with naming(instruction):
+    with errors_name_instruction(instruction):
         return Analysis().input_to_output(instruction, operand, leaf)
 
 
 def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[HloInstruction, OperandIndexingSet]:
     """From an element of an output to the elements of every instruction before it in its computation, through every path; simplified.
 
-    The members' `leaf` says which array of the ancestor is meant. The instruction itself is there with the identity.
+    `leaf` of each member says which array of the ancestor is meant. The instruction itself is included, with the identity. Errors as for
+    `output_to_input`.
+
+    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
+    >>> ancestors = output_to_ancestors(HloModule.parse(text).entry.root)
+    >>> {ancestor.name: str(reads.map) for ancestor, reads in ancestors.items() if ancestor.name == "p"}
+    {'p': '(d0) -> (-d0 + 3), domain: d0 in [0, 3]'}
     """
     output = checked_number(instruction, output, "output")
-    with naming(instruction):
+    with errors_name_instruction(instruction):
         reached = Analysis().to_ancestors(instruction, output, None)
     return {
-        one: OperandIndexingSet(member for leaf in leaves.values() for member in leaf)
-        for one, leaves in reached.items()
+        ancestor: OperandIndexingSet(access for accesses in by_leaf.values() for access in accesses)
+        for ancestor, by_leaf in reached.items()
     }
 
 
 def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, output: int = 0) -> OperandIndexingSet:
     """From an element of an output to the elements of one instruction before it in its computation, through every path; simplified.
 
-    Empty where no way leads there. InvalidArgumentError for instructions of different computations.
+    Empty where no path leads there. InvalidArgumentError for instructions of different computations, else errors as for `output_to_input`.
+
+    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
+    >>> module = HloModule.parse(text)
+    >>> output_to_ancestor(module.entry.root, module.instruction("p")).map
+    (d0) -> (-d0 + 3), domain: d0 in [0, 3]
     """
     output = checked_number(instruction, output, "output")
     checked_number(ancestor, output, "output", "ancestor")
@@ -90,18 +111,18 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
         raise InvalidArgumentError(
             f"{ancestor.name} and {instruction.name} stand in different computations", field="ancestor"
         )
-    among = {ancestor}
+    on_a_path = {ancestor}
     pending = [ancestor]
     while pending:
         for user in pending.pop().users:
-            if user not in among:
-                among.add(user)
+            if user not in on_a_path:
+                on_a_path.add(user)
                 pending.append(user)
-    if instruction not in among:
+    if instruction not in on_a_path:
         return OperandIndexingSet()
-    with naming(instruction):
-        reached = Analysis().to_ancestors(instruction, output, among)
-    return OperandIndexingSet(member for leaf in reached.get(ancestor, {}).values() for member in leaf)
+    with errors_name_instruction(instruction):
+        reached = Analysis().to_ancestors(instruction, output, on_a_path)
+    return OperandIndexingSet(access for accesses in reached.get(ancestor, {}).values() for access in accesses)
 
 
 class InstructionIndexing(NamedTuple):
@@ -110,51 +131,50 @@ class InstructionIndexing(NamedTuple):
     instruction: HloInstruction
     output: int
     operands: Answer
-    """One set an operand."""
+    """One set for each operand."""
 
 
 def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
     """The maps of every output of every instruction with operands, computation by computation; lazily.
 
-    What was found out for one instruction serves the next: equal operations on equal shapes are analysed once, and so is every computation.
+    Equal operations on equal shapes are analysed once, and so is every computation. Errors as for `output_to_input`.
+
+    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
+    >>> for indexing in module_indexing(HloModule.parse(text)): print(indexing.instruction.name, indexing.operands[0].map)
+    n (d0) -> (d0), domain: d0 in [0, 3]
+    r (d0) -> (-d0 + 3), domain: d0 in [0, 3]
     """
-    # The check is for callers without types.
-    if not isinstance(module, HloModule):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgumentError(f"module takes an HloModule, not {type(module).__name__}", field="module")
+    check_module(module)
     analysis = Analysis()
     for computation in module.computations:
         for instruction in computation.instructions:
             if not instruction.operands:
                 continue
-            shape = instruction.shape
-            known = OUTPUT_TO_INPUT.get(instruction.proto.opcode)
             try:
-                if known is not None:
-                    one = signature(instruction, known)
-                    if not shape.is_tuple:  # what the constructor of a named tuple calls, in half the time
-                        yield tuple.__new__(
-                            InstructionIndexing, (instruction, 0, answer_from_output(instruction, 0, one))
-                        )
-                        continue
-                    for output in range(leaf_count(shape)):
-                        yield InstructionIndexing(instruction, output, answer_from_output(instruction, output, one))
-                else:
-                    for output in range(leaf_count(shape)):
-                        yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
+                for output in range(leaf_count(instruction.shape)):
+                    yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
             except (LimitExceededError, DeadlineExceededError) as error:
                 raise _with_name(instruction, error) from error
 
 
-def checked_number(instruction: HloInstruction, number: int, field: str, who: str = "instruction") -> int:
-    """The number of a leaf or an operand, which may be NumPy's. For callers without types, the instruction too."""
+def check_module(module: HloModule) -> None:
+    """Raises InvalidArgumentError for what is no HloModule. The check is for callers without types."""
+    if not isinstance(module, HloModule):  # pyright: ignore[reportUnnecessaryIsInstance]  # as said
+        raise InvalidArgumentError(f"module takes an HloModule, not {type(module).__name__}", field="module")
+
+
+def checked_number(instruction: HloInstruction, number: int, field: str, instruction_field: str = "instruction") -> int:
+    """The number of a leaf or an operand as an int; it may be NumPy's. InvalidArgumentError for what is no number, or no HloInstruction."""
     if type(instruction) is not HloInstruction:
-        raise InvalidArgumentError(f"{who} takes an HloInstruction, not {type(instruction).__name__}", field=who)
+        raise InvalidArgumentError(
+            f"{instruction_field} takes an HloInstruction, not {type(instruction).__name__}", field=instruction_field
+        )
     return number if type(number) is int else integer(number, field)
 
 
 @contextmanager
-def naming(instruction: HloInstruction) -> Generator[None, None, None]:
-    """Errors about limits name the instruction."""
+def errors_name_instruction(instruction: HloInstruction) -> Generator[None, None, None]:
+    """Errors about limits within the block name the instruction."""
     try:
         yield
     except (LimitExceededError, DeadlineExceededError) as error:
@@ -162,7 +182,6 @@ def naming(instruction: HloInstruction) -> Generator[None, None, None]:
 
 
 def _with_name(instruction: HloInstruction, error: LimitExceededError | DeadlineExceededError) -> XlashapeError:
-    message = (
-        error.message if instruction.name in error.message else f"instruction {instruction.name!r}: {error.message}"
-    )
+    is_named = instruction.name in error.message
+    message = error.message if is_named else f"instruction {instruction.name!r}: {error.message}"
     return from_details(error.code, message, error.details())

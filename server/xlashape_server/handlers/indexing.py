@@ -15,11 +15,10 @@ from xlashape.indexing import (
     operand_tiles,
     output_to_input_physical,
 )
-from xlashape.indexing.ops.registry import leaves
+from xlashape.indexing.answers.leaves import leaf_count, leaves
+from xlashape.indexing.reports.coalescing import check_warp
 from xlashape.indexing.reports.reads import executed_readers, instruction_reads
-from xlashape.indexing.reports.transactions import check_warp
-from xlashape.indexing.walk.analysis import leaf_count
-from xlashape.indexing.walk.computations import Analysis
+from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.proto import v1
 from xlashape.symbolic import SymbolicTile

@@ -16,7 +16,7 @@ from numpy_interpreter import leaves, run
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.ops.registry import leaves as leaf_shapes
+from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 
 
 def program(r: random.Random) -> Case:

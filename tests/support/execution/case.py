@@ -14,7 +14,7 @@ from hlo_builder import Builder
 from numpy_interpreter import dtype_of
 
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.ops.registry import leaves as leaf_shapes
+from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 from xlashape.shape import Shape
 
 Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]

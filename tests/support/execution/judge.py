@@ -14,8 +14,8 @@ from execution.predicted import Dims, matrix
 from xlashape import indexing
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import Knowledge, OperandIndexing
-from xlashape.indexing.ops.build import dims_of
-from xlashape.indexing.ops.registry import leaves as leaf_shapes
+from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 
 Drawn: TypeAlias = list[list[np.ndarray]]
 """The leaves of every parameter."""

@@ -18,7 +18,7 @@ from execution.predicted import Dims, pairs
 from xlashape import indexing
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import OperandIndexing
-from xlashape.indexing.ops.registry import leaves as leaf_shapes
+from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 
 REPLICAS = 4
 BASE = 64

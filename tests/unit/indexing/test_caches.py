@@ -6,9 +6,12 @@ import tracemalloc
 
 import pytest
 
+from xlashape import caches
 from xlashape.hlo import HloModule
 from xlashape.indexing import Analysis, module_indexing, module_reads, output_to_input
-from xlashape.indexing.walk import analysis
+from xlashape.indexing.ops.registry import OUTPUT_TO_INPUT
+from xlashape.indexing.walk.answer_cache import answers
+from xlashape.indexing.walk.instruction_answers import signature
 from xlashape.limits import budget
 
 MIXED = """HloModule m
@@ -41,13 +44,13 @@ def tuple_of(count: int) -> HloModule:
 
 def test_nothing_depends_on_what_is_known():
     module = HloModule.parse(MIXED)
-    answers = [list(module_indexing(module)), list(module_indexing(module))]
-    analysis.forget()
-    answers.append(list(module_indexing(module)))
-    answers.append(list(module_indexing(HloModule.parse(MIXED))))
-    texts = [[(one.output, [str(found) for found in one.operands]) for one in found] for found in answers]
+    found = [list(module_indexing(module)), list(module_indexing(module))]
+    caches.clear()
+    found.append(list(module_indexing(module)))
+    found.append(list(module_indexing(HloModule.parse(MIXED))))
+    texts = [[(one.output, [str(reads) for reads in one.operands]) for one in all_of_module] for all_of_module in found]
     assert texts[0] == texts[1] == texts[2] == texts[3]
-    assert answers[0] == answers[2]
+    assert found[0] == found[2]
     assert len(texts[0]) == 8
 
 
@@ -72,7 +75,7 @@ def test_a_long_tuple_is_kept_in_little_memory():
     count = 1500
     module = tuple_of(count)
     assert len(module.entry.root.operands) == count
-    analysis.forget()
+    caches.clear()
     tracemalloc.start()
     try:
         assert sum(len(one.operands[one.output]) for one in module_indexing(module)) == count
@@ -93,15 +96,16 @@ def custom_call_of(count: int) -> HloModule:
 
 
 def test_what_is_kept_of_a_custom_call_does_not_grow_with_the_square_of_its_operands(monkeypatch):
-    count, most = 200, 2000
-    monkeypatch.setattr(analysis, "MAX_HELD_SETS", most)
-    analysis.forget()
+    count, most = 200, 2 << 20
+    monkeypatch.setattr(answers, "max_bytes", most)
+    caches.clear()
     module = custom_call_of(count)
-    held = analysis.signature(module.entry.root, analysis.OUTPUT_TO_INPUT["custom-call"])
+    held = signature(module.entry.root, OUTPUT_TO_INPUT["custom-call"])
     for one in module_indexing(module):
         assert [len(found) for found in one.operands] == [1] * count
-        assert sum(len(kept.sets) for kept in held.answers.values()) <= most
-    analysis.forget()
+        assert 0 < answers.usage().bytes <= most
+        assert sum(len(kept.sets) for kept in held.answers.values()) <= most >> 10
+    caches.clear()
 
 
 @pytest.mark.parametrize("question", [module_indexing, module_reads])
@@ -109,7 +113,7 @@ def test_each_operand_counts_against_the_budget(question):
     """Whatever is kept: an operand of an output is a step or more, so a deadline is looked at often enough."""
     count = 40
     module = custom_call_of(count)
-    analysis.forget()
+    caches.clear()
     with budget() as spent:
         assert sum(1 for _ in question(module)) == count
     assert spent.steps >= count * count

@@ -9,7 +9,7 @@ from hlo_builder import Builder, fused
 
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
-from xlashape.indexing.walk import computations
+from xlashape.indexing.walk import analysis
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
 
@@ -72,7 +72,7 @@ def test_a_long_chain() -> None:
 
 def test_too_many_different_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halves of halves: 2^k different maps after k steps."""
-    monkeypatch.setattr(computations, "MAX_WAYS", 20)
+    monkeypatch.setattr(analysis, "MAX_ACCESSES", 20)
     inner = Builder("f")
     size = 64
     at = inner.parameter(f"f32[{size}]")

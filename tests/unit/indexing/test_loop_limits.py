@@ -7,12 +7,15 @@ import time
 import pytest
 from hlo_builder import Builder
 
-from xlashape import indexing
+from xlashape import caches, indexing
+from xlashape.caches import CacheUsage
 from xlashape.errors import DeadlineExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import Knowledge
-from xlashape.indexing.walk import leaf_dependencies, loops, rounds, scans
-from xlashape.indexing.walk.leaf_dependencies import ends_first, origin, origins, reached_from, reaching
+from xlashape.indexing.walk.dependencies import origins as origins_file
+from xlashape.indexing.walk.dependencies.leaf_graph import reachable_from, reaching, successors_first
+from xlashape.indexing.walk.dependencies.origins import origin, origins
+from xlashape.indexing.walk.repeated import iterations, scan, while_loop
 from xlashape.limits import budget
 
 
@@ -56,7 +59,7 @@ def test_expressions_that_double_in_every_round() -> None:
 
 def test_replicas_of_what_is_read_by_what_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """An array that goes from replica to replica in too many ways: what goes into it may come from any replica, too."""
-    monkeypatch.setattr(rounds, "MAX_WAYS", 3)
+    monkeypatch.setattr(iterations, "MAX_ACCESSES", 3)
     parts = ["f32[9]", "f32[9]"]
     body = Builder("body")
     state = body.parameter(shape_of(parts))
@@ -89,14 +92,14 @@ def test_many_arrays_at_the_end_of_one_long_way(monkeypatch: pytest.MonkeyPatch)
     result = root.called_computations[0].root
     expected = [origin(result, leaf) for leaf in range(200)]
     looked = 0
-    one_back = leaf_dependencies._handed_on_from  # its calls are what is counted
+    one_back = origins_file._handed_on_from  # its calls are what is counted
 
     def counting(one: HloInstruction, at: int) -> tuple[HloInstruction, int] | None:
         nonlocal looked
         looked += 1
         return one_back(one, at)
 
-    monkeypatch.setattr(leaf_dependencies, "_handed_on_from", counting)
+    monkeypatch.setattr(origins_file, "_handed_on_from", counting)
     assert origins(result, 200) == expected
     assert looked <= 2 * (200 + 300)
     with budget(deadline=time.monotonic() - 1), pytest.raises(DeadlineExceededError):
@@ -113,9 +116,9 @@ def test_steps_between_leaves() -> None:
             if more == expected:
                 break
             expected = more
-        assert reached_from(first, steps) == sum(1 << leaf for leaf in expected)
+        assert reachable_from(first, steps) == sum(1 << leaf for leaf in expected)
         backwards = [sum(1 << i for i in range(5) if steps[i] >> leaf & 1) for leaf in range(5)]
-        assert reaching(first, steps, ends_first(steps)) == reached_from(first, backwards)
+        assert reaching(first, steps, successors_first(steps)) == reachable_from(first, backwards)
 
 
 def test_what_a_scan_too_large_to_follow_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +134,7 @@ def test_what_a_scan_too_large_to_follow_depends_on(monkeypatch: pytest.MonkeyPa
     builder.op("scan", shape, operands, calls=[body], dimensions=[0], num_carries=count)
     root = builder.root()
     followed = {output: [len(one) > 0 for one in indexing.output_to_input(root, output)] for output in range(count + 1)}
-    monkeypatch.setattr(scans, "MAX_INSTRUCTIONS", 0)
+    monkeypatch.setattr(scan, "MAX_INSTRUCTIONS", 0)
     for output in range(count + 1):
         read = indexing.output_to_input(root, output)
         for operand, one in enumerate(read):
@@ -140,10 +143,16 @@ def test_what_a_scan_too_large_to_follow_depends_on(monkeypatch: pytest.MonkeyPa
             assert not followed[output][operand] or len(one)
 
 
+def held() -> CacheUsage:
+    """What is kept of the sets of all arrays of a loop."""
+    (usage,) = (usage for usage in caches.report() if usage.owner.endswith("while_loop._every_element_of"))
+    return usage
+
+
 def test_sets_of_many_arrays_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of arrays that all go into one another each has a set as large as there are arrays."""
-    monkeypatch.setattr(loops, "MAX_INSTRUCTIONS", 0)
-    arrays = loops.MAX_KEPT_MEMBERS + 1
+    monkeypatch.setattr(while_loop, "MAX_INSTRUCTIONS", 0)
+    arrays = 1000
     parts = ["f32[2]"] * arrays
     body = Builder("body")
     state = body.parameter(shape_of(parts))
@@ -153,8 +162,8 @@ def test_sets_of_many_arrays_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
         total = body.op("add", "f32[2]", [total, one])
     body.op("tuple", shape_of(parts), [total] * arrays)
     root = endless(body, parts)
-    before = loops._every_element.cache_info().currsize  # its size is what is asked
+    before = held()
     read = indexing.output_to_input(root, 3)[0]
     assert len(read) == arrays
     assert read.knowledge is Knowledge.EVERY_ELEMENT
-    assert loops._every_element.cache_info().currsize == before  # as above
+    assert held() == before

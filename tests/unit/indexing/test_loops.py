@@ -13,8 +13,9 @@ from while_loops import COUNTS, Parts, below, check, counted, counter_below, dra
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloModule
-from xlashape.indexing.walk import computations, loops, rounds
-from xlashape.indexing.walk.trip_counts import trip_count
+from xlashape.indexing.walk import analysis
+from xlashape.indexing.walk.repeated import iterations, while_loop
+from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import budget
 
 
@@ -231,7 +232,7 @@ def test_random_loops(seed: int) -> None:
 
 def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window that moves on in every iteration: too many maps are one of every element. Other arrays stay as they are."""
-    monkeypatch.setattr(rounds, "MAX_WAYS", 3)
+    monkeypatch.setattr(iterations, "MAX_ACCESSES", 3)
     parts = ["s32[]", "s32[]", "f32[9]", "f32[9]"]
     b = Parts("body", parts)
     config = {"dimensions": [{"edge_padding_low": 1, "edge_padding_high": -1, "interior_padding": 0}]}
@@ -243,7 +244,7 @@ def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(one.leaf, one.knowledge.value) for one in read] == [(0, "exact"), (1, "exact"), (2, "every element")]
     assert indexing.output_to_input(root, 3)[0].knowledge is indexing.Knowledge.EXACT
     stated = loop(b.builder, below(parts), parts, backend_config=b'{"known_trip_count":{"n":40}}')
-    monkeypatch.setattr(rounds, "MAX_ROUNDS", 5)
+    monkeypatch.setattr(iterations, "MAX_ITERATIONS", 5)
     assert [leaf for leaf, _ in maps(stated, 2)] == [2]
     assert indexing.output_to_input(stated, 2)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
     assert maps(stated, 3) == [(3, "(d0) -> (d0), domain: d0 in [0, 8]")]
@@ -257,7 +258,7 @@ def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], total, b.at[4], b.at[4], b.at[5]])
     expected = {0: {0, 1}, 1: {1}, 2: {0, 1, 2, 3, 4}, 3: {0, 1, 3, 4}, 4: {4}, 5: {5}}
     mixed = [(i, o) for i in range(2, 5) for o in range(2, 4)]
-    for where, name, value in ((loops, "MAX_INSTRUCTIONS", 3), (computations, "MAX_WAYS", 0)):
+    for where, name, value in ((while_loop, "MAX_INSTRUCTIONS", 3), (analysis, "MAX_ACCESSES", 0)):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
             root = loop(b.builder, below(parts), parts)
@@ -272,7 +273,7 @@ def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("limit", [1 << 8, 2])
 def test_replicas_in_a_loop(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read of other replicas in one iteration is known, over several it is not said which replica holds it."""
-    monkeypatch.setattr(loops, "MAX_INSTRUCTIONS", limit)
+    monkeypatch.setattr(while_loop, "MAX_INSTRUCTIONS", limit)
     parts = ["f32[4]", "f32[4]"]
     b = Parts("body", parts)
     pairs = [{"source": 0, "target": 1}, {"source": 1, "target": 0}]

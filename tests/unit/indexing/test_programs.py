@@ -9,7 +9,7 @@ import pytest
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing.ops.build import dims_of
+from xlashape.indexing.answers.leaves import dims_of
 from xlashape.symbolic import IndexingMap
 
 PROGRAMS = sorted((Path(__file__).resolve().parents[2] / "vectors" / "hlo").glob("*.hlo"))

@@ -14,7 +14,8 @@ from numpy_interpreter import result
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.walk import computations, rounds
+from xlashape.indexing.walk import analysis
+from xlashape.indexing.walk.repeated import iterations
 
 
 def scan(
@@ -185,7 +186,7 @@ def test_random_scans(seed: int) -> None:
 
 def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window that moves on in every step: from the last round on, every element of what depends on what."""
-    monkeypatch.setattr(rounds, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(iterations, "MAX_ITERATIONS", 3)
     body = Builder("body")
     taken, state, other, zero = (
         body.parameter("f32[9]"), body.parameter("f32[9]"), body.parameter("f32[9]"), body.constant("f32[]", [0]),
@@ -205,15 +206,15 @@ def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_computation_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xlashape.indexing.walk import scans
+    from xlashape.indexing.walk.repeated import scan as scan_file
 
     expected = scan(cumulative(), "(f32[4], f32[])", ["f32[4]", "f32[]"])
-    monkeypatch.setattr(scans, "MAX_INSTRUCTIONS", 2)
+    monkeypatch.setattr(scan_file, "MAX_INSTRUCTIONS", 2)
     root = scan(cumulative(), "(f32[4], f32[])", ["f32[4]", "f32[]"])
     check(root)
     assert indexing.output_to_input(root)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
     monkeypatch.undo()
-    monkeypatch.setattr(computations, "MAX_WAYS", 0)
+    monkeypatch.setattr(analysis, "MAX_ACCESSES", 0)
     check(expected)
     assert indexing.output_to_input(expected, 1)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
 

@@ -10,7 +10,7 @@ from xlashape.indexing import Analysis
 from xlashape.indexing.ops import contraction, windows
 from xlashape.indexing.ops.attributes import ConvolutionNumbers, WindowDim
 from xlashape.indexing.ops.build import make_map
-from xlashape.indexing.ops.registry import Op
+from xlashape.indexing.ops.op import Op
 from xlashape.shape import Shape
 from xlashape.symbolic import dim, rng
 

@@ -1,56 +1,60 @@
-"""The answers of the analysis: how one array is accessed, bound to the instructions of a module. Matches `xla::OperandIndexing`.
-
-An `OperandIndexingSet` holds every way in which an operand is read (or, input to output, an output is reached): a fusion may read an operand
-in several. It is a sequence; where it holds one answer, which is usual, it can be used as that one:
-
-    for operand in output_to_input(root):
-        operand.map                  # the one map; InvalidArgumentError names the number where there are several
-        [one.map for one in operand] # always right
-"""
+"""One way in which an array is accessed: a map, the producers of its runtime variables, and the replica. Matches `xla::OperandIndexing`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import overload
 
-from xlashape.errors import InvalidArgumentError
-from xlashape.indexing.answers.sources import ReplicaIndexing, RuntimeVariable
+from xlashape.frozen import FrozenValue, set_field
+from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
+from xlashape.indexing.answers.runtime_variable import RuntimeVariable
 from xlashape.symbolic import Expr, IndexingMap, Var, Variable, VariableKind
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 
-__all__ = ["Knowledge", "OperandIndexing", "OperandIndexingSet"]
+__all__ = ["Knowledge", "OperandIndexing"]
 
 
 class Knowledge(Enum):
-    """How much maps say."""
+    """How much a map says about what is accessed."""
 
     EXACT = "exact"
-    """These elements and no others; where values decide, those that some values lead to."""
+    """The elements that the map names and no others. Where values decide (the order of a sort), those that some values lead to."""
     EVERY_ELEMENT = "every element"
-    """Any element may be needed; nothing narrower is true of the operation."""
+    """Any element of the array may be accessed; nothing narrower is known to be true."""
     UNKNOWN = "unknown"
-    """This version cannot tell."""
+    """The map is undefined: this version cannot tell."""
 
 
-class OperandIndexing:
-    """One way in which an array is accessed.
+class OperandIndexing(FrozenValue):
+    """One way in which an array is accessed. Frozen and hashable.
 
-    - `map`: from an element of the output (input to output: the operand) to elements of the array.
-    - `runtime`: where the map's runtime variables come from, in their order.
-    - `replica`: which replica holds the element, for operations across replicas; None: the executing one.
+    - `map`: from an element of the output (input to output: of the operand) to elements of the array.
+    - `runtime`: where the values of the map's runtime variables come from, in their order.
+    - `replica`: which replica holds the element, for operations across replicas; None: the executing replica.
     - `leaf`: which array, where the operand is a tuple: its leaves counted depth first.
-    - `knowledge`: EVERY_ELEMENT where nothing narrower is known to be true, UNKNOWN where the map is undefined.
+    - `is_conservative`: the map names every element because nothing narrower is known to be true.
 
-    Two are equal if everything is, and producers are the same instructions. `str()` is XLA's text.
+    Two are equal if all of these are; producers are equal if they are the same instruction. `str()` is XLA's text.
+
+    >>> from xlashape.hlo import HloModule
+    >>> from xlashape.indexing import output_to_input
+    >>> text = "HloModule m ENTRY e { p = f32[2,3] parameter(0) ROOT t = f32[3,2] transpose(p), dimensions={1,0} }"
+    >>> (reads,) = output_to_input(HloModule.parse(text).entry.root)
+    >>> reads[0]
+    (d0, d1) -> (d1, d0), domain: d0 in [0, 2], d1 in [0, 1]
+    >>> reads[0].knowledge
+    <Knowledge.EXACT: 'exact'>
     """
 
-    __slots__ = ("_every", "_hash", "_is_simple", "_simplified", "leaf", "map", "replica", "runtime")
+    # `_simplified` follows from the fields: unset until it is asked for, None where this is the simplified form itself.
+    __slots__ = ("_simplified", "is_conservative", "leaf", "map", "replica", "runtime")
+    _fields = ("map", "runtime", "replica", "leaf", "is_conservative")
 
     map: IndexingMap
     runtime: tuple[RuntimeVariable, ...]
     replica: ReplicaIndexing | None
     leaf: int
+    is_conservative: bool
+    _simplified: OperandIndexing | None
 
     def __init__(
         self,
@@ -58,47 +62,52 @@ class OperandIndexing:
         runtime: tuple[RuntimeVariable, ...] = (),
         replica: ReplicaIndexing | None = None,
         leaf: int = 0,
-        *,
-        every: bool = False,
+        is_conservative: bool = False,
     ) -> None:
-        self.map = map
-        self.runtime = runtime
-        self.replica = replica
-        self.leaf = leaf
-        self._every = every
-        self._hash: int | None = None
-        self._is_simple = False
-        self._simplified: OperandIndexing | None = None
+        set_field(self, "map", map)
+        set_field(self, "runtime", runtime)
+        set_field(self, "replica", replica)
+        set_field(self, "leaf", leaf)
+        set_field(self, "is_conservative", is_conservative)
 
     @property
     def knowledge(self) -> Knowledge:
         """How much the map says."""
         if self.map.is_undefined:
             return Knowledge.UNKNOWN
-        return Knowledge.EVERY_ELEMENT if self._every else Knowledge.EXACT
+        return Knowledge.EVERY_ELEMENT if self.is_conservative else Knowledge.EXACT
+
+    def with_map(self, map: IndexingMap, runtime: tuple[RuntimeVariable, ...]) -> OperandIndexing:  # noqa: A002  # the proto's name
+        """The same access with another map and the producers of its runtime variables."""
+        return OperandIndexing(map, runtime, self.replica, self.leaf, self.is_conservative)
+
+    def with_leaf(self, leaf: int) -> OperandIndexing:
+        """The same access, to another leaf."""
+        if self.leaf == leaf:
+            return self
+        return OperandIndexing(self.map, self.runtime, self.replica, leaf, self.is_conservative)
 
     def simplify(self) -> OperandIndexing:
         """The same access in simplified form, without range and runtime variables that nothing depends on.
 
         A runtime variable's producer goes with it; a range variable stays while a producer's map depends on it.
         """
-        if self._is_simple:
-            return self
-        found = self._simplified
-        if found is None:
-            found = self._with_map(self.map.simplify())._without_unused()
-            if found is self:
-                self._is_simple = True
-            else:
-                self._simplified = found
-        return found
+        try:
+            simplified = self._simplified
+        except AttributeError:
+            simple_map = self.map.simplify()
+            renewed = self if simple_map is self.map else self.with_map(simple_map, self.runtime)
+            renewed = renewed._without_unused()
+            simplified = None if renewed is self else renewed
+            set_field(self, "_simplified", simplified)
+        return self if simplified is None else simplified
 
     def compose(self, second: OperandIndexing) -> OperandIndexing:
         """`self` leads from A to B, `second` from B to C: from A to C, simplified.
 
         Range and runtime variables of both are kept, those of `second` first, producers in the order of their variables.
         """
-        every = self._every or second._every
+        is_conservative = self.is_conservative or second.is_conservative
         if self.map.is_undefined or second.map.is_undefined:
             return OperandIndexing(IndexingMap.undefined(), leaf=second.leaf)
         if self.map.is_known_empty or second.map.is_known_empty:
@@ -110,79 +119,61 @@ class OperandIndexing:
         if not self.runtime and not second.runtime:
             if composed.ranges:
                 composed = composed.remove_unused_symbols().map
-            return OperandIndexing(composed, (), replica, second.leaf, every=every)
-        producers = [self._seen_through(second, producer) for producer in second.runtime]
+            return OperandIndexing(composed, (), replica, second.leaf, is_conservative)
+        producers = [self._producer_of_second(second, producer) for producer in second.runtime]
         producers += [
-            _moved(producer, composed, len(second.map.ranges), len(second.map.runtime)) for producer in self.runtime
+            _producer_of_first(producer, composed, len(second.map.ranges), len(second.map.runtime))
+            for producer in self.runtime
         ]
-        return OperandIndexing(composed, tuple(producers), replica, second.leaf, every=every)._without_unused()
+        return OperandIndexing(composed, tuple(producers), replica, second.leaf, is_conservative)._without_unused()
 
     def _composed_replica(self, second: OperandIndexing) -> ReplicaIndexing | None:
-        if second.replica is None:
+        exchange = second.replica
+        if exchange is None:
             return self.replica
         if self.replica is not None:
-            # Two exchanges one after the other: what the second one's group is depends on the replica that the first one leads to.
+            # Two exchanges in a row: the group of the second one depends on the replica that the first one leads to.
             return ReplicaIndexing(IndexingMap.undefined())
-        theirs = second.replica
-        if theirs.map.is_undefined or self.map.is_undefined or self.map.runtime:
-            return (
-                theirs
-                if theirs.map.is_undefined
-                else ReplicaIndexing(IndexingMap.undefined(), theirs.groups, theirs.pairs)
-            )
-        return ReplicaIndexing(self.map.compose(theirs.map).remove_unused_symbols().map, theirs.groups, theirs.pairs)
+        if exchange.map.is_undefined:
+            return exchange
+        if self.map.is_undefined or self.map.runtime:
+            return ReplicaIndexing(IndexingMap.undefined(), exchange.groups, exchange.pairs)
+        composed = self.map.compose(exchange.map).remove_unused_symbols().map
+        return ReplicaIndexing(composed, exchange.groups, exchange.pairs)
 
-    def _seen_through(self, second: OperandIndexing, producer: RuntimeVariable) -> RuntimeVariable:
-        """A producer of `second`'s, from the variables of the composition."""
+    def _producer_of_second(self, second: OperandIndexing, producer: RuntimeVariable) -> RuntimeVariable:
+        """A producer of `second`, seen from the variables of the composition."""
         inner = producer.map
-        # With all of the variables of the map it belongs to, so that those of the composition come out in the same order.
+        # Declare all variables of the map that the producer belongs to, so that the composition numbers them as it numbers that map's.
         widened = IndexingMap(inner.dims, second.map.ranges, second.map.runtime, inner.results)
-        return producer.with_map(_trimmed(self.map.compose_unsimplified(widened)))
-
-    def replaced(self, map: IndexingMap, runtime: tuple[RuntimeVariable, ...]) -> OperandIndexing:  # noqa: A002  # the proto's name
-        """The same access with another map and its producers."""
-        return OperandIndexing(map, runtime, self.replica, self.leaf, every=self._every)
-
-    def _with_map(self, map: IndexingMap) -> OperandIndexing:  # noqa: A002  # the proto's name
-        return (
-            self if map is self.map else OperandIndexing(map, self.runtime, self.replica, self.leaf, every=self._every)
-        )
+        return producer.with_map(_producer_map(self.map.compose_unsimplified(widened)))
 
     def _without_unused(self) -> OperandIndexing:
         """Without the range and runtime variables that neither the map nor a producer of a variable that stays depends on.
 
-        A runtime variable stays, too, that may come to lie outside of its bounds: then nothing is accessed.
+        A runtime variable whose value may lie outside its bounds stays too: then nothing is accessed.
         """
-        found = self.map
-        if not found.ranges and not found.runtime:
+        own_map = self.map
+        if not own_map.ranges and not own_map.runtime:
             return self
-        if found.is_known_empty or found.is_undefined:
-            return OperandIndexing(found if found.is_undefined else IndexingMap.empty(), leaf=self.leaf)
+        if own_map.is_known_empty or own_map.is_undefined:
+            return OperandIndexing(own_map if own_map.is_undefined else IndexingMap.empty(), leaf=self.leaf)
         if not self.runtime:
-            return self._with_map(found.remove_unused_symbols().map)
-        used = set(found.used_variables())
-        for i, (producer, var) in enumerate(zip(self.runtime, found.runtime, strict=True)):
-            if producer.matters(var.bounds):
-                used.add(Variable(VariableKind.RUNTIME, i))
-        pending = [variable.index for variable in used if variable.kind is VariableKind.RUNTIME]
-        while pending:
-            for variable in variables_of(self.runtime[pending.pop()].map.results):
-                if variable.kind is not VariableKind.DIM and variable not in used:
-                    used.add(variable)
-                    if variable.kind is VariableKind.RUNTIME:
-                        pending.append(variable.index)
-        ranges = [i for i in range(len(found.ranges)) if Variable(VariableKind.RANGE, i) in used]
-        runtime = [i for i in range(len(found.runtime)) if Variable(VariableKind.RUNTIME, i) in used]
-        if len(ranges) == len(found.ranges) and len(runtime) == len(found.runtime):
+            used_map = own_map.remove_unused_symbols().map
+            return self if used_map is own_map else self.with_map(used_map, ())
+        used = self._used_variables()
+        ranges = [i for i in range(len(own_map.ranges)) if Variable(VariableKind.RANGE, i) in used]
+        runtime = [i for i in range(len(own_map.runtime)) if Variable(VariableKind.RUNTIME, i) in used]
+        if len(ranges) == len(own_map.ranges) and len(runtime) == len(own_map.runtime):
             return self
         renumbered: dict[Variable, Expr] = {
-            Variable(VariableKind.RANGE, i): Variable(VariableKind.RANGE, at) for at, i in enumerate(ranges)
+            Variable(VariableKind.RANGE, old): Variable(VariableKind.RANGE, new) for new, old in enumerate(ranges)
         }
         renumbered |= {
-            Variable(VariableKind.RUNTIME, i): Variable(VariableKind.RUNTIME, at) for at, i in enumerate(runtime)
+            Variable(VariableKind.RUNTIME, old): Variable(VariableKind.RUNTIME, new) for new, old in enumerate(runtime)
         }
 
-        def kept(old: IndexingMap) -> IndexingMap:
+        def restricted(old: IndexingMap) -> IndexingMap:
             exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), renumbered)
             count = len(old.results)
             return IndexingMap(
@@ -193,21 +184,23 @@ class OperandIndexing:
                 zip(exprs[count:], [interval for _, interval in old.constraints], strict=True),
             )
 
-        producers = tuple([self.runtime[i].with_map(_trimmed(kept(self.runtime[i].map))) for i in runtime])
-        return OperandIndexing(kept(found), producers, self.replica, self.leaf, every=self._every)
+        producers = tuple([self.runtime[i].with_map(_producer_map(restricted(self.runtime[i].map))) for i in runtime])
+        return self.with_map(restricted(own_map), producers)
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.map, self.runtime, self.replica, self.leaf, self._every)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return self._key() == other._key() if isinstance(other, OperandIndexing) else NotImplemented
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(self._key())
-        return self._hash
+    def _used_variables(self) -> set[Variable]:
+        """The variables that the map, or the producer of a runtime variable that stays, depends on."""
+        used = set(self.map.used_variables())
+        for i, (producer, var) in enumerate(zip(self.runtime, self.map.runtime, strict=True)):
+            if producer.matters(var.bounds):
+                used.add(Variable(VariableKind.RUNTIME, i))
+        pending = [variable.index for variable in used if variable.kind is VariableKind.RUNTIME]
+        while pending:
+            for variable in variables_of(self.runtime[pending.pop()].map.results):
+                if variable.kind is not VariableKind.DIM and variable not in used:
+                    used.add(variable)
+                    if variable.kind is VariableKind.RUNTIME:
+                        pending.append(variable.index)
+        return used
 
     def to_text(self, style: str = "xla") -> str:
         """The map, the producers of its runtime variables and the replica, as XLA prints them; `style` as in `IndexingMap.to_text`."""
@@ -227,8 +220,10 @@ class OperandIndexing:
         return self.to_text()
 
 
-def _moved(producer: RuntimeVariable, composed: IndexingMap, range_shift: int, runtime_shift: int) -> RuntimeVariable:
-    """A producer of `first`'s in a composition, where the range and runtime variables of `second` come first."""
+def _producer_of_first(
+    producer: RuntimeVariable, composed: IndexingMap, range_shift: int, runtime_shift: int
+) -> RuntimeVariable:
+    """A producer of the first map in a composition, where the range and runtime variables of the second map come first."""
     old = producer.map
     shifts: dict[Variable, Expr] = {}
     if old.ranges and range_shift:
@@ -242,13 +237,11 @@ def _moved(producer: RuntimeVariable, composed: IndexingMap, range_shift: int, r
             for i in range(len(old.runtime))
         }
     if not shifts:
-        ranges = _extended(old.ranges, composed.ranges)
-        runtime = _extended(old.runtime, composed.runtime)
-        return (
-            producer
-            if ranges is old.ranges and runtime is old.runtime
-            else producer.with_map(IndexingMap(old.dims, ranges, runtime, old.results))
-        )
+        ranges = _declared(old.ranges, composed.ranges)
+        runtime = _declared(old.runtime, composed.runtime)
+        if ranges is old.ranges and runtime is old.runtime:
+            return producer
+        return producer.with_map(IndexingMap(old.dims, ranges, runtime, old.results))
     return producer.with_map(
         IndexingMap(
             old.dims,
@@ -259,117 +252,19 @@ def _moved(producer: RuntimeVariable, composed: IndexingMap, range_shift: int, r
     )
 
 
-def _extended(own: tuple[Var, ...], all_of_them: tuple[Var, ...]) -> tuple[Var, ...]:
-    return all_of_them if own and len(own) != len(all_of_them) else own
+def _declared(own: tuple[Var, ...], of_composition: tuple[Var, ...]) -> tuple[Var, ...]:
+    """The variables of one kind that a producer's map declares in a composition: none, or all of the composition's."""
+    return of_composition if own and len(own) != len(of_composition) else own
 
 
-def _trimmed(producer: IndexingMap) -> IndexingMap:
-    """A producer's map with results and dimensions alone where nothing else matters; its domain is that of the map it belongs to."""
+def _producer_map(producer: IndexingMap) -> IndexingMap:
+    """A producer's map without constraints, and without the kinds of variables that its results do not use.
+
+    The domain of a producer's map is that of the map it belongs to.
+    """
     if producer.is_known_empty or producer.is_undefined:
         return producer
     kinds = {variable.kind for variable in variables_of(producer.results)}
     ranges = producer.ranges if VariableKind.RANGE in kinds else ()
     runtime = producer.runtime if VariableKind.RUNTIME in kinds else ()
     return IndexingMap(producer.dims, ranges, runtime, producer.results)
-
-
-class OperandIndexingSet(Sequence[OperandIndexing]):
-    """Every way in which an array is accessed, each once, in the order in which they were found. Frozen and hashable.
-
-    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of its only member; `map` of an empty set is KNOWN EMPTY.
-    Two sets are equal if they hold the same, in any order.
-    """
-
-    __slots__ = ("_hash", "_is_simple", "_members", "_simplified")
-
-    def __init__(self, members: Iterable[OperandIndexing] = ()) -> None:
-        found = tuple(members)
-        self._members = found if len(found) < 2 else tuple(dict.fromkeys(found))
-        self._hash: int | None = None
-        self._is_simple = False
-        self._simplified: OperandIndexingSet | None = None
-
-    @overload
-    def __getitem__(self, index: int) -> OperandIndexing: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[OperandIndexing, ...]: ...
-    def __getitem__(self, index: int | slice) -> OperandIndexing | tuple[OperandIndexing, ...]:
-        return self._members[index]
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __iter__(self) -> Iterator[OperandIndexing]:
-        return iter(self._members)
-
-    @property
-    def maps(self) -> tuple[IndexingMap, ...]:
-        """The maps of the members."""
-        return tuple([member.map for member in self._members])
-
-    @property
-    def map(self) -> IndexingMap:
-        """The map of the only member; KNOWN EMPTY where there is none. InvalidArgumentError where there are several."""
-        return self._only().map if self._members else IndexingMap.empty()
-
-    @property
-    def runtime(self) -> tuple[RuntimeVariable, ...]:
-        """The runtime variables of the only member."""
-        return self._only().runtime if self._members else ()
-
-    @property
-    def replica(self) -> ReplicaIndexing | None:
-        """The replica of the only member."""
-        return self._only().replica if self._members else None
-
-    @property
-    def leaf(self) -> int:
-        """The leaf of the only member."""
-        return self._only().leaf if self._members else 0
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """The least that any member says."""
-        found = {member.knowledge for member in self._members}
-        if Knowledge.UNKNOWN in found:
-            return Knowledge.UNKNOWN
-        return Knowledge.EVERY_ELEMENT if Knowledge.EVERY_ELEMENT in found else Knowledge.EXACT
-
-    def simplify(self) -> OperandIndexingSet:
-        """The set of the members' simplified forms, each once."""
-        if self._is_simple:
-            return self
-        found = self._simplified
-        if found is None:
-            simplified = [member.simplify() for member in self._members]
-            if all(new is old for new, old in zip(simplified, self._members, strict=True)):
-                self._is_simple = True
-                return self
-            found = self._simplified = OperandIndexingSet(simplified)
-        return found
-
-    def to_text(self, style: str = "xla") -> str:
-        """The members' texts, one after the other."""
-        return "\n".join(member.to_text(style) for member in self._members)
-
-    def _only(self) -> OperandIndexing:
-        if len(self._members) == 1:
-            return self._members[0]
-        raise InvalidArgumentError(
-            f"the array is accessed in {len(self._members)} ways: go through them instead of asking for the one map"
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, OperandIndexingSet):
-            return NotImplemented
-        return len(self) == len(other) and set(self._members) == set(other._members)
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(frozenset(self._members))
-        return self._hash
-
-    def __repr__(self) -> str:
-        return f"{{{self.to_text()}}}"

@@ -1,4 +1,20 @@
-"""The rules, a family a file. Importing this package registers them all."""
+"""The rules: for each opcode and direction a pure function from shapes and attributes to maps. Importing this package registers them all:
+`OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT` then hold a rule for each opcode.
+
+What rules are made of:
+
+- `registry`: which rule answers for which opcode.
+- `op`: what a rule may know of an instruction.
+- `access`: what a rule answers with.
+- `attributes`: readers of the attributes that rules need; `keys`: cheap keys of those attributes; `replica_groups`: compact lists of replicas.
+- `build`: maps from sizes, and checks; `windows`: the arithmetic of one dimension of a window.
+
+The rules, a family of operations each:
+
+- `elementwise`, `movement` (broadcast, transpose, …), `slicing`, `reshape` (and bitcast), `reduction` (and windows, sort, batch norm).
+- `contraction` (dot, convolution), `gather` (and scatter), `linear_algebra`, `ragged`.
+- `collective`: operations across replicas. `control`: tuples, barriers, tokens, asynchronous pairs, calls, custom calls.
+"""
 
 from xlashape.indexing.ops import (
     collective,
@@ -13,8 +29,13 @@ from xlashape.indexing.ops import (
     reshape,
     slicing,
 )
+from xlashape.indexing.ops.registry import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN
 
 __all__ = [
+    "CALLS",
+    "INPUT_TO_OUTPUT",
+    "OUTPUT_TO_INPUT",
+    "UNKNOWN",
     "collective",
     "contraction",
     "control",

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import dims_of, leaves
+from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Replicas, Row, Rows, SparseRows
 from xlashape.indexing.ops.attributes import Groups, collective, permutation_pairs
-from xlashape.indexing.ops.build import (
-    NOTHING,
-    dims_of,
-    everything,
-    identity,
-    make_map,
-    nothing_but,
-    require,
-    require_dims,
-)
-from xlashape.indexing.ops.registry import Access, Op, Replicas, Rows, input_to_output, leaves, output_to_input
+from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
+from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
 __all__ = ["all_of_group", "group_size"]
@@ -57,37 +52,37 @@ def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None)
 # -- all-reduce, collective-broadcast: the same index on other replicas ---------------------------------------------------------
 
 
-@output_to_input("all-reduce", "all-reduce-start", attributes=collective)
+@output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, attributes=collective)
 def all_reduce_output_to_input(op: Op, output: int) -> Rows:
     """The same index of the same operand, on every replica of the group."""
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
     require(pairs[output][0] == dims, "changes the shape")
-    return nothing_but(len(pairs), {output: _same(dims, all_of_group(dims, op.attributes))})
+    return SparseRows(len(pairs), {output: _same(dims, all_of_group(dims, op.attributes))})
 
 
-@input_to_output("all-reduce", "all-reduce-start", attributes=collective)
+@input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, attributes=collective)
 def all_reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same."""
     return all_reduce_output_to_input(op, operand)
 
 
-@output_to_input("collective-broadcast", attributes=collective)
+@output_to_input(Opcode.COLLECTIVE_BROADCAST, attributes=collective)
 def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
     """The same index on the first replica of the group."""
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
     require(pairs[output][0] == dims, "changes the shape")
     first = None if group_size(op.attributes) == 1 else Replicas(make_map(dims, [const(0)]), op.attributes.groups)
-    return nothing_but(len(pairs), {output: _same(dims, first)})
+    return SparseRows(len(pairs), {output: _same(dims, first)})
 
 
-@input_to_output("collective-broadcast", attributes=collective)
+@input_to_output(Opcode.COLLECTIVE_BROADCAST, attributes=collective)
 def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """To every replica of the group. (Elements of other replicas than the first go nowhere.)"""
     pairs = _numbered(op, len(op.operands))
     dims = pairs[operand][0]
-    return nothing_but(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
+    return SparseRows(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
 
 
 # -- all-gather, reduce-scatter, all-to-all: blocks along one dimension ---------------------------------------------------------
@@ -121,7 +116,7 @@ def _at(rank: int, axis: int, value: Expr) -> list[Expr]:
     return [value if d == axis else dim(d) for d in range(rank)]
 
 
-@output_to_input("all-gather", attributes=collective)
+@output_to_input(Opcode.ALL_GATHER, attributes=collective)
 def all_gather_output_to_input(op: Op, output: int) -> Rows:
     """The index within the part, on the replica whose part it is."""
     _numbered(op, len(op.operands))
@@ -133,31 +128,32 @@ def all_gather_output_to_input(op: Op, output: int) -> Rows:
     size = max(1, part[axis])
     read = make_map(whole, _at(len(whole), axis, dim(axis) % size))
     holder = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
-    return nothing_but(len(op.operands), {output: (Access(read, replicas=holder),)})
+    return SparseRows(len(op.operands), {output: (Access(read, replicas=holder),)})
 
 
-@input_to_output("all-gather", attributes=collective)
+@input_to_output(Opcode.ALL_GATHER, attributes=collective)
 def all_gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The executing replica's part of the whole, on every replica of the group."""
+    return SparseRows(len(op.outputs), {operand: _gathered(op, operand)})
+
+
+def _gathered(op: Op, operand: int) -> Row:
     _numbered(op, len(op.operands))
     _, part, axis, count = _blocks(op, operand)
     written = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
-    to = Access(written, 0, (None,), all_of_group(part, op.attributes, count))
-    return nothing_but(len(op.outputs), {operand: (to,)})
+    return (Access(written, 0, (None,), all_of_group(part, op.attributes, count)),)
 
 
-@output_to_input("reduce-scatter", attributes=collective)
+@output_to_input(Opcode.REDUCE_SCATTER, attributes=collective)
 def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
     """The element in the executing replica's part, on every replica of the group."""
     _numbered(op, len(op.operands))
     _, part, axis, count = _blocks(op, output)
     read = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
-    return nothing_but(
-        len(op.operands), {output: (Access(read, 0, (None,), all_of_group(part, op.attributes, count)),)}
-    )
+    return SparseRows(len(op.operands), {output: (Access(read, 0, (None,), all_of_group(part, op.attributes, count)),)})
 
 
-@input_to_output("reduce-scatter", attributes=collective)
+@input_to_output(Opcode.REDUCE_SCATTER, attributes=collective)
 def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index within the part, on the replica whose part it is."""
     _numbered(op, len(op.operands))
@@ -165,10 +161,10 @@ def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     size = max(1, part[axis])
     written = make_map(whole, _at(len(whole), axis, dim(axis) % size))
     to = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
-    return nothing_but(len(op.outputs), {operand: (Access(written, replicas=to),)})
+    return SparseRows(len(op.outputs), {operand: (Access(written, replicas=to),)})
 
 
-@output_to_input("all-to-all", attributes=collective)
+@output_to_input(Opcode.ALL_TO_ALL, attributes=collective)
 def all_to_all_output_to_input(op: Op, output: int) -> Rows:
     """Block b of the result is the executing replica's block of replica b. Of a tuple, element b is the operand of the executing replica's number."""
     if not op.attributes.dimensions:
@@ -183,7 +179,7 @@ def all_to_all_output_to_input(op: Op, output: int) -> Rows:
     return (_exchanged(op),)
 
 
-@input_to_output("all-to-all", attributes=collective)
+@input_to_output(Opcode.ALL_TO_ALL, attributes=collective)
 def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same the other way round."""
     if not op.attributes.dimensions:
@@ -208,7 +204,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     if count is None:
         # How many blocks there are is not known, nor which one goes where.
         moved = make_map(dims, _at(len(dims), axis, rng(0)), ranges=[dims[axis]])
-        return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), every=True),)
+        return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), is_conservative=True),)
     require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
     size = max(1, dims[axis] // count)
     moved = make_map(dims, _at(len(dims), axis, dim(axis) % size + rt(0) * size), runtime=[Interval(0, count - 1)])
@@ -218,7 +214,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
 # -- collective-permute: pairs of replicas ---------------------------------------------------------------------------------------
 
 
-@output_to_input("collective-permute", attributes=permutation_pairs)
+@output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=permutation_pairs)
 def collective_permute_output_to_input(op: Op, output: int) -> Rows:
     """The same index on the source of the executing replica; where none is, the result is 0."""
     if not _is_in_place(op):
@@ -229,28 +225,33 @@ def collective_permute_output_to_input(op: Op, output: int) -> Rows:
         if operand == 1:
             rows.append((identity(dims)[0]._replace(leaf=output),))
             continue
-        every = [everything(dims, dims_of(shape), leaf, every=True) for leaf, shape in enumerate(op.operands[operand])]
+        every = [
+            everything(dims, dims_of(shape), leaf, is_conservative=True)
+            for leaf, shape in enumerate(op.operands[operand])
+        ]
         rows.append(tuple([access._replace(replicas=partner) for access in every]))
     return tuple(rows)
 
 
-@input_to_output("collective-permute", attributes=permutation_pairs)
+@input_to_output(Opcode.COLLECTIVE_PERMUTE, attributes=permutation_pairs)
 def collective_permute_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index on the target of the executing replica."""
     if not _is_in_place(op):
         return _permuted(op, operand)
     dims = dims_of(op.operands[operand][leaf])
     if operand == 1:
-        return nothing_but(len(op.outputs), {leaf: identity(dims)})
+        return SparseRows(len(op.outputs), {leaf: identity(dims)})
     partner = _in_place_partners(op, dims)[operand]
-    return tuple([(everything(dims, dims_of(shape), every=True)._replace(replicas=partner),) for shape in op.outputs])
+    return tuple(
+        [(everything(dims, dims_of(shape), is_conservative=True)._replace(replicas=partner),) for shape in op.outputs]
+    )
 
 
 def _permuted(op: Op, number: int) -> Rows:
     pairs = _numbered(op, len(op.operands))
     source, dims = pairs[number]
     require(source == dims, "changes the shape")
-    return nothing_but(len(pairs), {number: _same(dims, _partner(op, dims))})
+    return SparseRows(len(pairs), {number: _same(dims, _partner(op, dims))})
 
 
 def _partner(op: Op, dims: tuple[int, ...]) -> Replicas:
@@ -277,27 +278,27 @@ def _in_place_partners(op: Op, dims: tuple[int, ...]) -> tuple[Replicas | None, 
 # -- asynchronous forms: the start's result holds operands first, then results ---------------------------------------------------
 
 
-@output_to_input("all-gather-start", attributes=collective)
+@output_to_input(Opcode.ALL_GATHER_START, attributes=collective)
 def all_gather_start_output_to_input(op: Op, output: int) -> Rows:
     """(operands, results): an operand is passed on, a result gathered."""
     count = len(op.operands)
     require(len(op.outputs) >= 2 * count, "returns operands and results")
     if output < count:
-        return nothing_but(count, {output: identity(dims_of(op.outputs[output]))})
+        return SparseRows(count, {output: identity(dims_of(op.outputs[output]))})
     return all_gather_output_to_input(op._replace(outputs=op.outputs[count : 2 * count]), output - count)
 
 
-@input_to_output("all-gather-start", attributes=collective)
+@input_to_output(Opcode.ALL_GATHER_START, attributes=collective)
 def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand is passed on, and gathered."""
     count = len(op.operands)
     require(len(op.outputs) >= 2 * count, "returns operands and results")
-    gathered = all_gather_input_to_output(op._replace(outputs=op.outputs[count : 2 * count]), operand, leaf)
-    passed = nothing_but(count, {operand: identity(dims_of(op.operands[operand][leaf]))})
-    return passed + gathered + (NOTHING,) * (len(op.outputs) - 2 * count)
+    gathered = _gathered(op._replace(outputs=op.outputs[count : 2 * count]), operand)
+    passed = identity(dims_of(op.operands[operand][leaf]))
+    return SparseRows(len(op.outputs), {operand: passed, count + operand: gathered})
 
 
-@output_to_input("collective-permute-start", attributes=permutation_pairs)
+@output_to_input(Opcode.COLLECTIVE_PERMUTE_START, attributes=permutation_pairs)
 def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
     """(operands, results, contexts): operands are passed on, results permuted, contexts hold no element."""
     first, count = _started(op)
@@ -305,20 +306,22 @@ def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
         operand = bisect_right(op.starts, output) - 1
         leaf = output - op.starts[operand]
         own = identity(dims_of(op.outputs[output]))[0]._replace(leaf=leaf)
-        return nothing_but(len(op.operands), {operand: (own,)})
+        return SparseRows(len(op.operands), {operand: (own,)})
     if output >= first + count:
-        return (NOTHING,) * len(op.operands)
+        return (NOT_ACCESSED,) * len(op.operands)
     return collective_permute_output_to_input(op._replace(outputs=op.outputs[first : first + count]), output - first)
 
 
-@input_to_output("collective-permute-start", attributes=permutation_pairs)
+@input_to_output(Opcode.COLLECTIVE_PERMUTE_START, attributes=permutation_pairs)
 def collective_permute_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand is passed on, and permuted."""
     first, count = _started(op)
-    at = op.starts[operand] + leaf
-    passed = nothing_but(first, {at: identity(dims_of(op.operands[operand][leaf]))} if at < first else {})
+    number = op.starts[operand] + leaf
+    rows = {number: identity(dims_of(op.operands[operand][leaf]))} if number < first else {}
     permuted = collective_permute_input_to_output(op._replace(outputs=op.outputs[first : first + count]), operand, leaf)
-    return (*passed, *permuted, *((NOTHING,) * (len(op.outputs) - first - count)))
+    dense = permuted.dense() if isinstance(permuted, SparseRows) else permuted
+    rows |= {first + result: row for result, row in enumerate(dense)}
+    return SparseRows(len(op.outputs), rows)
 
 
 def _started(op: Op) -> tuple[int, int]:

@@ -7,21 +7,22 @@ over the window and the input features; with a reversed window its kernel's elem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
+from xlashape.caches import cached
+from xlashape.hlo import Opcode
+from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
 from xlashape.indexing.ops.build import (
     Malformed,
     everything,
     make_map,
-    operand_dims,
-    output_dims,
     require,
     require_dims,
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.indexing.ops.windows import check_window, simplified_window_input, window_input, window_output
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
@@ -99,7 +100,7 @@ class _Dot:
         return make_map(dims, [result for result in results if result is not None], ranges=ranges)
 
 
-@output_to_input("dot", attributes=dot)
+@output_to_input(Opcode.DOT, attributes=dot)
 def dot_output_to_input(op: Op, output: int) -> Rows:
     """Batch and free dimensions from the output, all of the contracted ones."""
     require_operands(op, 2)
@@ -107,14 +108,14 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
     return (Access(both.read(0)),), (Access(both.read(1)),)
 
 
-@input_to_output("dot", attributes=dot)
+@input_to_output(Opcode.DOT, attributes=dot)
 def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Batch and free dimensions kept, all of the other side's free ones."""
     require_operands(op, 2)
     return ((Access(_Dot(op).written(operand)),),)
 
 
-@output_to_input("scaled-dot", attributes=dot)
+@output_to_input(Opcode.SCALED_DOT, attributes=dot)
 def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale holds for all."""
     require_operands(op, 4)
@@ -129,7 +130,7 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output("scaled-dot", attributes=dot)
+@input_to_output(Opcode.SCALED_DOT, attributes=dot)
 def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """As a dot; a scale takes part wherever an element of its block does."""
     require_operands(op, 4)
@@ -188,7 +189,7 @@ class _Convolution:
         self.group_batch_features = max(1, self.output_features // n.batch_groups)
 
 
-@output_to_input("convolution", attributes=convolution)
+@output_to_input(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_output_to_input(op: Op, output: int) -> Rows:
     """The window around the element, all input features of its group; of the kernel, all that makes its output feature."""
     c = _Convolution(op)
@@ -269,14 +270,14 @@ def _variable(variable: Variable, size: int) -> Expr:
     return variable if size > 1 else const(0)
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=1 << 20, entry_bytes=3000)
 def _input_feature(output_features: int, group: int, input_features: int) -> Expr:
     """The input feature of output feature d0 and channel s0 of its group, simplified."""
     feature = (dim(0) // group) * input_features + rng(0)
     return make_map([output_features], [feature], ranges=[input_features]).simplify().results[0]
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=1 << 20, entry_bytes=3000)
 def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> Expr:
     """The input batch of output batch d0 and output feature d1 (or d1 and d0: terms stand in the order of variables), simplified."""
     batch, feature = (dim(0), dim(1)) if in_order else (dim(1), dim(0))
@@ -284,7 +285,7 @@ def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> 
     return make_map(sizes, [(feature // group) * batches + batch]).simplify().results[0]
 
 
-@input_to_output("convolution", attributes=convolution)
+@input_to_output(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An input element takes part where a window reaches it; an element of the kernel at every place that meets an input element."""
     c = _Convolution(op)

@@ -7,39 +7,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import dims_of, element_starts, first_leaves
+from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Rows, SparseRows
 from xlashape.indexing.ops.attributes import opcode, tuple_index
-from xlashape.indexing.ops.build import (
-    NOTHING,
-    Malformed,
-    dims_of,
-    every_element,
-    everything,
-    identity,
-    nothing_but,
-    operand_dims,
-    output_dims,
-    passed,
-    require,
-    to_scalar,
-)
-from xlashape.indexing.ops.registry import (
-    Access,
-    Op,
-    Rows,
-    calls,
-    element_starts,
-    first_leaves,
-    input_to_output,
-    output_to_input,
-)
+from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, passed, require, to_scalar
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import calls, input_to_output, output_to_input
 
-calls("fusion", "the maps of the fused computation's root, through every path")
-calls("call", "the maps of the computation's root")
-calls("async-start", "operands are passed on; results as the wrapped computation computes them")
-calls("conditional", "every branch's maps, and the selector")
-calls("while", "the body's maps, from iteration to iteration")
-calls("sort", "the whole sorted dimension of itself and of what the comparator reads")
-calls("scan", "the computation's maps, from step to step")
+calls(Opcode.FUSION, "the maps of the fused computation's root, through every path")
+calls(Opcode.CALL, "the maps of the computation's root")
+calls(Opcode.ASYNC_START, "operands are passed on; results as the wrapped computation computes them")
+calls(Opcode.CONDITIONAL, "every branch's maps, and the selector")
+calls(Opcode.WHILE, "the body's maps, from iteration to iteration")
+calls(Opcode.SORT, "the whole sorted dimension of itself and of what the comparator reads")
+calls(Opcode.SCAN, "the computation's maps, from step to step")
 
 
 def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
@@ -64,20 +46,20 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
 # -- tuples -----------------------------------------------------------------------------------------------------------------------
 
 
-@output_to_input("tuple")
+@output_to_input(Opcode.TUPLE)
 def tuple_output_to_input(op: Op, output: int) -> Rows:
     """The operand that stands there."""
     starts = op.starts
     require(starts[-1] == len(op.outputs), "has not as many elements as operands")
     operand = bisect_right(starts, output) - 1
-    return nothing_but(len(op.operands), {operand: _passed(op, operand, output - starts[operand], output)})
+    return SparseRows(len(op.operands), {operand: _passed(op, operand, output - starts[operand], output)})
 
 
-@input_to_output("tuple")
+@input_to_output(Opcode.TUPLE)
 def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The place where the operand stands."""
     at = op.starts[operand] + leaf
-    return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+    return SparseRows(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
 
 
 def _element(op: Op) -> int:
@@ -90,51 +72,53 @@ def _element(op: Op) -> int:
     return starts[index]
 
 
-@output_to_input("get-tuple-element", attributes=tuple_index)
+@output_to_input(Opcode.GET_TUPLE_ELEMENT, attributes=tuple_index)
 def get_tuple_element_output_to_input(op: Op, output: int) -> Rows:
     """The leaves of that element."""
     return (_passed(op, 0, _element(op) + output, output),)
 
 
-@input_to_output("get-tuple-element", attributes=tuple_index)
+@input_to_output(Opcode.GET_TUPLE_ELEMENT, attributes=tuple_index)
 def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The leaves of that element; no other goes anywhere."""
     at = leaf - _element(op)
     if not 0 <= at < len(op.outputs):
-        return (NOTHING,) * len(op.outputs)
-    return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+        return (NOT_ACCESSED,) * len(op.outputs)
+    return SparseRows(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
 
 
 # -- passed on as they are --------------------------------------------------------------------------------------------------------
 
 
-@output_to_input("opt-barrier", "domain", "async-update", "all-reduce-done")
+@output_to_input(Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
 def pass_output_to_input(op: Op, output: int) -> Rows:
     """The same leaf."""
-    return (_passed(op, 0, output, output), *((NOTHING,) * (len(op.operands) - 1)))
+    return (_passed(op, 0, output, output), *((NOT_ACCESSED,) * (len(op.operands) - 1)))
 
 
-@input_to_output("opt-barrier", "domain", "async-update", "all-reduce-done")
+@input_to_output(Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
 def pass_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same leaf."""
-    return nothing_but(len(op.outputs), {leaf: _passed_to(op, operand, leaf, leaf)})
+    return SparseRows(len(op.outputs), {leaf: _passed_to(op, operand, leaf, leaf)})
 
 
-@output_to_input("add-dependency")
+@output_to_input(Opcode.ADD_DEPENDENCY)
 def add_dependency_output_to_input(op: Op, output: int) -> Rows:
     """The first operand; the second only has to be there."""
-    return _passed(op, 0, output, output), NOTHING
+    return _passed(op, 0, output, output), NOT_ACCESSED
 
 
-@input_to_output("add-dependency")
+@input_to_output(Opcode.ADD_DEPENDENCY)
 def add_dependency_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The first operand; the second only has to be there."""
     return (
-        (NOTHING,) * len(op.outputs) if operand else nothing_but(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
+        (NOT_ACCESSED,) * len(op.outputs)
+        if operand
+        else SparseRows(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
     )
 
 
-@output_to_input("set-dimension-size")
+@output_to_input(Opcode.SET_DIMENSION_SIZE)
 def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
     """The same index, and the size."""
     dims = output_dims(op, output)
@@ -142,7 +126,7 @@ def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
     return _passed(op, 0, 0, 0), to_scalar(dims)
 
 
-@input_to_output("set-dimension-size")
+@input_to_output(Opcode.SET_DIMENSION_SIZE)
 def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index; the size takes part everywhere."""
     return ((everything((), output_dims(op, 0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
@@ -154,25 +138,35 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _results_before(op: Op) -> int:
     """How many leaves of a -done's operand come before the results: those of the operands that the start has passed on."""
     require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "finishes what was not started")
-    if op.attributes in ("async-done", "all-gather-done", "collective-permute-done"):
+    if op.attributes in (Opcode.ASYNC_DONE, Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE):
         return first_leaves(op.operand_shapes[0].tuple_shapes[:1])[-1]
     return 0
 
 
 @output_to_input(
-    "async-done", "all-gather-done", "copy-done", "collective-permute-done", "recv-done", attributes=opcode
+    Opcode.ASYNC_DONE,
+    Opcode.ALL_GATHER_DONE,
+    Opcode.COPY_DONE,
+    Opcode.COLLECTIVE_PERMUTE_DONE,
+    Opcode.RECV_DONE,
+    attributes=opcode,
 )
 def done_output_to_input(op: Op, output: int) -> Rows:
     """The result that the start's tuple holds."""
     before = _results_before(op)
     if op.outputs[output].is_token:
         at = [leaf for leaf, shape in enumerate(op.operands[0]) if shape.is_token]
-        return nothing_but(len(op.operands), {0: _passed(op, 0, at[-1], output) if at else NOTHING})
-    return nothing_but(len(op.operands), {0: _passed(op, 0, before + output, output)})
+        return SparseRows(len(op.operands), {0: _passed(op, 0, at[-1], output) if at else NOT_ACCESSED})
+    return SparseRows(len(op.operands), {0: _passed(op, 0, before + output, output)})
 
 
 @input_to_output(
-    "async-done", "all-gather-done", "copy-done", "collective-permute-done", "recv-done", attributes=opcode
+    Opcode.ASYNC_DONE,
+    Opcode.ALL_GATHER_DONE,
+    Opcode.COPY_DONE,
+    Opcode.COLLECTIVE_PERMUTE_DONE,
+    Opcode.RECV_DONE,
+    attributes=opcode,
 )
 def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The result that the start's tuple holds."""
@@ -181,23 +175,23 @@ def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
         tokens = [output for output, shape in enumerate(op.outputs) if shape.is_token]
         at = tokens[-1] if tokens else -1
     if not 0 <= at < len(op.outputs) or op.outputs[at].is_token != op.operands[operand][leaf].is_token:
-        return (NOTHING,) * len(op.outputs)
-    return nothing_but(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+        return (NOT_ACCESSED,) * len(op.outputs)
+    return SparseRows(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
 
 
-@output_to_input("copy-start")
+@output_to_input(Opcode.COPY_START)
 def copy_start_output_to_input(op: Op, output: int) -> Rows:
     """(copy, operand, context)."""
     require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
-    return (_passed(op, 0, 0, output),) if output < 2 else (NOTHING,)
+    return (_passed(op, 0, 0, output),) if output < 2 else (NOT_ACCESSED,)
 
 
-@input_to_output("copy-start")
+@input_to_output(Opcode.COPY_START)
 def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """(copy, operand, context)."""
     require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
     both = _passed_to(op, operand, leaf, 0)
-    return nothing_but(len(op.outputs), {0: both, 1: both})
+    return SparseRows(len(op.outputs), {0: both, 1: both})
 
 
 # -- tokens and data from or to elsewhere -----------------------------------------------------------------------------------------
@@ -206,50 +200,50 @@ def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _after(op: Op, output: int, first: int = 0) -> Rows:
     """A token comes after the tokens among the operands, from number `first` on; data comes from elsewhere."""
     if not op.outputs[output].is_token:
-        return (NOTHING,) * len(op.operands)
+        return (NOT_ACCESSED,) * len(op.operands)
     return tuple(
         tuple(to_scalar(())[0]._replace(leaf=leaf) for leaf, shape in enumerate(operand) if shape.is_token)
         if number >= first
-        else NOTHING
+        else NOT_ACCESSED
         for number, operand in enumerate(op.operands)
     )
 
 
 def _before(op: Op, operand: int, leaf: int) -> Rows:
     if not op.operands[operand][leaf].is_token:
-        return (NOTHING,) * len(op.outputs)
-    return tuple(to_scalar(()) if shape.is_token else NOTHING for shape in op.outputs)
+        return (NOT_ACCESSED,) * len(op.outputs)
+    return tuple(to_scalar(()) if shape.is_token else NOT_ACCESSED for shape in op.outputs)
 
 
-@output_to_input("after-all", "infeed", "outfeed", "recv", "send-done")
+@output_to_input(Opcode.AFTER_ALL, Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND_DONE)
 def token_output_to_input(op: Op, output: int) -> Rows:
     """Tokens after tokens. What is fed in or received comes from outside of the module, what is fed out goes there."""
     return _after(op, output)
 
 
-@input_to_output("after-all", "infeed", "outfeed", "recv", "send-done")
+@input_to_output(Opcode.AFTER_ALL, Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND_DONE)
 def token_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Tokens before tokens."""
     return _before(op, operand, leaf)
 
 
-@output_to_input("send")
+@output_to_input(Opcode.SEND)
 def send_output_to_input(op: Op, output: int) -> Rows:
     """(data, context, token): the data is passed on."""
     require(len(op.operands) == 2, "takes data and a token")
     if output < len(op.operands[0]):
-        return _passed(op, 0, output, output), NOTHING
+        return _passed(op, 0, output, output), NOT_ACCESSED
     return _after(op, output, 1)
 
 
-@input_to_output("send")
+@input_to_output(Opcode.SEND)
 def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """(data, context, token): the data is passed on."""
     require(len(op.operands) == 2, "takes data and a token")
     if operand == 0:
-        return nothing_but(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
+        return SparseRows(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
     return tuple(
-        to_scalar(()) if shape.is_token and at >= len(op.operands[0]) else NOTHING
+        to_scalar(()) if shape.is_token and at >= len(op.operands[0]) else NOT_ACCESSED
         for at, shape in enumerate(op.outputs)
     )
 
@@ -257,14 +251,14 @@ def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 # -- opaque -----------------------------------------------------------------------------------------------------------------------
 
 
-@output_to_input("custom-call")
+@output_to_input(Opcode.CUSTOM_CALL)
 def custom_call_output_to_input(op: Op, output: int) -> Rows:
     """Nothing narrower than every element is true."""
     return every_element(op, output)
 
 
-@input_to_output("custom-call")
+@input_to_output(Opcode.CUSTOM_CALL)
 def custom_call_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Nothing narrower than every element is true."""
     own = operand_dims(op, operand, leaf)
-    return tuple((everything(own, dims_of(shape), every=True),) for shape in op.outputs)
+    return tuple((everything(own, dims_of(shape), is_conservative=True),) for shape in op.outputs)

@@ -5,94 +5,88 @@ Matches XLA's elementwise ops, map, copy, constants and random numbers. A scalar
 
 from __future__ import annotations
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import random_algorithm
-from xlashape.indexing.ops.build import (
-    Malformed,
-    dims_of,
-    every_element,
-    everything,
-    identity,
-    make_map,
-    output_dims,
-    require,
-    to_scalar,
-)
-from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, make_map, require, to_scalar
+from xlashape.indexing.ops.op import Op, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.proto import xla
 from xlashape.symbolic import Interval, dim, rng
 
 UNARY = (
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "convert",
-    "copy",
-    "cosh",
-    "cosine",
-    "count-leading-zeros",
-    "erf",
-    "exponential",
-    "exponential-minus-one",
-    "floor",
-    "imag",
-    "is-finite",
-    "log",
-    "log-plus-one",
-    "logistic",
-    "negate",
-    "not",
-    "popcnt",
-    "real",
-    "reduce-precision",
-    "round-nearest-afz",
-    "round-nearest-even",
-    "rsqrt",
-    "sign",
-    "sine",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
+    Opcode.ABS,
+    Opcode.ACOS,
+    Opcode.ACOSH,
+    Opcode.ASIN,
+    Opcode.ASINH,
+    Opcode.ATANH,
+    Opcode.CBRT,
+    Opcode.CEIL,
+    Opcode.CONVERT,
+    Opcode.COPY,
+    Opcode.COSH,
+    Opcode.COSINE,
+    Opcode.COUNT_LEADING_ZEROS,
+    Opcode.ERF,
+    Opcode.EXPONENTIAL,
+    Opcode.EXPONENTIAL_MINUS_ONE,
+    Opcode.FLOOR,
+    Opcode.IMAG,
+    Opcode.IS_FINITE,
+    Opcode.LOG,
+    Opcode.LOG_PLUS_ONE,
+    Opcode.LOGISTIC,
+    Opcode.NEGATE,
+    Opcode.NOT,
+    Opcode.POPCNT,
+    Opcode.REAL,
+    Opcode.REDUCE_PRECISION,
+    Opcode.ROUND_NEAREST_AFZ,
+    Opcode.ROUND_NEAREST_EVEN,
+    Opcode.RSQRT,
+    Opcode.SIGN,
+    Opcode.SINE,
+    Opcode.SINH,
+    Opcode.SQRT,
+    Opcode.TAN,
+    Opcode.TANH,
 )
 BINARY = (
-    "add",
-    "and",
-    "atan2",
-    "compare",
-    "complex",
-    "divide",
-    "maximum",
-    "minimum",
-    "mulhi",
-    "multiply",
-    "or",
-    "power",
-    "remainder",
-    "shift-left",
-    "shift-right-arithmetic",
-    "shift-right-logical",
-    "stochastic-convert",
-    "subtract",
-    "xor",
+    Opcode.ADD,
+    Opcode.AND,
+    Opcode.ATAN2,
+    Opcode.COMPARE,
+    Opcode.COMPLEX,
+    Opcode.DIVIDE,
+    Opcode.MAXIMUM,
+    Opcode.MINIMUM,
+    Opcode.MULHI,
+    Opcode.MULTIPLY,
+    Opcode.OR,
+    Opcode.POWER,
+    Opcode.REMAINDER,
+    Opcode.SHIFT_LEFT,
+    Opcode.SHIFT_RIGHT_ARITHMETIC,
+    Opcode.SHIFT_RIGHT_LOGICAL,
+    Opcode.STOCHASTIC_CONVERT,
+    Opcode.SUBTRACT,
+    Opcode.XOR,
 )
-TERNARY = ("clamp", "select")
+TERNARY = (Opcode.CLAMP, Opcode.SELECT)
 NO_OPERANDS = (
-    "constant",
-    "get-dimension-size",
-    "iota",
-    "parameter",
-    "partition-id",
-    "replica-id",
-    "rng-get-and-update-state",
+    Opcode.CONSTANT,
+    Opcode.GET_DIMENSION_SIZE,
+    Opcode.IOTA,
+    Opcode.PARAMETER,
+    Opcode.PARTITION_ID,
+    Opcode.REPLICA_ID,
+    Opcode.RNG_GET_AND_UPDATE_STATE,
 )
 
 
-@output_to_input(*UNARY, *BINARY, *TERNARY, "map")
+@output_to_input(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
 def elementwise_output_to_input(op: Op, output: int) -> Rows:
     """The same index; the only element of a scalar operand."""
     dims = output_dims(op, output)
@@ -100,7 +94,7 @@ def elementwise_output_to_input(op: Op, output: int) -> Rows:
     return tuple([same if _dims(op, i) == dims else to_scalar(dims) for i in range(len(op.operands))])
 
 
-@input_to_output(*UNARY, *BINARY, *TERNARY, "map")
+@input_to_output(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
 def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index; every element from a scalar operand."""
     dims = output_dims(op, leaf)
@@ -128,13 +122,13 @@ def no_operands_output_to_input(op: Op, output: int) -> Rows:
     return ((),) * len(op.operands)
 
 
-@input_to_output("get-dimension-size")
+@input_to_output(Opcode.GET_DIMENSION_SIZE)
 def get_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """No element takes part."""
     return ((),)
 
 
-@output_to_input("bitcast-convert")
+@output_to_input(Opcode.BITCAST_CONVERT)
 def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
     """The same index. A narrower type adds a dimension that is dropped, a wider one takes in the last dimension whole."""
     dims, source = output_dims(op, output), _bitcast_convert_source(op)
@@ -145,7 +139,7 @@ def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(make_map(dims, [*(dim(i) for i in range(len(dims))), rng(0)], ranges=source[-1:])),),)
 
 
-@input_to_output("bitcast-convert")
+@input_to_output(Opcode.BITCAST_CONVERT)
 def bitcast_convert_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse."""
     dims, source = output_dims(op, 0), _bitcast_convert_source(op)
@@ -169,7 +163,7 @@ def _bitcast_convert_source(op: Op) -> tuple[int, ...]:
     return source
 
 
-@output_to_input("rng")
+@output_to_input(Opcode.RNG)
 def rng_output_to_input(op: Op, output: int) -> Rows:
     """Both parameters of the distribution are scalars."""
     dims = output_dims(op, output)
@@ -178,13 +172,13 @@ def rng_output_to_input(op: Op, output: int) -> Rows:
     return (to_scalar(dims),) * len(op.operands)
 
 
-@input_to_output("rng")
+@input_to_output(Opcode.RNG)
 def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A parameter of the distribution takes part in every element."""
     return ((everything(dims_of(op.operands[operand][leaf]), output_dims(op, 0)),),)
 
 
-@output_to_input("rng-bit-generator", attributes=random_algorithm)
+@output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=random_algorithm)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
     """The bits come from the whole state, the new state from the old one; of an algorithm that is left open, all from all."""
     state = _random_state(op)
@@ -201,12 +195,12 @@ def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(make_map([1], [dim(0)])), Access(counted)),)
 
 
-@input_to_output("rng-bit-generator", attributes=random_algorithm)
+@input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=random_algorithm)
 def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Each element of the state takes part in all bits: the key stays, a carry of the counter goes on to its higher elements."""
     state = _random_state(op)
     if op.attributes not in _COUNTING:
-        return tuple([(everything(state, dims_of(shape), every=True),) for shape in op.outputs])
+        return tuple([(everything(state, dims_of(shape), is_conservative=True),) for shape in op.outputs])
     counted = make_map(
         [Interval(1, state[0] - 1)],
         [rng(0)],

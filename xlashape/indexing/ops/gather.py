@@ -7,18 +7,13 @@ A gather clamps its start so that the slice stays inside; a scatter leaves out a
 
 from __future__ import annotations
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.ops.access import Access, Rows, Runtime
 from xlashape.indexing.ops.attributes import IndexNumbers, gather, scatter
-from xlashape.indexing.ops.build import (
-    dims_of,
-    everything,
-    identity,
-    make_map,
-    operand_dims,
-    output_dims,
-    require,
-    require_dims,
-)
-from xlashape.indexing.ops.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
+from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
 
 
@@ -150,14 +145,14 @@ def _gather(op: Op) -> _Indexed:
     return _Indexed(op.attributes, operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0))
 
 
-@output_to_input("gather", attributes=gather)
+@output_to_input(Opcode.GATHER, attributes=gather)
 def gather_output_to_input(op: Op, output: int) -> Rows:
     """Start plus index in the slice; the whole index vector."""
     found = _gather(op)
     return (found.forward(1, clamped=True),), (found.to_indices(),)
 
 
-@input_to_output("gather", attributes=gather)
+@input_to_output(Opcode.GATHER, attributes=gather)
 def gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Every slice that holds the element; an index takes part in its whole slice."""
     found = _gather(op)
@@ -180,7 +175,7 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
     return count, _Indexed(op.attributes, operand, operand_dims(op, count), updates)
 
 
-@output_to_input("scatter", attributes=scatter)
+@output_to_input(Opcode.SCATTER, attributes=scatter)
 def scatter_output_to_input(op: Op, output: int) -> Rows:
     """The operands at the same index; of all updates, those that are written there; any index may name the place."""
     count, found = _scatter(op)
@@ -189,7 +184,7 @@ def scatter_output_to_input(op: Op, output: int) -> Rows:
     return (identity(dims),) * count + ((everything(dims, found.indices),),) + (written,) * count
 
 
-@input_to_output("scatter", attributes=scatter)
+@input_to_output(Opcode.SCATTER, attributes=scatter)
 def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand's element stays where it is; an update goes where its index vector says; an index may name any place."""
     count, found = _scatter(op)

@@ -1,7 +1,7 @@
-"""Cheap keys of attributes: what cached answers are filed under without reading the attributes themselves.
+"""Cheap keys of attributes: what cached answers are found by, without reading the attributes themselves.
 
 Equal keys of one reader mean equal attributes. Messages are taken as their bytes, so a field that no rule looks at, or another order of the same
-fields, costs a second analysis and nothing else. A reader without a key here is its own key.
+fields, costs a second analysis and nothing else. A reader that is missing here is its own key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
-from xlashape.indexing.ops import attributes
+from xlashape.indexing.ops.attributes import (
+    collective,
+    convolution,
+    dimensions,
+    dot,
+    gather,
+    padding,
+    scatter,
+    slices,
+    window,
+)
 from xlashape.proto import xla
 
 __all__ = ["Key", "key_of"]
@@ -64,15 +74,15 @@ def _collective(proto: xla.HloInstructionProto) -> Hashable:
 
 
 _KEYS: dict[Callable[..., Hashable], Key] = {
-    attributes.collective: _collective,
-    attributes.convolution: _convolution,
-    attributes.dimensions: _dimensions,
-    attributes.dot: _dot,
-    attributes.gather: _gather,
-    attributes.padding: _padding,
-    attributes.scatter: _scatter,
-    attributes.slices: _slices,
-    attributes.window: _window,
+    collective: _collective,
+    convolution: _convolution,
+    dimensions: _dimensions,
+    dot: _dot,
+    gather: _gather,
+    padding: _padding,
+    scatter: _scatter,
+    slices: _slices,
+    window: _window,
 }
 
 

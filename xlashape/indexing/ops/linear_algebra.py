@@ -5,20 +5,23 @@ The maps follow from the definition of the result, not from how a backend comput
 
 from __future__ import annotations
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import FftLengths, cholesky, fft, triangular_solve
-from xlashape.indexing.ops.build import make_map, operand_dims, output_dims, require, require_operands
-from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.build import make_map, require, require_operands
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 
-@output_to_input("fft", attributes=fft)
+@output_to_input(Opcode.FFT, attributes=fft)
 def fft_output_to_input(op: Op, output: int) -> Rows:
     """All elements along the transformed dimensions, which are the last ones. Of conjugate pairs a real transform stores one."""
     source, out = _transformed(op)
     return ((Access(_whole_lines(op, out, source)),),)
 
 
-@input_to_output("fft", attributes=fft)
+@input_to_output(Opcode.FFT, attributes=fft)
 def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """All elements along the transformed dimensions."""
     source, out = _transformed(op)
@@ -65,7 +68,7 @@ def _triangle(batch: list[Expr], row: Expr, column: Expr, *, lower: bool) -> lis
     return [*batch, row, column] if lower else [*batch, column, row]
 
 
-@output_to_input("cholesky", attributes=cholesky)
+@output_to_input(Opcode.CHOLESKY, attributes=cholesky)
 def cholesky_output_to_input(op: Op, output: int) -> Rows:
     """Element (i, j) of the lower factor comes from the leading columns up to j: of row i, and of the triangle above row j.
 
@@ -83,7 +86,7 @@ def cholesky_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(row), Access(corner)),)
 
 
-@input_to_output("cholesky", attributes=cholesky)
+@input_to_output(Opcode.CHOLESKY, attributes=cholesky)
 def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Element (k, l) of the triangle takes part in row k from column l on, and in all columns from k on."""
     dims, n, batch, k, l_ = _cholesky(op)
@@ -139,7 +142,7 @@ class _Solve:
         return [*self.batch, i, other] if self.left else [*self.batch, other, i]
 
 
-@output_to_input("triangular-solve", attributes=triangular_solve)
+@output_to_input(Opcode.TRIANGULAR_SOLVE, attributes=triangular_solve)
 def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
     """An unknown comes from the equations up to its own, and from the part of the triangle that they use."""
     solve = _Solve(op)
@@ -153,7 +156,7 @@ def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
     return (Access(a),), (Access(b),)
 
 
-@input_to_output("triangular-solve", attributes=triangular_solve)
+@input_to_output(Opcode.TRIANGULAR_SOLVE, attributes=triangular_solve)
 def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A value takes part in its own unknown and those found later; an element of a in those from its equation on."""
     solve = _Solve(op)

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import dimensions, padding
 from xlashape.indexing.ops.build import (
     Malformed,
-    dims_of,
     everything,
     make_map,
-    operand_dims,
-    output_dims,
     require,
     require_dims,
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 
-@output_to_input("broadcast", attributes=dimensions)
+@output_to_input(Opcode.BROADCAST, attributes=dimensions)
 def broadcast_output_to_input(op: Op, output: int) -> Rows:
     """The operand's dimensions, taken out of the output's."""
     dims = _broadcast(op)
     return ((Access(make_map(output_dims(op, output), [dim(d) for d in dims])),),)
 
 
-@input_to_output("broadcast", attributes=dimensions)
+@input_to_output(Opcode.BROADCAST, attributes=dimensions)
 def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Every index along the new dimensions."""
     dims, out = _broadcast(op), output_dims(op, 0)
@@ -54,14 +55,14 @@ def _broadcast(op: Op) -> tuple[int, ...]:
     return dims
 
 
-@output_to_input("transpose", attributes=dimensions)
+@output_to_input(Opcode.TRANSPOSE, attributes=dimensions)
 def transpose_output_to_input(op: Op, output: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
     permutation = _transpose(op)
     return ((Access(_permuted(output_dims(op, output), permutation)),),)
 
 
-@input_to_output("transpose", attributes=dimensions)
+@input_to_output(Opcode.TRANSPOSE, attributes=dimensions)
 def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The permutation the other way round."""
     permutation = _transpose(op)
@@ -85,13 +86,13 @@ def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMa
     return make_map(dims, [dim(at[i]) for i in range(len(dims))])
 
 
-@output_to_input("reverse", attributes=dimensions)
+@output_to_input(Opcode.REVERSE, attributes=dimensions)
 def reverse_output_to_input(op: Op, output: int) -> Rows:
     """Counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, output_dims(op, output))),),)
 
 
-@input_to_output("reverse", attributes=dimensions)
+@input_to_output(Opcode.REVERSE, attributes=dimensions)
 def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same map."""
     return ((Access(_reversed(op, operand_dims(op, operand, leaf))),),)
@@ -104,7 +105,7 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
     return make_map(dims, [-dim(i) + (size - 1) if i in op.attributes else dim(i) for i, size in enumerate(dims)])
 
 
-@output_to_input("concatenate", attributes=dimensions)
+@output_to_input(Opcode.CONCATENATE, attributes=dimensions)
 def concatenate_output_to_input(op: Op, output: int) -> Rows:
     """Each operand on its own part of the dimension."""
     axis, starts = _concatenate(op)
@@ -117,7 +118,7 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
     return tuple(rows)
 
 
-@input_to_output("concatenate", attributes=dimensions)
+@input_to_output(Opcode.CONCATENATE, attributes=dimensions)
 def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Moved by the sizes of the operands before."""
     axis, starts = _concatenate(op)
@@ -145,7 +146,7 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
     return axis, starts
 
 
-@output_to_input("pad", attributes=padding)
+@output_to_input(Opcode.PAD, attributes=padding)
 def pad_output_to_input(op: Op, output: int) -> Rows:
     """The operand where the output holds its elements; the padding value, as far as the operation says, anywhere."""
     config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
@@ -161,7 +162,7 @@ def pad_output_to_input(op: Op, output: int) -> Rows:
     return (Access(make_map(bounds, results, constraints=constraints)),), to_scalar(out)
 
 
-@input_to_output("pad", attributes=padding)
+@input_to_output(Opcode.PAD, attributes=padding)
 def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The operand's elements that negative padding leaves; the padding value anywhere."""
     config, out = _pad(op, 0), output_dims(op, 0)

@@ -8,19 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.ops.access import Access, Replicas, Rows
 from xlashape.indexing.ops.attributes import RaggedDotNumbers, collective, ragged_dot
-from xlashape.indexing.ops.build import (
-    everything,
-    identity,
-    make_map,
-    operand_dims,
-    output_dims,
-    require,
-    require_dims,
-    require_operands,
-)
+from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims, require_operands
 from xlashape.indexing.ops.collective import all_of_group, group_size
-from xlashape.indexing.ops.registry import Access, Op, Replicas, Rows, input_to_output, output_to_input
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.symbolic import Expr, Interval, dim, rng, rt
 
 # -- ragged-dot -------------------------------------------------------------------------------------------------------------------
@@ -117,14 +111,14 @@ def _labels(rank: int, batch: Sequence[int], contracted: Sequence[int], side: st
     return tuple([paired.get(d, (side, d)) for d in range(rank)])
 
 
-@output_to_input("ragged-dot", attributes=ragged_dot)
+@output_to_input(Opcode.RAGGED_DOT, attributes=ragged_dot)
 def ragged_dot_output_to_input(op: Op, output: int) -> Rows:
     """A dot with any group's part of rhs; the sizes of all groups, of those up to its own where groups are summed by themselves."""
     product = _RaggedDot(op)
     return tuple([product.access(product.out, operand) for operand in product.operands])
 
 
-@input_to_output("ragged-dot", attributes=ragged_dot)
+@input_to_output(Opcode.RAGGED_DOT, attributes=ragged_dot)
 def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse."""
     product = _RaggedDot(op)
@@ -153,7 +147,7 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
     return operand, output, rows, rows[0] // size
 
 
-@output_to_input("ragged-all-to-all", attributes=collective)
+@output_to_input(Opcode.RAGGED_ALL_TO_ALL, attributes=collective)
 def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
     """The element of `output`, or any of the same index but along the first dimension that a replica of the group may send.
 
@@ -172,7 +166,7 @@ def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
     return (Access(sent, replicas=group),), identity(dims), (told,), (told,), (told,), (whole,)
 
 
-@input_to_output("ragged-all-to-all", attributes=collective)
+@input_to_output(Opcode.RAGGED_ALL_TO_ALL, attributes=collective)
 def ragged_all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A sent element may come to any index along the first dimension, on any replica of the group; an offset concerns one replica's whole result."""
     source, dims, rows, share = _exchange(op)

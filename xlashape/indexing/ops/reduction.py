@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Rows
 from xlashape.indexing.ops.attributes import WindowDim, batch_norm, dimensions, topk, window
 from xlashape.indexing.ops.build import (
-    NOTHING,
-    dims_of,
     everything,
     identity,
     make_map,
-    operand_dims,
-    output_dims,
     require,
     require_dims,
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input, unlisted
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, registered_rule
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,
@@ -26,7 +26,7 @@ from xlashape.indexing.ops.windows import (
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 
-@output_to_input("reduce", attributes=dimensions)
+@output_to_input(Opcode.REDUCE, attributes=dimensions)
 def reduce_output_to_input(op: Op, output: int) -> Rows:
     """Of every input all elements along the reduced dimensions; of every initial value its one element."""
     count, source, kept = _reduce(op)
@@ -43,7 +43,7 @@ def reduce_output_to_input(op: Op, output: int) -> Rows:
     return (read,) * count + (to_scalar(out),) * count
 
 
-@input_to_output("reduce", attributes=dimensions)
+@input_to_output(Opcode.REDUCE, attributes=dimensions)
 def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The dimensions that are kept, in every output; an initial value takes part everywhere."""
     count, source, kept = _reduce(op)
@@ -79,7 +79,7 @@ def _inputs_and_initial_values(op: Op) -> int:
     return count
 
 
-@output_to_input("reduce-window", attributes=window)
+@output_to_input(Opcode.REDUCE_WINDOW, attributes=window)
 def reduce_window_output_to_input(op: Op, output: int) -> Rows:
     """The elements below the window; cumulative operations are windows as long as the array."""
     count, source, windows = _reduce_window(op)
@@ -108,7 +108,7 @@ def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tupl
     return _simplified(make_map(out, results, ranges=[w.size for w in windows], constraints=constraints))
 
 
-@input_to_output("reduce-window", attributes=window)
+@input_to_output(Opcode.REDUCE_WINDOW, attributes=window)
 def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The outputs whose window reaches the element; an initial value takes part everywhere."""
     count, source, windows = _reduce_window(op)
@@ -140,7 +140,7 @@ def _simplified(found: IndexingMap) -> Access:
     return Access(found.simplify().remove_unused_symbols().map)
 
 
-@output_to_input("select-and-scatter", attributes=window)
+@output_to_input(Opcode.SELECT_AND_SCATTER, attributes=window)
 def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
     """An element may be the one selected in any window over it: it takes that window's source, and all elements below it are compared."""
     source_dims, dims, windows = _select_and_scatter(op)
@@ -164,7 +164,7 @@ def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output("select-and-scatter", attributes=window)
+@input_to_output(Opcode.SELECT_AND_SCATTER, attributes=window)
 def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A source element may go to any element below its window; an element is compared with all that share a window with it."""
     source_dims, dims, windows = _select_and_scatter(op)
@@ -226,11 +226,11 @@ def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
     return op.attributes[0], dims
 
 
-SORT_TO_INPUT = unlisted(sort_output_to_input, dimensions)
-SORT_TO_OUTPUT = unlisted(sort_input_to_output, dimensions)
+SORT_OUTPUT_TO_INPUT = registered_rule(sort_output_to_input, dimensions)
+SORT_INPUT_TO_OUTPUT = registered_rule(sort_input_to_output, dimensions)
 
 
-@output_to_input("topk", attributes=topk)
+@output_to_input(Opcode.TOPK, attributes=topk)
 def topk_output_to_input(op: Op, output: int) -> Rows:
     """The whole last dimension."""
     source = _topk(op)
@@ -238,7 +238,7 @@ def topk_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(read),),)
 
 
-@input_to_output("topk", attributes=topk)
+@input_to_output(Opcode.TOPK, attributes=topk)
 def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The whole last dimension of values and indices."""
     source = _topk(op)
@@ -256,39 +256,39 @@ def _topk(op: Op) -> tuple[int, ...]:
     return source
 
 
-@output_to_input("batch-norm-training", attributes=batch_norm)
+@output_to_input(Opcode.BATCH_NORM_TRAINING, attributes=batch_norm)
 def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
     """Mean and variance of a feature come from all its elements, and so does every normalised element."""
     feature, dims = _batch_norm(op, 3, 3)
     if output == 0:
         return (_all_of_feature(dims, dims, feature),), _feature(dims, feature), _feature(dims, feature)
-    return (_all_of_feature((dims[feature],), dims, feature),), NOTHING, NOTHING
+    return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 
-@input_to_output("batch-norm-training", attributes=batch_norm)
+@input_to_output(Opcode.BATCH_NORM_TRAINING, attributes=batch_norm)
 def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element takes part in all of its feature; scale and offset in the normalised elements alone."""
     feature, dims = _batch_norm(op, 3, 3)
     if operand == 0:
         return (_all_of_feature(dims, dims, feature),), _feature(dims, feature), _feature(dims, feature)
-    return (_all_of_feature((dims[feature],), dims, feature),), NOTHING, NOTHING
+    return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 
-@output_to_input("batch-norm-inference", attributes=batch_norm)
+@output_to_input(Opcode.BATCH_NORM_INFERENCE, attributes=batch_norm)
 def batch_norm_inference_output_to_input(op: Op, output: int) -> Rows:
     """The same index, and the four numbers of its feature."""
     feature, dims = _batch_norm(op, 5, 1)
     return (identity(dims),) + (_feature(dims, feature),) * 4
 
 
-@input_to_output("batch-norm-inference", attributes=batch_norm)
+@input_to_output(Opcode.BATCH_NORM_INFERENCE, attributes=batch_norm)
 def batch_norm_inference_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index; a feature's number in all of the feature."""
     feature, dims = _batch_norm(op, 5, 1)
     return (identity(dims),) if operand == 0 else ((_all_of_feature((dims[feature],), dims, feature),),)
 
 
-@output_to_input("batch-norm-grad", attributes=batch_norm)
+@output_to_input(Opcode.BATCH_NORM_GRAD, attributes=batch_norm)
 def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
     """Operands are (operand, scale, mean, variance, grad_output), outputs the gradients of (operand, scale, offset)."""
     feature, dims = _batch_norm(op, 5, 3)
@@ -298,19 +298,19 @@ def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
     own = (dims[feature],)
     whole, number = (_all_of_feature(own, dims, feature),), identity(own)
     if output == 1:
-        return whole, NOTHING, number, number, whole
-    return NOTHING, NOTHING, NOTHING, NOTHING, whole
+        return whole, NOT_ACCESSED, number, number, whole
+    return NOT_ACCESSED, NOT_ACCESSED, NOT_ACCESSED, NOT_ACCESSED, whole
 
 
-@input_to_output("batch-norm-grad", attributes=batch_norm)
+@input_to_output(Opcode.BATCH_NORM_GRAD, attributes=batch_norm)
 def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse."""
     feature, dims = _batch_norm(op, 5, 3)
     own = (dims[feature],)
     if operand in (0, 4):
         number = _feature(dims, feature)
-        return (_all_of_feature(dims, dims, feature),), number, number if operand == 4 else NOTHING
-    return (_all_of_feature(own, dims, feature),), NOTHING if operand == 1 else identity(own), NOTHING
+        return (_all_of_feature(dims, dims, feature),), number, number if operand == 4 else NOT_ACCESSED
+    return (_all_of_feature(own, dims, feature),), NOT_ACCESSED if operand == 1 else identity(own), NOT_ACCESSED
 
 
 def _batch_norm(op: Op, operands: int, outputs: int) -> tuple[int, tuple[int, ...]]:

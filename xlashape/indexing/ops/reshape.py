@@ -7,19 +7,14 @@ independent of one another: [4,8,12] → [32,3,4] is [4,8] → [32] beside [12] 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
-from xlashape.indexing.ops.build import (
-    everything,
-    identity,
-    make_map,
-    operand_dims,
-    output_dims,
-    require,
-    require_operands,
-    to_scalar,
-)
-from xlashape.indexing.ops.registry import Access, Op, Rows, input_to_output, output_to_input
+from xlashape.caches import cached
+from xlashape.hlo import Opcode
+from xlashape.indexing.answers.weights import map_bytes
+from xlashape.indexing.ops.access import Access, Rows
+from xlashape.indexing.ops.build import everything, identity, make_map, require, require_operands, to_scalar
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
@@ -27,14 +22,14 @@ from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng
 from xlashape.symbolic.expr.expression import as_expr
 
 
-@output_to_input("reshape")
+@output_to_input(Opcode.RESHAPE)
 def reshape_output_to_input(op: Op, output: int) -> Rows:
     """The element of the same row-major position."""
     _check(op)
     return ((Access(_reshape(output_dims(op, output), operand_dims(op, 0))),),)
 
 
-@input_to_output("reshape")
+@input_to_output(Opcode.RESHAPE)
 def reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same the other way round."""
     _check(op)
@@ -50,7 +45,7 @@ def _check(op: Op) -> None:
     )
 
 
-@output_to_input("dynamic-reshape")
+@output_to_input(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
     """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any: its place depends on the sizes then."""
     dims = output_dims(op, output)
@@ -62,7 +57,7 @@ def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
     return (_dynamic_reshape(op, dims, operand_dims(op, 0)), *sizes)
 
 
-@input_to_output("dynamic-reshape")
+@input_to_output(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same the other way round; a size takes part everywhere."""
     dims = operand_dims(op, operand, leaf)
@@ -77,18 +72,18 @@ def _dynamic_reshape(op: Op, source: tuple[int, ...], target: tuple[int, ...]) -
         or any(op.operands[0][0].dynamic_dimensions)
         or product(source) != product(target)
     ):
-        return (everything(source, target, every=True),)
+        return (everything(source, target, is_conservative=True),)
     return (Access(_reshape(source, target)),)
 
 
-@output_to_input("bitcast")
+@output_to_input(Opcode.BITCAST)
 def bitcast_output_to_input(op: Op, output: int) -> Rows:
     """The element at the same place in memory."""
     require_operands(op, 1)
     return ((_bitcast(op.outputs[output], op.operands[0][0]),),)
 
 
-@input_to_output("bitcast")
+@input_to_output(Opcode.BITCAST)
 def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same the other way round."""
     require_operands(op, 1)
@@ -120,7 +115,7 @@ def _bitcast(source: Shape, target: Shape) -> Access:
     elif to_bits % from_bits == 0:
         targets.append(to_bits // from_bits)
     else:
-        return everything(a, b, every=True)
+        return everything(a, b, is_conservative=True)
     found = _regroup(ordered, sizes, targets)
     results: list[Expr] = [const(0)] * len(b)
     for d, expr in zip(to_order, found, strict=False):
@@ -139,7 +134,7 @@ def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -
     elif to_bits % from_bits == 0:
         position = position // (to_bits // from_bits)
     else:
-        return everything(source.dimensions, target.dimensions, every=True)
+        return everything(source.dimensions, target.dimensions, is_conservative=True)
     results, conditions = logical_index(target, position)
     constraints = [(as_expr(value), Interval(0, size - 1)) for value, size in conditions]
     if geometry(source).elements * from_bits > geometry(target).elements * to_bits:
@@ -163,7 +158,7 @@ def _major_to_minor(shape: Shape) -> list[int]:
     return list(reversed(layout.minor_to_major))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
     if source == target:
         return identity(source)[0].map

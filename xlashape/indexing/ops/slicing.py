@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from xlashape.hlo import Opcode
+from xlashape.indexing.ops.access import Access, Rows, Runtime
 from xlashape.indexing.ops.attributes import dynamic_slice_sizes, slices
-from xlashape.indexing.ops.build import (
-    Malformed,
-    everything,
-    identity,
-    make_map,
-    operand_dims,
-    output_dims,
-    require,
-    require_operands,
-    to_scalar,
-)
-from xlashape.indexing.ops.registry import Access, Op, Rows, Runtime, input_to_output, output_to_input
+from xlashape.indexing.ops.build import Malformed, everything, identity, make_map, require, require_operands, to_scalar
+from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, Interval, const, dim, rt
 
 
-@output_to_input("slice", attributes=slices)
+@output_to_input(Opcode.SLICE, attributes=slices)
 def slice_output_to_input(op: Op, output: int) -> Rows:
     """start + index * stride."""
     parts = _slice(op)
@@ -34,7 +27,7 @@ def slice_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output("slice", attributes=slices)
+@input_to_output(Opcode.SLICE, attributes=slices)
 def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Every stride-th element between the first and the last one taken."""
     out = output_dims(op, 0)
@@ -78,7 +71,7 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
     return tuple(Runtime(first + d, scalar) for d in range(rank))
 
 
-@output_to_input("dynamic-slice", attributes=dynamic_slice_sizes)
+@output_to_input(Opcode.DYNAMIC_SLICE, attributes=dynamic_slice_sizes)
 def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
     """offset + index. Offsets are clamped so that the whole slice stays inside."""
     out, source, room = _dynamic_slice(op)
@@ -87,7 +80,7 @@ def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
     return (Access(read, 0, runtime),), *_offset_rows(op, out, 1)
 
 
-@input_to_output("dynamic-slice", attributes=dynamic_slice_sizes)
+@input_to_output(Opcode.DYNAMIC_SLICE, attributes=dynamic_slice_sizes)
 def dynamic_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """index - offset where that lies in the slice; an offset takes part everywhere."""
     out, source, room = _dynamic_slice(op)
@@ -126,7 +119,7 @@ def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access
     return rows
 
 
-@output_to_input("dynamic-update-slice")
+@output_to_input(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
     """The operand at the same index, the update at index - offset: an index outside of the update stands for no read, as in XLA's maps."""
     out, update, room = _dynamic_update_slice(op)
@@ -134,7 +127,7 @@ def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
     return identity(out), (Access(written, 0, _offsets(op, out, 2, len(update))),), *_offset_rows(op, out, 2)
 
 
-@input_to_output("dynamic-update-slice")
+@input_to_output(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The operand at the same index, the update at index + offset; an offset takes part everywhere."""
     out, update, room = _dynamic_update_slice(op)

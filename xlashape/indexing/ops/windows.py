@@ -6,10 +6,10 @@ Output o and place w in the window meet the padded, dilated input at o · stride
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
+from xlashape.caches import cached
 from xlashape.indexing.ops.attributes import WindowDim
 from xlashape.indexing.ops.build import Malformed, make_map, require
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
@@ -53,7 +53,7 @@ class Placed(NamedTuple):
     constraints: tuple[tuple[Expr, Interval], ...]
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=8 << 20, entry_bytes=3000)
 def simplified_window_input(w: WindowDim, size: int, out_size: int, out: Variable, place: Variable) -> Placed | None:
     """`window_input` in simplified form; None where no place of the window meets an input element.
 
@@ -92,7 +92,7 @@ def _placed_at_once(w: WindowDim, size: int, out_size: int, out: Variable, place
     return None
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=8 << 20, entry_bytes=4000)
 def _simplified_input(w: WindowDim, size: int, out_size: int) -> IndexingMap:
     position, inside = window_input(w, size, dim(0), rng(0))
     return make_map([out_size], [position], ranges=[w.size], constraints=inside).simplify()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
-from xlashape.indexing.queries import naming, output_to_input
+from xlashape.indexing.queries import errors_name_instruction, output_to_input
 from xlashape.indexing.reports.tiles import TileBox, push_tile, symbolic_tile
 from xlashape.symbolic import SymbolicTile
 
@@ -46,7 +46,7 @@ def operand_tiles(
     TileBox(offsets=(0, 0), sizes=(16, 4), strides=(1, 1))
     """
     found: list[OperandTile] = []
-    with naming(instruction):
+    with errors_name_instruction(instruction):
         for operand, read in enumerate(output_to_input(instruction, output)):
             for one in read.simplify():
                 pushed = None if tile is None or one.map.is_undefined else push_tile(one.map, tile)

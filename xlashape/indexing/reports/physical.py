@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
+from xlashape.indexing.answers.leaves import is_unbounded, leaves
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
 from xlashape.indexing.ops.build import make_map
-from xlashape.indexing.ops.registry import leaves
 from xlashape.indexing.queries import output_to_input
-from xlashape.indexing.walk.analysis import is_unbounded
 from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.indexing.answers.operand_indexing import OperandIndexingSet
-from xlashape.indexing.ops.registry import leaves
-from xlashape.indexing.queries import checked_number, naming
+from xlashape.indexing.answers.leaves import leaves
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.queries import checked_number, errors_name_instruction
+from xlashape.indexing.reports.coalescing import OperandCoalescing, check_warp, coalescing_of
 from xlashape.indexing.reports.physical import physical_of
-from xlashape.indexing.reports.transactions import OperandCoalescing, check_warp, coalescing_of
 from xlashape.indexing.reports.utilisation import OperandUtilisation, utilisation_of
-from xlashape.indexing.walk.computations import Analysis
+from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 
 __all__ = ["InstructionReads", "OperandReads", "executed_readers", "instruction_reads", "module_reads", "operand_reads"]
@@ -68,7 +68,7 @@ def operand_reads(
     """
     output = checked_number(instruction, output, "output")
     check_warp(warp, segment_bytes)
-    with naming(instruction):
+    with errors_name_instruction(instruction):
         return _reads(Analysis(), instruction, output, warp, segment_bytes)
 
 
@@ -84,7 +84,7 @@ def instruction_reads(
     analysis = analysis or Analysis()
     arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
     for number in arrays if output is None else (output,):
-        with naming(instruction):
+        with errors_name_instruction(instruction):
             found = _reads(analysis, instruction, number, warp, segment_bytes)
         yield InstructionReads(instruction, number, found)
 

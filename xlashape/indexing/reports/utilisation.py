@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.ops.build import dims_of
-from xlashape.indexing.ops.registry import leaves
+from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaves
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
 from xlashape.indexing.queries import output_to_input
 from xlashape.indexing.reports.counting import (
     MAX_POINTS,
@@ -19,7 +19,6 @@ from xlashape.indexing.reports.counting import (
     point_count,
     reached_elements,
 )
-from xlashape.indexing.walk.analysis import is_unbounded
 from xlashape.limits import spend
 from xlashape.math import product
 from xlashape.symbolic import IndexingMap, VariableKind

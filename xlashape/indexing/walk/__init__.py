@@ -1,1 +1,13 @@
-"""indexing/walk."""
+"""Maps of whole computations: the rules of `indexing.ops` applied to instructions, and composed along every path through a computation.
+
+Plain files first, the hard ones last:
+
+- `instruction_answers`: the answer of an opcode's rule for one instruction, from the cache where an equal instruction has been asked about.
+- `constant_folding`: runtime variables whose producer is a constant or an iota, replaced by their value.
+- `call_arguments`: offsets within a called computation, named by what the caller hands in.
+- `sort`: the maps of a sort, whose comparator says which arrays decide the order.
+- `dependencies/`: which leaves depend on which, without maps.
+- `coroutines`: how code asks for the maps of a called computation without recursion. Read this before the files below.
+- `analysis`: **hard.** `Analysis`, which answers every question; the walk through one computation; the stack of waiting computations.
+- `repeated/`: **hardest.** While loops and scans: maps through a computation that runs again and again.
+"""

@@ -1,349 +1,403 @@
-"""The rules applied to an instruction: attributes read, answers kept, runtime variables bound to the instructions that produce them.
+"""`Analysis`: answers questions about instructions, walking through the computations that they call. Hard code: read `coroutines` first.
 
-Answers are filed under everything a rule can see (shapes, attributes, the output or operand asked about), so equal operations on equal shapes
-are analysed once, in whichever module they stand.
+The walk through one computation (`_walk_back`, `_walk_forward`), in plain words:
+
+- *State*: for each instruction seen so far, and each leaf of it, the set of maps that lead there from where the walk began.
+- *Start*: the result (a parameter) of the computation, with the identity.
+- *Step*: take the next instruction, users before their operands (forward: operands before their users), and compose every map that leads to it with
+  every map from it to its operands (forward: from its operands to it). Equal maps are one member of a set.
+- *End*: every instruction has been visited once. The sets at the parameters (forward: at the result) are the answer.
+
+Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up: where a leaf is reached by more than `MAX_ACCESSES` different
+maps, the walk ends with a LimitExceededError. A loop or scan catches that error and gives a coarser answer.
+
+    f { p0 = f32[8,8]  t = f32[8,8] transpose(p0)  ROOT r = f32[8,8] add(p0, t) }
+
+From the result of f: at r the identity; at p0 the identity and, through t, (d0, d1) -> (d1, d0); so p0 has a set of two maps.
+
+A call within a computation is answered by a walk through the called computation, which is kept for the next call of the same computation.
+Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from threading import Lock
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError
-from xlashape.hlo import HloInstruction
-from xlashape.indexing import ops
-from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.answers.sources import ReplicaIndexing, RuntimeVariable
-from xlashape.indexing.ops.build import Malformed, dims_of
-from xlashape.indexing.ops.registry import (
-    INPUT_TO_OUTPUT,
-    OUTPUT_TO_INPUT,
-    Access,
-    Op,
-    Registered,
-    Row,
-    Rows,
-    Sparse,
-    leaves,
+from xlashape.errors import InvalidModuleError, LimitExceededError
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaf_count, leaf_sizes, leaves
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet, set_of
+from xlashape.indexing.ops import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
+from xlashape.indexing.ops.build import everything, identity, to_scalar
+from xlashape.indexing.walk.answer_cache import Signature
+from xlashape.indexing.walk.call_arguments import with_call_arguments
+from xlashape.indexing.walk.coroutines import (
+    ACCESSES,
+    FROM_RESULT,
+    ComputationMaps,
+    ComputationRequest,
+    MapsCoroutine,
 )
-from xlashape.indexing.walk.constants import fold_constants
+from xlashape.indexing.walk.dependencies.instruction_order import operands_first
+from xlashape.indexing.walk.dependencies.leaf_dependencies import KnownContents, dependencies
+from xlashape.indexing.walk.instruction_answers import (
+    answer_from_operand,
+    answer_from_output,
+    answer_of_signature,
+    check_operand,
+    check_output,
+    signature,
+    unknown_from_operand,
+    unknown_from_output,
+)
+from xlashape.indexing.walk.repeated.scan import Scan
+from xlashape.indexing.walk.repeated.while_loop import WhileLoop
+from xlashape.indexing.walk.sort import sort_from_operand, sort_from_output
 from xlashape.limits import spend
-from xlashape.shape import UNBOUNDED_SIZE, Shape
-from xlashape.symbolic import IndexingMap
-
-__all__ = [
-    "EMPTY",
-    "Answer",
-    "Signature",
-    "answer_from_output",
-    "from_operand",
-    "from_output",
-    "leaf_count",
-    "unknown_from_operand",
-    "unknown_from_output",
-]
-
-Answer = tuple[OperandIndexingSet, ...]
-
-_ = ops  # importing it registers the rules
-
-MAX_SIGNATURES = 1 << 13
-"""Different operations whose answers are kept. When there are more, all are forgotten."""
-
-MAX_HELD_SETS = 1 << 18
-"""Sets of all answers that are kept. When there are more, all are forgotten: a custom call of n operands with n results has n² of them."""
-
-MAX_KEPT_SETS = 1 << 5
-"""Sets of an answer that is kept as it is. A tuple of n elements has n answers of n sets, and all but n of the n² are empty."""
-
-EMPTY = OperandIndexingSet()
-"""Of an array that is not accessed."""
-
-
-class _Open(NamedTuple):
-    """A set whose members are bound to the instruction that is asked about: some have runtime variables."""
-
-    number: int
-    row: Row
-
-
-class _Kept(NamedTuple):
-    """What is kept of an answer."""
-
-    length: int
-    """How many sets it has."""
-    sets: dict[int, OperandIndexingSet]
-    """Those that are not empty, by number."""
-    open: tuple[_Open, ...]
-    """Those that are bound to an instruction."""
-    answer: Answer | None
-    """The whole answer, where it holds for any instruction and is not too long to be kept."""
-
-
-class Signature:
-    """An operation in one direction, with all that its rule can see, and the answers so far by what was asked."""
-
-    __slots__ = ("answers", "op", "registered", "unbounded")
-
-    answers: dict[Any, _Kept]
-    op: Op
-    """What the rule sees."""
-    registered: Registered
-    unbounded: bool
-    """Whether any array has a dimension without a bound."""
-
-    def __init__(self, registered: Registered, shape: Shape, shapes: tuple[Shape, ...], attributes: Any) -> None:
-        self.registered = registered
-        self.op = Op.of(shape, shapes, attributes)
-        self.unbounded = is_unbounded(shape) or any(map(is_unbounded, shapes))
-        self.answers = {}
-
-
-_signatures: dict[tuple[Any, ...], Signature] = {}
-_sets: dict[int, tuple[Row, OperandIndexingSet]] = {}
-"""Of rows that rules share, by the identity of the row, which is held here too."""
-_held_sets = 0
-_lock = Lock()
-
-
-def forget() -> None:
-    """Forgets every answer. Nothing but time depends on what is kept."""
-    with _lock:
-        _forget_signatures()
-        _sets.clear()
-
-
-def _forget_signatures() -> None:
-    global _held_sets
-    for one in _signatures.values():
-        one.answers = {}  # whoever goes through a module holds the signature of the instruction it is at
-    _signatures.clear()
-    _held_sets = 0
-
-
-def _keep(known: Signature, asked: Any, kept: _Kept) -> None:
-    global _held_sets
-    sets = 1 + len(kept.sets) + len(kept.open)
-    spend(sets)
-    with _lock:
-        if _held_sets + sets > MAX_HELD_SETS:
-            _forget_signatures()
-            known.answers = {}
-        _held_sets += sets
-        known.answers[asked] = kept
-
-
-def signature(instruction: HloInstruction, registered: Registered) -> Signature:
-    """The signature that the instruction shares with all its equals."""
-    key_of = registered.key
-    key = (
-        registered.number,
-        instruction.shape,
-        None if key_of is None else key_of(instruction.proto),
-        *[operand.shape for operand in instruction.operands],
-    )
-    found = _signatures.get(key)
-    return _new_signature(instruction, registered, key) if found is None else found
-
-
-def _new_signature(instruction: HloInstruction, registered: Registered, key: tuple[Any, ...]) -> Signature:
-    reader = registered.attributes
-    if reader is None:
-        attributes = None
-    else:
-        attributes = key[2] if reader is registered.key else reader(instruction.proto)
-    made = Signature(registered, key[1], key[3:], attributes)
-    with _lock:
-        if len(_signatures) >= MAX_SIGNATURES:
-            _forget_signatures()
-        _signatures[key] = made
-    return made
-
-
-def from_output(instruction: HloInstruction, output: int, registered: Registered | None) -> Answer:
-    """One set an operand, by the opcode's rule; unknown without one."""
-    if registered is None:
-        return unknown_from_output(instruction)
-    return answer_from_output(instruction, output, signature(instruction, registered))
-
-
-def answer_from_output(instruction: HloInstruction, output: int, known: Signature) -> Answer:
-    """`from_output`, where the signature is known."""
-    kept = known.answers.get(output)
-    if kept is None:
-        spend(1)
-        op = known.op
-        if not 0 <= output < len(op.outputs):
-            raise InvalidArgumentError(
-                f"{instruction.name} has no output {output}: it has {len(op.outputs)}", field="output"
-            )
-        if known.unbounded:
-            return unknown_from_output(instruction)
-        rows = _ruled(instruction, known.registered, op, output)
-        kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
-        _keep(known, output, kept)
-    return kept.answer or _bound(kept, instruction)
-
-
-def from_operand(instruction: HloInstruction, operand: int, leaf: int, registered: Registered | None) -> Answer:
-    """One set for each leaf of the result, by the opcode's rule; unknown without one."""
-    if registered is None:
-        return unknown_from_operand(instruction)
-    known = signature(instruction, registered)
-    kept = known.answers.get((operand, leaf))
-    if kept is None:
-        spend(1)
-        op = known.op
-        if not 0 <= operand < len(op.operands):
-            raise InvalidArgumentError(
-                f"{instruction.name} has no operand {operand}: it has {len(op.operands)}", field="operand"
-            )
-        if not 0 <= leaf < len(op.operands[operand]):
-            raise InvalidArgumentError(
-                f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {len(op.operands[operand])}",
-                field="leaf",
-            )
-        if known.unbounded:
-            return unknown_from_operand(instruction)
-        rows = _ruled(instruction, known.registered, op, operand, leaf)
-        targets = tuple([(shape,) for shape in op.outputs])
-        kept = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
-        _keep(known, (operand, leaf), kept)
-    return kept.answer or _bound(kept, instruction)
-
-
-def rule_from_output(instruction: HloInstruction) -> Registered | None:
-    """The rule of the instruction's opcode."""
-    return OUTPUT_TO_INPUT.get(instruction.proto.opcode)
-
-
-def rule_from_operand(instruction: HloInstruction) -> Registered | None:
-    """The rule of the instruction's opcode."""
-    return INPUT_TO_OUTPUT.get(instruction.proto.opcode)
-
-
-def leaf_count(shape: Shape) -> int:
-    """How many leaves a shape has."""
-    return 1 if not shape.is_tuple else len(leaves(shape))
-
-
-_UNKNOWN = OperandIndexing(IndexingMap.undefined())
-
-
-def unknown_from_output(instruction: HloInstruction) -> Answer:
-    """UNDEFINED for every leaf of every operand."""
-    return tuple([_unknown_leaves(operand.shape) for operand in instruction.operands])
-
-
-def unknown_from_operand(instruction: HloInstruction) -> Answer:
-    """UNDEFINED for every leaf of the result."""
-    return (OperandIndexingSet([_UNKNOWN]),) * leaf_count(instruction.shape)
-
-
-def _unknown_leaves(shape: Shape) -> OperandIndexingSet:
-    return OperandIndexingSet(
-        [OperandIndexing(IndexingMap.undefined(), leaf=leaf) for leaf in range(leaf_count(shape))]
-    )
-
-
-def is_unbounded(shape: Shape) -> bool:
-    """Whether any array in it has a dimension without a bound."""
-    return _has_unbounded(shape) if shape.tuple_shapes else UNBOUNDED_SIZE in shape.dimensions
-
-
-@lru_cache(maxsize=1 << 12)
-def _has_unbounded(shape: Shape) -> bool:
-    return any(UNBOUNDED_SIZE in dims_of(leaf) for leaf in leaves(shape))
-
-
-def _ruled(instruction: HloInstruction, registered: Registered, op: Op, *asked: int) -> Rows:
-    try:
-        return registered.rule(op, *asked)
-    except Malformed as error:
-        message = str(error)
-    except (IndexError, ValueError, ZeroDivisionError) as error:
-        if isinstance(error, (InvalidArgumentError,)):
-            raise
-        message = "has operands or attributes that do not fit it"
-    raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.proto.opcode}) {message}")
-
-
-def _kept(
-    instruction: HloInstruction, rows: Rows, targets: tuple[tuple[Shape, ...], ...], dims: tuple[int, ...]
-) -> _Kept:
-    """What is kept of a rule's answer. Its maps lead from arrays of the right rank to arrays of the right rank."""
-    sets: dict[int, OperandIndexingSet] = {}
-    open_: list[_Open] = []
-    fits = len(rows) == len(targets)
-    for number, row in rows.given.items() if isinstance(rows, Sparse) else enumerate(rows):
-        if not row:
-            continue
-        free = True
-        for access in row:
-            found = access.map
-            if fits and not found.is_undefined:
-                target = dims_of(targets[number][access.leaf])
-                fits = len(found.dims) == len(dims) and len(found.results) == len(target)
-            free = free and not access.runtime
-        if free:
-            sets[number] = _set_of(row)
-        else:
-            open_.append(_Open(number, row))
-    if not fits:
-        raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.proto.opcode}) has operands that do not fit it"
-        )
-    if open_ or len(rows) > MAX_KEPT_SETS:
-        return _Kept(len(rows), sets, tuple(open_), None)
-    return _Kept(len(rows), sets, (), tuple([sets.get(number, EMPTY) for number in range(len(rows))]))
-
-
-def _set_of(row: Row) -> OperandIndexingSet:
-    """The set of a row without runtime variables; one for all that have the row."""
-    known = _sets.get(id(row))
-    if known is not None:
-        return known[1]
-    made = OperandIndexingSet([_plain(access) for access in row])
-    with _lock:
-        if len(_sets) >= MAX_SIGNATURES:
-            _sets.clear()
-        _sets[id(row)] = (row, made)
-    return made
-
-
-def _replica(access: Access) -> ReplicaIndexing | None:
-    return None if access.replicas is None else ReplicaIndexing(*access.replicas)
-
-
-def _plain(access: Access) -> OperandIndexing:
-    return OperandIndexing(access.map, (), _replica(access), access.leaf, every=access.every)
-
-
-def _bound(kept: _Kept, instruction: HloInstruction) -> Answer:
-    answer = [EMPTY] * kept.length
-    for number, known in kept.sets.items():
-        answer[number] = known
-    if not kept.open:
-        return tuple(answer)
-    operands = instruction.operands
-    for number, row in kept.open:
-        members: list[OperandIndexing] = []
-        for access in row:
-            if not access.runtime or access.map.is_known_empty:
-                members.append(_plain(access))
+from xlashape.shape import Shape
+
+__all__ = ["Analysis", "Reached"]
+
+MAX_ACCESSES = 1 << 10
+"""Different maps to one leaf of an instruction in the walk through a computation."""
+
+MAX_COMPOSITIONS = 1 << 16
+"""Compositions that one analysis keeps. When there are more, all are forgotten."""
+
+Accesses: TypeAlias = dict[OperandIndexing, None]
+"""A set that keeps its order."""
+Reached: TypeAlias = dict[HloInstruction, dict[int, Accesses]]
+"""The maps that lead to each leaf of each instruction."""
+
+
+class Analysis:
+    """Answers questions about many instructions: what it finds out about computations and compositions serves the next question.
+
+    Ask about instructions of one module, from one thread; the functions of `xlashape.indexing` make an analysis for each call. Errors are theirs.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { p = f32[4,8] parameter(0) ROOT r = f32[32] reshape(p) }"
+    >>> analysis = Analysis()
+    >>> analysis.output_to_input(HloModule.parse(text).entry.root, 0)
+    ({(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]},)
+    """
+
+    def __init__(self) -> None:
+        # Caches of one module's computations and instructions; they live as long as the analysis.
+        self._computations: dict[ComputationRequest, ComputationMaps] = {}
+        self._orders: dict[HloComputation, list[HloInstruction]] = {}
+        self._compositions: dict[tuple[OperandIndexing, OperandIndexing], OperandIndexing] = {}
+        self._repeated: dict[HloInstruction, WhileLoop | Scan] = {}
+        self._contents: KnownContents = {}
+        self._checked_calls: set[tuple[HloInstruction, HloComputation]] = set()
+        # The instruction with a tuple result that was asked about last: its other outputs are usually asked for next.
+        self._last: tuple[HloInstruction | None, Signature | None] = (None, None)
+
+    # -- questions --------------------------------------------------------------------------------------------------------------
+
+    def output_to_input(self, instruction: HloInstruction, output: int) -> Answer:
+        """One set for each operand."""
+        last, known = self._last
+        if last is not instruction:
+            opcode = instruction.proto.opcode
+            registered = OUTPUT_TO_INPUT.get(opcode)
+            if registered is None:
+                if opcode in CALLS:
+                    return self._run(self._from_output(instruction, output))
+                return unknown_from_output(instruction)
+            known = signature(instruction, registered)
+            if instruction.shape.is_tuple:
+                self._last = (instruction, known)
+        assert known is not None
+        return answer_of_signature(instruction, output, known)
+
+    def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
+        """One set for each leaf of the result."""
+        opcode = instruction.proto.opcode
+        if opcode in CALLS:
+            return self._run(self._from_operand(instruction, operand, leaf))
+        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(opcode))
+
+    def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
+        """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if given)."""
+        reached: Reached = {}
+
+        def walk() -> MapsCoroutine:
+            yield from self._walk_back(instruction, output, reached, among)
+            return ()
+
+        self._run(walk())
+        return reached
+
+    # -- running coroutines -----------------------------------------------------------------------------------------------------
+
+    def _run(self, first: MapsCoroutine) -> ComputationMaps:
+        """Runs a coroutine to its end. When it requests the maps of a computation, the walk through that computation runs first.
+
+        `stack` holds the coroutines that wait, each with the request that it answers. A LimitExceededError for too many accesses is thrown into the
+        coroutine that waits for the failed walk; any other error ends the run.
+        """
+        stack: list[tuple[ComputationRequest | None, MapsCoroutine]] = [(None, first)]
+        value: ComputationMaps | None = None
+        failure: LimitExceededError | None = None
+        while True:
+            answered_request, coroutine = stack[-1]
+            try:
+                if failure is not None:
+                    thrown, failure = failure, None
+                    request = coroutine.throw(thrown)
+                else:
+                    request = next(coroutine) if value is None else coroutine.send(value)
+            except LimitExceededError as error:
+                stack.pop()
+                if error.limit != ACCESSES or not stack:
+                    raise
+                failure = error
                 continue
-            producers = tuple(
-                [
-                    RuntimeVariable(instruction, access.map, 0, is_position=True, bounds=var.bounds)
-                    if source is None
-                    else RuntimeVariable(
-                        operands[source.operand], source.map, is_clamped=source.clamped, bounds=var.bounds
-                    )
-                    for source, var in zip(access.runtime, access.map.runtime, strict=True)
+            except StopIteration as stop:
+                stack.pop()
+                value = stop.value
+                assert value is not None
+                if answered_request is None:
+                    return value
+                self._computations[answered_request] = value
+                continue
+            value = self._computations.get(request)
+            if value is None:
+                stack.append((request, self._walk(request)))
+
+    def _walk(self, request: ComputationRequest) -> MapsCoroutine:
+        if request.parameter == FROM_RESULT:
+            return self._computation_from_result(request.computation, request.leaf)
+        return self._walk_forward(request.computation, request.parameter, request.leaf)
+
+    def _compose(self, first: OperandIndexing, second: OperandIndexing) -> OperandIndexing:
+        key = (first, second)
+        composed = self._compositions.get(key)
+        if composed is None:
+            if len(self._compositions) >= MAX_COMPOSITIONS:
+                self._compositions.clear()
+            composed = self._compositions[key] = first.compose(second)
+        return composed
+
+    # -- one instruction --------------------------------------------------------------------------------------------------------
+
+    def _from_output(self, instruction: HloInstruction, output: int) -> MapsCoroutine:
+        """One set for each operand, whether the opcode has a rule or calls computations."""
+        opcode = instruction.proto.opcode
+        if opcode not in CALLS:
+            return answer_from_output(instruction, output, OUTPUT_TO_INPUT.get(opcode))
+        outputs, operands = leaves(instruction.shape), instruction.operands
+        check_output(instruction, output, len(outputs))
+        if _has_unbounded(instruction):
+            return unknown_from_output(instruction)
+        if opcode == Opcode.CONDITIONAL:
+            selector = set_of(to_scalar(dims_of(outputs[output]))[0].map)
+            of_branches: list[OperandIndexingSet] = []
+            for branch, argument in zip(_called(instruction, len(operands) - 1), operands[1:], strict=True):
+                self._check_call(instruction, branch, (argument,), instruction.shape)
+                of_branches += yield ComputationRequest(branch, FROM_RESULT, output)
+            return (selector, *of_branches)
+        if opcode in (Opcode.WHILE, Opcode.SCAN):
+            return (yield from self._repeated_computation(instruction).from_output(output))
+        if opcode == Opcode.SORT:
+            return sort_from_output(instruction, output, self._contents)
+        if opcode == Opcode.ASYNC_START:
+            # The result is (operands, what the called computation returns, contexts that hold no element).
+            results = leaf_count(_result_of_call(instruction))
+            first_result = sum(leaf_count(operand.shape) for operand in operands)
+            if output < first_result:
+                return _operand_of_async_start(instruction, output)
+            if output >= first_result + results:
+                return (NOT_ACCESSED,) * len(operands)
+            output -= first_result
+        (computation,) = _called(instruction, 1)
+        self._check_call(instruction, computation, operands, _result_of_call(instruction))
+        return (yield ComputationRequest(computation, FROM_RESULT, output))
+
+    def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
+        """One set for each leaf of the result, whether the opcode has a rule or calls computations."""
+        opcode = instruction.proto.opcode
+        if opcode not in CALLS:
+            return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(opcode))
+        outputs, operands = leaves(instruction.shape), instruction.operands
+        check_operand(instruction, operand, leaf)
+        if _has_unbounded(instruction):
+            return unknown_from_operand(instruction)
+        dims = dims_of(leaves(operands[operand].shape)[leaf])
+        if opcode == Opcode.CONDITIONAL:
+            if operand == 0:
+                return tuple([set_of(everything(dims, dims_of(shape)).map) for shape in outputs])
+            branch = _called(instruction, len(operands) - 1)[operand - 1]
+            self._check_call(instruction, branch, (operands[operand],), instruction.shape)
+            return (yield ComputationRequest(branch, 0, leaf))
+        if opcode == Opcode.SORT:
+            return sort_from_operand(instruction, operand, leaf, self._contents)
+        if opcode in (Opcode.WHILE, Opcode.SCAN):
+            repeated = self._repeated_computation(instruction)
+            return (yield from repeated.from_operand(leaf if opcode == Opcode.WHILE else operand))
+        passed: list[OperandIndexingSet] = []
+        if opcode == Opcode.ASYNC_START:
+            for number, other in enumerate(operands):
+                passed += [
+                    set_of(identity(dims)[0].map) if (number, other_leaf) == (operand, leaf) else NOT_ACCESSED
+                    for other_leaf in range(leaf_count(other.shape))
                 ]
+        (computation,) = _called(instruction, 1)
+        self._check_call(instruction, computation, operands, _result_of_call(instruction))
+        results = yield ComputationRequest(computation, operand, leaf)
+        return (*passed, *results, *((NOT_ACCESSED,) * (len(outputs) - len(passed) - len(results))))
+
+    def _check_call(
+        self,
+        instruction: HloInstruction,
+        computation: HloComputation,
+        arguments: Sequence[HloInstruction],
+        result: Shape,
+    ) -> None:
+        """Raises InvalidModuleError unless the arguments have the sizes of the parameters, and the results those of the instruction's result."""
+        if (instruction, computation) in self._checked_calls:
+            return
+        parameters = computation.parameters
+        if (
+            len(parameters) != len(arguments)
+            or any(
+                leaf_sizes(parameter.shape) != leaf_sizes(argument.shape)
+                for parameter, argument in zip(parameters, arguments, strict=True)
             )
-            found = OperandIndexing(access.map, producers, _replica(access), access.leaf, every=access.every)
-            members.append(fold_constants(found))
-        answer[number] = OperandIndexingSet(members)
+            or leaf_sizes(computation.root.shape) != leaf_sizes(result)
+        ):
+            raise InvalidModuleError(
+                f"instruction {instruction.name!r} calls {computation.name!r}, whose parameters or result do not fit it"
+            )
+        self._checked_calls.add((instruction, computation))
+
+    def _repeated_computation(self, instruction: HloInstruction) -> WhileLoop | Scan:
+        repeated = self._repeated.get(instruction)
+        if repeated is None:
+            if instruction.proto.opcode == Opcode.WHILE:
+                repeated = WhileLoop(instruction, self._compose, self._contents)
+            else:
+                (body,) = _called(instruction, 1)
+                repeated = Scan(instruction, dependencies(body, self._contents), self._compose)
+            self._repeated[instruction] = repeated
+        return repeated
+
+    # -- whole computations -----------------------------------------------------------------------------------------------------
+
+    def _computation_from_result(self, computation: HloComputation, leaf: int) -> MapsCoroutine:
+        """One set for each parameter."""
+        reached: Reached = {}
+        yield from self._walk_back(computation.root, leaf, reached, None)
+        return tuple(
+            [
+                OperandIndexingSet([access for accesses in reached.get(parameter, {}).values() for access in accesses])
+                for parameter in computation.parameters
+            ]
+        )
+
+    def _walk_back(
+        self, start: HloInstruction, output: int, reached: Reached, among: set[HloInstruction] | None
+    ) -> MapsCoroutine:
+        """Fills `reached` with the maps from a leaf of `start` to every instruction before it (to those `among`, if given)."""
+        check_output(start, output, leaf_count(start.shape))
+        first = _identity(start.shape, output)
+        reached[start] = {output: {first: None}}
+        for instruction in reversed(self._order(start.computation)):
+            for leaf, accesses in list(reached.get(instruction, {}).items()):
+                if not instruction.operands:
+                    continue
+                spend(1)
+                answer = with_call_arguments(instruction, (yield from self._from_output(instruction, leaf)))
+                for operand, reads in zip(instruction.operands, answer, strict=True):
+                    if among is None or operand in among:
+                        self._extend(reached, operand, None, accesses, reads, first)
+        return ()
+
+    def _walk_forward(self, computation: HloComputation, parameter: int, leaf: int) -> MapsCoroutine:
+        """One set for each leaf of the result, from a leaf of a parameter."""
+        reached: Reached = {}
+        start, root = computation.parameters[parameter], computation.root
+        first = _identity(start.shape, leaf)
+        reached[start] = {leaf: {first: None}}
+        for instruction in self._order(computation):
+            for number, operand in enumerate(instruction.operands):
+                for operand_leaf, accesses in list(reached.get(operand, {}).items()):
+                    spend(1)
+                    answer = with_call_arguments(
+                        instruction, (yield from self._from_operand(instruction, number, operand_leaf))
+                    )
+                    for output, writes in enumerate(answer):
+                        self._extend(reached, instruction, output, accesses, writes, first)
+        of_root = reached.get(root, {})
+        return tuple([OperandIndexingSet(of_root.get(output, ())) for output in range(leaf_count(root.shape))])
+
+    def _extend(
+        self,
+        reached: Reached,
+        target: HloInstruction,
+        leaf: int | None,
+        accesses: Accesses,
+        step: OperandIndexingSet,
+        first: OperandIndexing,
+    ) -> None:
+        """Adds the accesses composed with a step to those that lead to the target, in its leaf `leaf` (None: in the leaf that the step leads to)."""
+        for second in step:
+            of_leaf = reached.setdefault(target, {}).setdefault(second.leaf if leaf is None else leaf, {})
+            for access in accesses:
+                # A map composed with the identity is its simplified self.
+                of_leaf[second.simplify() if access is first else self._compose(access, second)] = None
+            if len(of_leaf) > MAX_ACCESSES:
+                raise LimitExceededError(
+                    f"instruction {target.name!r} is accessed in more than {MAX_ACCESSES} different ways",
+                    limit=ACCESSES,
+                    maximum=MAX_ACCESSES,
+                    value=len(of_leaf),
+                )
+
+    def _order(self, computation: HloComputation) -> list[HloInstruction]:
+        order = self._orders.get(computation)
+        if order is None:
+            order = self._orders[computation] = operands_first(computation)
+        return order
+
+
+def _has_unbounded(instruction: HloInstruction) -> bool:
+    return is_unbounded(instruction.shape) or any(is_unbounded(operand.shape) for operand in instruction.operands)
+
+
+def _identity(shape: Shape, leaf: int) -> OperandIndexing:
+    return OperandIndexing(identity(dims_of(leaves(shape)[leaf]))[0].map, leaf=leaf)
+
+
+def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ...]:
+    called = instruction.called_computations
+    if len(called) != count:
+        raise InvalidModuleError(
+            f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not {count}"
+        )
+    return called
+
+
+def _result_of_call(instruction: HloInstruction) -> Shape:
+    """What the called computation returns: the instruction's result, or of an async-start the second element of it."""
+    if instruction.proto.opcode != Opcode.ASYNC_START:
+        return instruction.shape
+    elements = instruction.shape.tuple_shapes
+    operands = [sizes for operand in instruction.operands for sizes in leaf_sizes(operand.shape)]
+    if len(elements) < 2 or leaf_sizes(elements[0]) != operands:
+        raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
+    return elements[1]
+
+
+def _operand_of_async_start(instruction: HloInstruction, output: int) -> Answer:
+    """The answer for leaf `output` of the operands, counted one operand after the other: an async-start hands them on."""
+    answer: list[OperandIndexingSet] = []
+    for operand in instruction.operands:
+        sizes = leaf_sizes(operand.shape)
+        is_there = 0 <= output < len(sizes)
+        answer.append(set_of(identity(sizes[output])[0].map, output) if is_there else NOT_ACCESSED)
+        output -= len(sizes)
     return tuple(answer)

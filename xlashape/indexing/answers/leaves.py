@@ -1,0 +1,73 @@
+"""The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is no tuple is its own leaf 0.
+
+Answers name an array within a tuple by the number of its leaf: of `(f32[2], (s32[], pred[3]))`, leaf 1 is the s32[].
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from xlashape.caches import cached
+from xlashape.shape import UNBOUNDED_SIZE, PrimitiveType, Shape
+
+__all__ = ["dims_of", "element_starts", "first_leaves", "is_unbounded", "leaf_count", "leaf_sizes", "leaves"]
+
+
+def leaves(shape: Shape) -> tuple[Shape, ...]:
+    """The leaves of a shape.
+
+    >>> leaves(Shape.parse("(f32[2], (s32[], pred[3]))"))
+    (Shape('f32[2]'), Shape('s32[]'), Shape('pred[3]'))
+    """
+    return _leaves(shape) if shape.is_tuple else (shape,)
+
+
+@cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 350 * len(value))
+def _leaves(shape: Shape) -> tuple[Shape, ...]:
+    return tuple(shape.leaves())
+
+
+def leaf_count(shape: Shape) -> int:
+    """How many leaves a shape has."""
+    return 1 if not shape.is_tuple else len(leaves(shape))
+
+
+def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
+    """The number of each shape's first leaf when the leaves of all shapes are counted together; the last item is how many there are.
+
+    >>> first_leaves((Shape.parse("(f32[2], s32[])"), Shape.parse("pred[]")))
+    (0, 2, 3)
+    """
+    return tuple(accumulate([leaf_count(shape) for shape in shapes], initial=0))
+
+
+@cached(max_bytes=2 << 20, weigh=lambda key, value: 200 + 390 * len(value))
+def element_starts(shape: Shape) -> tuple[int, ...]:
+    """`first_leaves` of the elements of a tuple."""
+    return first_leaves(shape.tuple_shapes)
+
+
+def dims_of(leaf: Shape) -> tuple[int, ...]:
+    """The sizes of a leaf: of a buffer those of the array it holds; of a token or opaque none. A dynamic size counts with its bound."""
+    if leaf.element_type is PrimitiveType.BUFFER and leaf.tuple_shapes:
+        return leaf.tuple_shapes[0].dimensions
+    return leaf.dimensions
+
+
+def leaf_sizes(shape: Shape) -> list[tuple[int, ...]]:
+    """`dims_of` of every leaf.
+
+    >>> leaf_sizes(Shape.parse("(f32[2,3], s32[])"))
+    [(2, 3), ()]
+    """
+    return [dims_of(leaf) for leaf in leaves(shape)]
+
+
+def is_unbounded(shape: Shape) -> bool:
+    """Whether any array in the shape has a dimension without a bound."""
+    return _has_unbounded(shape) if shape.tuple_shapes else UNBOUNDED_SIZE in shape.dimensions
+
+
+@cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 350 * len(key[0].tuple_shapes))
+def _has_unbounded(shape: Shape) -> bool:
+    return any(UNBOUNDED_SIZE in dims_of(leaf) for leaf in leaves(shape))

@@ -1,0 +1,144 @@
+"""All ways in which one array is accessed.
+
+A fusion may read an operand in several ways. A set is a sequence of them; one that holds one way, which is usual, can be used as that way:
+
+    for operand in output_to_input(root):
+        operand.map                            # the one map; InvalidArgumentError says how many there are if there are several
+        [access.map for access in operand]     # works for any number
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias, overload
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import FrozenValue, set_field
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
+from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
+from xlashape.indexing.answers.runtime_variable import RuntimeVariable
+from xlashape.symbolic import IndexingMap
+
+__all__ = ["NOT_ACCESSED", "Answer", "OperandIndexingSet", "set_of"]
+
+
+class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
+    """Every way in which an array is accessed, each once, in the order in which they were found. Frozen and hashable.
+
+    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of the only member; `map` of an empty set is KNOWN EMPTY.
+    Two sets are equal if they hold the same members, in any order.
+
+    >>> from xlashape.hlo import HloModule
+    >>> from xlashape.indexing import output_to_input
+    >>> fusion = HloModule.parse('''HloModule m
+    ... f { p = f32[2,2] parameter(0) t = f32[2,2] transpose(p), dimensions={1,0} ROOT r = f32[2,2] add(p, t) }
+    ... ENTRY e { a = f32[2,2] parameter(0) ROOT s = f32[2,2] fusion(a), kind=kLoop, calls=f }''').entry.root
+    >>> (reads,) = output_to_input(fusion)
+    >>> for access in reads: print(access)
+    (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 1]
+    (d0, d1) -> (d1, d0), domain: d0 in [0, 1], d1 in [0, 1]
+    """
+
+    # `_simplified` follows from the members: unset until it is asked for, None where this is the simplified form itself.
+    __slots__ = ("_simplified", "members")
+    _fields = ("members",)
+
+    members: tuple[OperandIndexing, ...]
+    _simplified: OperandIndexingSet | None
+
+    def __init__(self, members: Iterable[OperandIndexing] = ()) -> None:
+        listed = tuple(members)
+        set_field(self, "members", listed if len(listed) < 2 else tuple(dict.fromkeys(listed)))
+
+    @overload
+    def __getitem__(self, index: int) -> OperandIndexing: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[OperandIndexing, ...]: ...
+    def __getitem__(self, index: int | slice) -> OperandIndexing | tuple[OperandIndexing, ...]:
+        return self.members[index]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[OperandIndexing]:
+        return iter(self.members)
+
+    @property
+    def maps(self) -> tuple[IndexingMap, ...]:
+        """The maps of the members."""
+        return tuple([member.map for member in self.members])
+
+    @property
+    def map(self) -> IndexingMap:
+        """The map of the only member; KNOWN EMPTY where there is none. InvalidArgumentError where there are several."""
+        return self._only().map if self.members else IndexingMap.empty()
+
+    @property
+    def runtime(self) -> tuple[RuntimeVariable, ...]:
+        """The runtime variables of the only member."""
+        return self._only().runtime if self.members else ()
+
+    @property
+    def replica(self) -> ReplicaIndexing | None:
+        """The replica of the only member."""
+        return self._only().replica if self.members else None
+
+    @property
+    def leaf(self) -> int:
+        """The leaf of the only member."""
+        return self._only().leaf if self.members else 0
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The least that any member says: UNKNOWN, then EVERY_ELEMENT, then EXACT."""
+        known = {member.knowledge for member in self.members}
+        if Knowledge.UNKNOWN in known:
+            return Knowledge.UNKNOWN
+        return Knowledge.EVERY_ELEMENT if Knowledge.EVERY_ELEMENT in known else Knowledge.EXACT
+
+    def simplify(self) -> OperandIndexingSet:
+        """The set of the members' simplified forms, each once."""
+        try:
+            simplified = self._simplified
+        except AttributeError:
+            members = [member.simplify() for member in self.members]
+            is_simple = all(new is old for new, old in zip(members, self.members, strict=True))
+            simplified = None if is_simple else OperandIndexingSet(members)
+            set_field(self, "_simplified", simplified)
+        return self if simplified is None else simplified
+
+    def to_text(self, style: str = "xla") -> str:
+        """The members' texts, separated by new lines."""
+        return "\n".join(member.to_text(style) for member in self.members)
+
+    def _only(self) -> OperandIndexing:
+        if len(self.members) == 1:
+            return self.members[0]
+        raise InvalidArgumentError(
+            f"the array is accessed in {len(self.members)} ways: go through them instead of asking for the one map"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, OperandIndexingSet):
+            return NotImplemented
+        return len(self.members) == len(other.members) and set(self.members) == set(other.members)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.members))
+
+    def __repr__(self) -> str:
+        return f"{{{self.to_text()}}}"
+
+
+Answer: TypeAlias = tuple[OperandIndexingSet, ...]
+"""What a question is answered with. Output to input: one set for each operand. Input to output: one set for each leaf of the result."""
+
+NOT_ACCESSED = OperandIndexingSet()
+"""The set of an array that is not accessed."""
+
+
+def set_of(map: IndexingMap, leaf: int = 0) -> OperandIndexingSet:  # noqa: A002  # the proto's name
+    """The set of one access."""
+    return OperandIndexingSet([OperandIndexing(map, leaf=leaf)])

@@ -1,0 +1,38 @@
+"""Offsets that a computation is given, named from its caller: two calls of one computation may read at two offsets.
+
+Within a called computation, the producer of an offset may be a parameter. Seen from the caller it is the argument that the parameter takes.
+"""
+
+from __future__ import annotations
+
+from xlashape.hlo import HloInstruction, Opcode
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import Answer, OperandIndexingSet
+
+__all__ = ["with_call_arguments"]
+
+_OPERANDS_ARE_PARAMETERS = frozenset({Opcode.FUSION, Opcode.CALL, Opcode.ASYNC_START})
+"""Operations whose operands are the parameters of the computation that they call."""
+
+
+def with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
+    """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer as it is."""
+    if instruction.proto.opcode not in _OPERANDS_ARE_PARAMETERS:
+        return answer
+    if not any(access.runtime for accesses in answer for access in accesses):
+        return answer
+    (called,) = instruction.called_computations
+    arguments = dict(zip(called.parameters, instruction.operands, strict=True))
+    return tuple(
+        [OperandIndexingSet([_seen_from_caller(access, arguments) for access in accesses]) for accesses in answer]
+    )
+
+
+def _seen_from_caller(access: OperandIndexing, arguments: dict[HloInstruction, HloInstruction]) -> OperandIndexing:
+    if not access.runtime:
+        return access
+    producers = [
+        producer.with_instruction(arguments.get(producer.instruction, producer.instruction))
+        for producer in access.runtime
+    ]
+    return access.with_map(access.map, tuple(producers))

@@ -1,0 +1,50 @@
+"""How code asks for the maps of a called computation without recursion: it is a generator that yields a request and is sent the maps.
+
+Computations call computations, thousands deep in made-up modules, so a recursive walk would overflow the interpreter's stack. Code that needs the
+maps of a computation is written as a generator instead:
+
+    def maps_of_call(computation: HloComputation) -> MapsCoroutine:
+        maps = yield ComputationRequest(computation, FROM_RESULT, leaf=0)
+        return maps
+
+`Analysis` runs such a generator. When it yields a request whose answer is not known yet, `Analysis` puts it on a list, runs the generator that walks
+the requested computation, and sends its result to the one that waits. A generator delegates to another with `yield from`.
+
+Where a computation reads an array in too many ways, a LimitExceededError of the limit `ACCESSES` is thrown into the generator that waits for it. The
+generator may catch it and give a coarser answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from xlashape.hlo import HloComputation
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+
+__all__ = ["ACCESSES", "FROM_RESULT", "ComputationMaps", "ComputationRequest", "Coroutine", "MapsCoroutine"]
+
+ACCESSES = "ways_of_access"
+"""The limit, as errors name it, of the different maps to one array of a computation."""
+
+FROM_RESULT = -1
+"""In place of a parameter's number: the maps lead from the result."""
+
+
+class ComputationRequest(NamedTuple):
+    """Asks for the maps of a computation: from a leaf of its result to its parameters, or from a leaf of a parameter to its result."""
+
+    computation: HloComputation
+    parameter: int
+    """The number of the parameter, or `FROM_RESULT`."""
+    leaf: int
+    """Of the result, or of the parameter."""
+
+
+ComputationMaps: TypeAlias = tuple[OperandIndexingSet, ...]
+"""From the result: one set for each parameter. From a parameter: one set for each leaf of the result."""
+
+T = TypeVar("T")
+Coroutine: TypeAlias = Generator[ComputationRequest, ComputationMaps, T]
+"""Returns a T after it has been sent the maps that it asked for."""
+MapsCoroutine: TypeAlias = Coroutine[ComputationMaps]

@@ -1,0 +1,236 @@
+"""The answer of an opcode's rule for one instruction: attributes read, runtime variables bound to the instructions that produce them.
+
+    answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
+
+A rule sees shapes and attributes only, so its answer is kept under them (`answer_cache`). What differs from instruction to instruction is added
+here: the producers of runtime variables, and the values of those that are constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.hlo import HloInstruction
+from xlashape.indexing.answers.leaves import dims_of, leaf_count
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet
+from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
+from xlashape.indexing.answers.runtime_variable import RuntimeVariable
+from xlashape.indexing.ops.access import Access, Row, Rows, SparseRows
+from xlashape.indexing.ops.build import Malformed
+from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.registry import Registered
+from xlashape.indexing.walk.answer_cache import BoundRow, KeptAnswer, Signature, answers, sets_of_rows
+from xlashape.indexing.walk.constant_folding import fold_constants
+from xlashape.limits import spend
+from xlashape.shape import Shape
+from xlashape.symbolic import IndexingMap
+
+__all__ = [
+    "answer_from_operand",
+    "answer_from_output",
+    "answer_of_signature",
+    "check_operand",
+    "check_output",
+    "signature",
+    "unknown_from_operand",
+    "unknown_from_output",
+]
+
+MAX_KEPT_LENGTH = 1 << 5
+"""Sets of an answer that is kept whole. A tuple of n elements has n answers of n sets, and all but n of the n² sets are empty."""
+
+
+def signature(instruction: HloInstruction, registered: Registered) -> Signature:
+    """The signature that the instruction shares with all instructions that look the same to the rule."""
+    key_of = registered.key
+    key = (
+        registered.number,
+        instruction.shape,
+        None if key_of is None else key_of(instruction.proto),
+        *[operand.shape for operand in instruction.operands],
+    )
+    known = answers.signatures.get(key)
+    return _new_signature(instruction, registered, key) if known is None else known
+
+
+def _new_signature(instruction: HloInstruction, registered: Registered, key: tuple[Any, ...]) -> Signature:
+    reader = registered.attributes
+    if reader is None:
+        attributes = None
+    else:
+        attributes = key[2] if reader is registered.key else reader(instruction.proto)
+    made = Signature(registered, key[1], key[3:], attributes)
+    answers.add(key, made)
+    return made
+
+
+def check_output(instruction: HloInstruction, output: int, count: int) -> None:
+    """Raises InvalidArgumentError unless the instruction has the output, one of `count` leaves."""
+    if not 0 <= output < count:
+        raise InvalidArgumentError(f"{instruction.name} has no output {output}: it has {count}", field="output")
+
+
+def check_operand(instruction: HloInstruction, operand: int, leaf: int) -> None:
+    """Raises InvalidArgumentError unless the instruction has the operand, and that the leaf."""
+    operands = instruction.operands
+    if not 0 <= operand < len(operands):
+        raise InvalidArgumentError(
+            f"{instruction.name} has no operand {operand}: it has {len(operands)}", field="operand"
+        )
+    count = leaf_count(operands[operand].shape)
+    if not 0 <= leaf < count:
+        raise InvalidArgumentError(
+            f"operand {operand} of {instruction.name} has no leaf {leaf}: it has {count}", field="leaf"
+        )
+
+
+def answer_from_output(instruction: HloInstruction, output: int, registered: Registered | None) -> Answer:
+    """One set for each operand, by the opcode's rule; UNDEFINED without a rule."""
+    if registered is None:
+        return unknown_from_output(instruction)
+    return answer_of_signature(instruction, output, signature(instruction, registered))
+
+
+def answer_of_signature(instruction: HloInstruction, output: int, known: Signature) -> Answer:
+    """`answer_from_output`, where the signature is known."""
+    kept = known.answers.get(output)
+    if kept is None:
+        spend(1)
+        op = known.op
+        check_output(instruction, output, len(op.outputs))
+        if known.is_unbounded:
+            return unknown_from_output(instruction)
+        rows = _rows(instruction, known.registered, op, output)
+        kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
+        answers.keep(known, output, kept)
+    return kept.answer or _bound(kept, instruction)
+
+
+def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, registered: Registered | None) -> Answer:
+    """One set for each leaf of the result, by the opcode's rule; UNDEFINED without a rule."""
+    if registered is None:
+        return unknown_from_operand(instruction)
+    known = signature(instruction, registered)
+    kept = known.answers.get((operand, leaf))
+    if kept is None:
+        spend(1)
+        op = known.op
+        check_operand(instruction, operand, leaf)
+        if known.is_unbounded:
+            return unknown_from_operand(instruction)
+        rows = _rows(instruction, known.registered, op, operand, leaf)
+        targets = tuple([(shape,) for shape in op.outputs])
+        kept = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
+        answers.keep(known, (operand, leaf), kept)
+    return kept.answer or _bound(kept, instruction)
+
+
+_UNKNOWN = OperandIndexing(IndexingMap.undefined())
+
+
+def unknown_from_output(instruction: HloInstruction) -> Answer:
+    """UNDEFINED for every leaf of every operand."""
+    return tuple([_unknown_leaves(operand.shape) for operand in instruction.operands])
+
+
+def unknown_from_operand(instruction: HloInstruction) -> Answer:
+    """UNDEFINED for every leaf of the result."""
+    return (OperandIndexingSet([_UNKNOWN]),) * leaf_count(instruction.shape)
+
+
+def _unknown_leaves(shape: Shape) -> OperandIndexingSet:
+    return OperandIndexingSet([_UNKNOWN.with_leaf(leaf) for leaf in range(leaf_count(shape))])
+
+
+def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question: int) -> Rows:
+    """The answer of the rule. What a rule stumbles over in a malformed instruction becomes an InvalidModuleError that names it."""
+    try:
+        return registered.rule(op, *question)
+    except Malformed as error:
+        message = str(error)
+    except InvalidArgumentError:
+        raise
+    except (IndexError, ValueError, ZeroDivisionError):
+        message = "has operands or attributes that do not fit it"
+    raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.proto.opcode}) {message}")
+
+
+def _kept(
+    instruction: HloInstruction, rows: Rows, targets: tuple[tuple[Shape, ...], ...], dims: tuple[int, ...]
+) -> KeptAnswer:
+    """What is kept of a rule's answer. Raises InvalidModuleError unless its maps have the ranks of the arrays that they lead from and to.
+
+    `targets` are the leaves of each array that the rows lead to, `dims` the sizes of the array that they lead from.
+    """
+    sets: dict[int, OperandIndexingSet] = {}
+    bound: list[BoundRow] = []
+    if isinstance(rows, SparseRows):
+        length, numbered = rows.length, rows.not_empty.items()
+    else:
+        length, numbered = len(rows), enumerate(rows)
+    fits = length == len(targets)
+    for number, row in numbered:
+        if not row:
+            continue
+        has_runtime = False
+        for access in row:
+            access_map = access.map
+            if fits and not access_map.is_undefined:
+                target = dims_of(targets[number][access.leaf])
+                fits = len(access_map.dims) == len(dims) and len(access_map.results) == len(target)
+            has_runtime = has_runtime or bool(access.runtime)
+        if has_runtime:
+            bound.append(BoundRow(number, row))
+        else:
+            sets[number] = _set_of_row(row)
+    if not fits:
+        raise InvalidModuleError(
+            f"instruction {instruction.name!r} ({instruction.proto.opcode}) has operands that do not fit it"
+        )
+    if bound or length > MAX_KEPT_LENGTH:
+        return KeptAnswer(length, sets, tuple(bound), None)
+    return KeptAnswer(length, sets, (), tuple([sets.get(number, NOT_ACCESSED) for number in range(length)]))
+
+
+def _set_of_row(row: Row) -> OperandIndexingSet:
+    """The set of a row without runtime variables; equal rows share it."""
+    known = sets_of_rows.get(row)
+    if known is None:
+        known = OperandIndexingSet([_without_runtime(access) for access in row])
+        sets_of_rows.put(row, known)
+    return known
+
+
+def _replica(access: Access) -> ReplicaIndexing | None:
+    return None if access.replicas is None else ReplicaIndexing(*access.replicas)
+
+
+def _without_runtime(access: Access) -> OperandIndexing:
+    return OperandIndexing(access.map, (), _replica(access), access.leaf, access.is_conservative)
+
+
+def _bound(kept: KeptAnswer, instruction: HloInstruction) -> Answer:
+    """The answer for one instruction: its runtime variables are bound to the instruction's operands."""
+    answer = [NOT_ACCESSED] * kept.length
+    for number, accesses in kept.sets.items():
+        answer[number] = accesses
+    for number, row in kept.bound:
+        answer[number] = OperandIndexingSet([_bound_access(access, instruction) for access in row])
+    return tuple(answer)
+
+
+def _bound_access(access: Access, instruction: HloInstruction) -> OperandIndexing:
+    if not access.runtime or access.map.is_known_empty:
+        return _without_runtime(access)
+    operands = instruction.operands
+    producers = tuple(
+        [
+            RuntimeVariable(instruction, access.map, 0, is_position=True, bounds=var.bounds)
+            if source is None
+            else RuntimeVariable(operands[source.operand], source.map, 0, False, source.is_clamped, var.bounds)
+            for source, var in zip(access.runtime, access.map.runtime, strict=True)
+        ]
+    )
+    return fold_constants(OperandIndexing(access.map, producers, _replica(access), access.leaf, access.is_conservative))
