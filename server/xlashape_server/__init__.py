@@ -2,7 +2,9 @@
 
 config          everything that can be set
 precount        what a message would take once decoded, found out before it is decoded
-store, modules  modules by digest; from their bytes to the module
+store           modules by digest, in a directory
+modules         from the bytes of a module to the module
+module_cache    decoded modules of one worker
 handlers        request → library call → response, without gRPC
 guard           what surrounds a handler: deadlines, sizes, refusals, a log line for each call
 status          from an error of the library to the status of a call

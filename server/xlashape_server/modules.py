@@ -1,11 +1,9 @@
-"""From the bytes of a module to the module: counted before it is decoded, and decoded once while it is remembered."""
+"""From the bytes of a module to the module: what it holds is counted before it is decoded, and it is decoded once while it is in the cache."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import threading
-from collections import OrderedDict
 
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
@@ -13,6 +11,7 @@ from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
+from xlashape_server.module_cache import ModuleCache
 from xlashape_server.precount import count
 from xlashape_server.store import Store
 
@@ -35,10 +34,7 @@ class Modules:
         self._max_text_bytes = config.max_module_text_bytes
         self._max_instructions = config.max_module_instructions
         self._max_memory = config.max_module_memory
-        self._cache_bytes = config.module_cache_bytes
-        self._cached: OrderedDict[str, tuple[int, HloModule]] = OrderedDict()
-        self._cached_bytes = 0
-        self._lock = threading.Lock()
+        self.cache = ModuleCache(config.module_cache_bytes)
 
     def read(self, value: v1.ModuleInput, path: FieldPath) -> HloModule:
         """The module of an input."""
@@ -50,8 +46,8 @@ class Modules:
             # The store is asked first: what was deleted, or is too old, is gone from every worker at once.
             stored = self.store.find(value.name, field=path)
             is_text = stored.facts.get("format") == TEXT
-            known = self._remembered(_key(stored.sha256, is_text))
-            return known or self.decode(self.store.read(value.name, field=path), path, stored.sha256, is_text=is_text)
+            module = self.cache.get(_key(stored.sha256, is_text))
+            return module or self.decode(self.store.read(value.name, field=path), path, stored.sha256, is_text=is_text)
         if source == "text":
             return self.decode(value.text.encode(), path, is_text=True)
         return self.decode(value.serialized, path, is_text=False)
@@ -64,9 +60,9 @@ class Modules:
         if is_text is None:
             is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
-        known = self._remembered(key)
-        if known is not None:
-            return known
+        module = self.cache.get(key)
+        if module is not None:
+            return module
         try:
             if is_text:
                 self._precount_text(data)
@@ -76,7 +72,7 @@ class Modules:
                 module = HloModule.from_proto(data)
         except XlashapeError as error:
             raise error.within(*path) from None
-        self._remember(key, len(data), module)
+        self.cache.put(key, len(data), module)
         return module
 
     def check_size(self, size: int, path: FieldPath) -> None:
@@ -118,24 +114,6 @@ class Modules:
                     limit="module_instructions",
                     maximum=self._max_instructions,
                 )
-
-    def _remembered(self, key: str) -> HloModule | None:
-        with self._lock:
-            known = self._cached.get(key)
-            if known is None:
-                return None
-            self._cached.move_to_end(key)
-            return known[1]
-
-    def _remember(self, key: str, size: int, module: HloModule) -> None:
-        with self._lock:
-            if key in self._cached or size > self._cache_bytes:
-                return
-            self._cached[key] = size, module
-            self._cached_bytes += size
-            while self._cached_bytes > self._cache_bytes:
-                _, (freed, _) = self._cached.popitem(last=False)
-                self._cached_bytes -= freed
 
 
 def format_of(data: bytes) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from xlashape import caches
 from xlashape.proto import services
 from xlashape_server import logs, reflection
 from xlashape_server.config import Config
@@ -53,6 +54,7 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
     modules = Modules(
         config, Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
     )
+    caches.register(modules.cache)
     add_services(server, rpcs(config, modules), guard, config)
     # A client that watches would otherwise hold one of the threads for as long as it likes.
     watched = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,14 +47,9 @@ def size(
             _shape_size(service, what, as_json)
 
 
-@lru_cache(maxsize=1)
-def _standard_input() -> bytes:
-    return sys.stdin.buffer.read()
-
-
 def module_of(file: str) -> bytes | str:
-    """A module as a question takes it: `-` is what comes on standard input."""
-    return _standard_input() if file == "-" else file
+    """A module as the service takes it: the bytes of standard input for `-`, which can be read once, else the path."""
+    return sys.stdin.buffer.read() if file == "-" else file
 
 
 def _is_module(what: str) -> bool:
@@ -162,8 +156,9 @@ def map_(
 ) -> None:
     """Which elements of its operands INSTRUCTION (or each one) of the module in FILE reads, as indexing maps."""
     with connected(server, timeout) as service:
+        module = module_of(file)
         answers = service.indexing_maps(
-            module_of(file),
+            module,
             instruction,
             computation=computation,
             direction="input_to_output" if forward else "output_to_input",
@@ -174,7 +169,7 @@ def map_(
         )
         chosen = (_chosen(one, operand, output) for one in answers)
         if instruction and (operand is not None or output is not None):
-            chosen = iter([_checked(service, next(chosen), file, operand, output)])
+            chosen = iter([_checked(service, next(chosen), module, operand, output)])
         if as_json:
             print_json([_maps_json(one) for one in chosen])
             return
@@ -190,13 +185,13 @@ def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> In
 
 
 def _checked(
-    service: ServiceMethods, one: InstructionMaps, file: str, operand: int | None, output: int | None
+    service: ServiceMethods, one: InstructionMaps, module: bytes | str, operand: int | None, output: int | None
 ) -> InstructionMaps:
     """The maps that were chosen; where there are none, NotFoundError if that is because there is no such operand or output."""
     if not one.maps:
         known = next(
             each
-            for each in service.list_instructions(module_of(file), computation=one.computation)
+            for each in service.list_instructions(module, computation=one.computation)
             if each.name == one.instruction
         )
         outputs = sum(1 for _ in known.shape.leaves())

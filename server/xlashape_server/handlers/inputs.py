@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
+from xlashape.caches import BoundedCache
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, LimitExceededError, XlashapeError
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
@@ -33,8 +34,10 @@ __all__ = [
 M = TypeVar("M", bound=Message)
 
 _SMALL_SHAPE = 4096  # bytes or characters, of which no shape is made that takes long
-_KEPT, _KEPT_BYTES = 8192, 2048
-_outputs: dict[tuple[IndexingMap, str], v1.MapOutput] = {}
+_MAX_CACHED_BYTES = 2048  # of one map's message; larger maps hardly ever come again
+_outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
+    "xlashape_server: maps of responses", 32 << 20, lambda _, output: 2000 + 10 * output.ByteSize()
+)
 
 
 def decoded(message_class: type[M], data: bytes) -> M:
@@ -130,16 +133,14 @@ def map_of(value: v1.MapInput, path: FieldPath) -> IndexingMap:
 
 
 def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
-    """A map in both forms. Not to be changed: modules repeat their maps, and small ones are made once."""
+    """A map as message and text. Callers share it and do not change it: modules repeat their maps, which take 80 µs each to make."""
     key = value, style
-    known = _outputs.get(key)
-    if known is None:
-        known = v1.MapOutput(map=value.to_proto(), text=value.to_text(style))
-        if known.ByteSize() <= _KEPT_BYTES:
-            if len(_outputs) >= _KEPT:
-                _outputs.clear()
-            _outputs[key] = known
-    return known
+    output = _outputs.get(key)
+    if output is None:
+        output = v1.MapOutput(map=value.to_proto(), text=value.to_text(style))
+        if output.ByteSize() <= _MAX_CACHED_BYTES:
+            _outputs.put(key, output)
+    return output
 
 
 def style_of(number: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
+from xlashape.caches import cached
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap, Interval
 
@@ -280,9 +280,9 @@ def _map(one: v1.MapOutput) -> IndexingMap:
     return _small_map(data) if len(data) <= 1024 else IndexingMap.from_proto(data)
 
 
-@lru_cache(maxsize=4096)
+# Modules repeat their maps, which take 70 µs each to decode.
+@cached(max_bytes=16 << 20, weigh=lambda arguments, _: 2000 + 10 * len(arguments[0]))
 def _small_map(data: bytes) -> IndexingMap:
-    """Modules repeat their maps."""
     return IndexingMap.from_proto(data)
 
 
