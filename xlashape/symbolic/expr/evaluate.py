@@ -273,22 +273,30 @@ def _on_arrays(operator: type[Binary], divisor: int | None) -> tuple[Callable[..
         return _ceil_divide, True
     if operator is Mod or operator is FloorDiv:
         if divisor is not None and divisor & (divisor - 1) == 0:
-            return _mask(divisor - 1) if operator is Mod else _shift(divisor.bit_length() - 1), False
+            return _masked(divisor - 1) if operator is Mod else _shifted(divisor.bit_length() - 1), False
         return (_modulo, True) if operator is Mod else (np.floor_divide, False)
     functions: dict[type[Binary], Any] = {Add: np.add, Mul: np.multiply, Max: np.maximum, Min: np.minimum}
     return functions[operator], False
 
 
-def _shift(bits: int) -> Callable[..., Any]:
+def _shifted(bits: int) -> Callable[..., Any]:
     import numpy as np
 
-    return lambda a, b, out: np.right_shift(a, bits, out=out)
+    def shift(a: Any, b: Any, out: Any) -> Any:
+        del b
+        return np.right_shift(a, bits, out=out)
+
+    return shift
 
 
-def _mask(mask: int) -> Callable[..., Any]:
+def _masked(bits: int) -> Callable[..., Any]:
     import numpy as np
 
-    return lambda a, b, out: np.bitwise_and(a, mask, out=out)
+    def mask(a: Any, b: Any, out: Any) -> Any:
+        del b
+        return np.bitwise_and(a, bits, out=out)
+
+    return mask
 
 
 def _modulo(a: Any, b: Any, out: Any) -> Any:
