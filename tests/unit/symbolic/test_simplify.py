@@ -148,10 +148,10 @@ def test_stand_ins_stay_inside():
     simplifier = Simplifier(bounds)
     quotient = (dim(0) * 64 + dim(1) + dim(2) * 1024) // 256
     exprs = [quotient + dim(2) * 4096, (quotient + dim(2) * 4096) // 2, (quotient + dim(2) * 4096) // 2 % 32]
-    for promised in (simplifier, ConstrainedSimplifier(simplifier, [(dim(0) + dim(2), Interval(0, 40))])):
+    for chosen in (simplifier, ConstrainedSimplifier(simplifier, [(dim(0) + dim(2), Interval(0, 40))])):
         for _ in range(2):
             for expr in exprs:
-                found = promised.simplify(expr)
+                found = chosen.simplify(expr)
                 source = IndexingMap([Var(Interval(0, 30))] * 3, results=[expr])
                 target = IndexingMap([Var(Interval(0, 30))] * 3, results=[found])
                 for point in ((0, 0, 0), (30, 30, 10), (3, 29, 7), (17, 5, 23)):

@@ -1,7 +1,7 @@
-"""Expressions as linear forms, by the laws that hold for all integers: the canonical form, and the walk that the simplifier shares.
+"""The canonical form of expressions, by the laws that hold for all integers, and the walk over expressions that the simplifier shares with it.
 
-Every expression becomes Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms; floor division and mod try their rules in order
-and, where none applies, become a new atom. Each distinct expression is looked at once; every node, division and mod counts a step of the budget.
+Every expression becomes a linear form Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms. Floor division and mod try their
+rules in order; if none applies, the division or mod is a new atom. Every node, division and mod counts a step of the budget.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Bounds = tuple[int, int]
 
 
 class Canonicalizer:
-    """Like terms together, terms in order, and the rules that need no bounds: how XLA writes an expression before it simplifies it, and inside min and max.
+    """Adds like terms, sorts terms, and applies the rules that need no bounds, as XLA does before it simplifies an expression, and inside min and max.
+
+    The forms of all expressions seen are kept as long as the object lives.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> Canonicalizer().canonical((dim(1) * 8 + dim(0) % 4 + dim(1) * 4) // 4)
@@ -44,7 +46,7 @@ class Canonicalizer:
         """The same function of its variables, in canonical form."""
         return expression_of(*self.form_of(expr))
 
-    # What rules ask for
+    # The methods of `Context`, for rules
 
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
@@ -52,9 +54,9 @@ class Canonicalizer:
         found = forms.get(expr)
         if found is not None:
             return found
-        if self._is_filed_at_once(expr):
+        if self._is_simple(expr):
             return forms[expr]
-        # A long sum is one node with many operands: its parts are sums of their own to nobody.
+        # A sum of many terms is one node with many operands here: the partial sums that it is built from get no forms of their own.
         stack = [(expr, _operands(expr))]
         while stack:
             node, operands = stack[-1]
@@ -63,7 +65,7 @@ class Canonicalizer:
                 continue
             waiting = False
             for operand in operands:
-                if operand not in forms and not self._is_filed_at_once(operand):
+                if operand not in forms and not self._is_simple(operand):
                     stack.append((operand, _operands(operand)))
                     waiting = True
             if waiting:
@@ -73,8 +75,8 @@ class Canonicalizer:
             forms[node] = self._total(node, operands) if node.__class__ is Add else self._form(node)
         return forms[expr]
 
-    def _is_filed_at_once(self, node: Expr) -> bool:
-        """Whether it is a variable, a constant or a multiple of a variable: their forms take no stack."""
+    def _is_simple(self, node: Expr) -> bool:
+        """Whether the node is a variable, a constant or a multiple of a variable; stores its form if so."""
         cls = node.__class__
         if cls is Variable:
             self._forms[node] = self._variable(node)
@@ -89,14 +91,12 @@ class Canonicalizer:
         return True
 
     def range_of(self, atom: Expr) -> Bounds:
-        """Nobody asks: the rules above need no bounds."""
-        raise AssertionError(f"a rule that needs the range of {atom!r} where no bounds are used")
+        """Never called: the rules without bounds ask for no ranges."""
+        raise AssertionError(f"a rule without bounds asks for the range of {atom!r}")
 
     def range_of_form(self, terms: Terms, constant: int) -> Bounds:
-        """Nobody asks: the rules above need no bounds."""
-        raise AssertionError(
-            f"a rule that needs the range of {expression_of(terms, constant)!r} where no bounds are used"
-        )
+        """Never called: the rules without bounds ask for no ranges."""
+        raise AssertionError(f"a rule without bounds asks for the range of {expression_of(terms, constant)!r}")
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
         """(terms + constant) / divisor."""
@@ -144,7 +144,7 @@ class Canonicalizer:
         form = self._forms[atom] = ({atom: 1}, 0)
         return form
 
-    # One node whose operands are done
+    # The form of one node, from the forms of its operands
 
     def _form(self, node: Expr) -> Form:
         cls = node.__class__
@@ -194,14 +194,15 @@ class Canonicalizer:
         return self._sum(total, constant)
 
     def _sum(self, terms: Terms, constant: int) -> Form:
-        again = len(terms) > 1 or (constant != 0 and len(terms) == 1)
-        while again:
-            again = False
+        """The form after the rules for sums, the first of which that applies is followed by all of them again."""
+        changed = len(terms) > 1 or (constant != 0 and len(terms) == 1)
+        while changed:
+            changed = False
             for rule in self._sum_rules:
                 result = rule(self, terms, constant)
                 if result is not None:
                     terms, constant = result
-                    again = True
+                    changed = True
                     break
         return terms, constant
 
@@ -216,5 +217,5 @@ class Canonicalizer:
 
 
 def _operands(node: Expr) -> Sequence[Expr]:
-    """The terms of a sum, else both operands."""
+    """All terms of a sum, or both operands of another node."""
     return sum_terms(node) if node.__class__ is Add else (node.rhs, node.lhs)  # type: ignore[attr-defined]

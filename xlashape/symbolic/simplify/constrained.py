@@ -1,7 +1,7 @@
-"""Simplifying under promises: intervals that expressions are known to stay within, because constraints of the map say so.
+"""The simplifier for results of a map with constraints: it also uses the intervals that the constraints give for expressions.
 
-A result may be simplified by what holds in the domain: it has the same values at every point of it. As in XLA a promise is known by its expression as it
-is written in canonical form, and to sums that simplifying brings about.
+A result simplified so has the same values at every point of the domain, and may have others outside. As in XLA a constraint applies where its
+expression occurs in canonical form, and to sums that simplification produces.
 """
 
 from __future__ import annotations
@@ -21,45 +21,47 @@ __all__ = ["ConstrainedSimplifier"]
 
 Bounds = tuple[int, int]
 
-_ROUNDS = 8
-"""How often a result may be simplified again. Once has been seen."""
+_REPETITIONS = 8
+"""The largest number of times that a result is simplified again. No expression is known that takes more than one."""
 
 
 class ConstrainedSimplifier(Simplifier):
-    """Simplifies as `simplifier` does, and by `promises`: simplified expressions and an interval that each stays within.
+    """Simplifies as `simplifier` does, and by `constraints`, which that simplifier has simplified.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> plain = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
-    >>> knowing = ConstrainedSimplifier(plain, [(dim(0) + dim(1), Interval(0, 3))])
-    >>> plain.simplify((dim(0) + dim(1)) % 4), knowing.simplify((dim(0) + dim(1)) % 4)
+    >>> constrained = ConstrainedSimplifier(plain, [(dim(0) + dim(1), Interval(0, 3))])
+    >>> plain.simplify((dim(0) + dim(1)) % 4), constrained.simplify((dim(0) + dim(1)) % 4)
     ((d0 + d1) mod 4, d0 + d1)
     """
 
-    __slots__ = ("_known_values", "_sum_ranges", "_written")
+    __slots__ = ("_known_values", "_ranges_as_written", "_sum_ranges")
 
-    def __init__(self, simplifier: Simplifier, promises: Sequence[tuple[Expr, Interval]]) -> None:
+    def __init__(self, simplifier: Simplifier, constraints: Sequence[tuple[Expr, Interval]]) -> None:
         bounds = simplifier.bounds
         super().__init__(bounds, simplifier.canonicalizer)
-        # Atoms of one value; sums without common factor, with least and greatest value and the factor with which constraints have them.
+        # Atoms that have one value.
         self._known_values: dict[Expr, int] = {}
+        # Sums divided by the common factor of their coefficients: (least value, greatest value, the factor in the constraint).
         self._sum_ranges: dict[frozenset[tuple[Expr, int]], tuple[int, int, int]] = {}
-        self._written = Ranges(bounds)
-        for expr, (low, high) in promises:
+        # Ranges of expressions as they are written, before simplification.
+        self._ranges_as_written = Ranges(bounds)
+        for expr, (low, high) in constraints:
             terms, constant = simplifier.form_of(expr)
             if len(terms) > 1:
-                self._learn_sum(terms, low - constant, high - constant)
-        # What is promised of sums may change atoms that have them inside.
+                self._add_sum(terms, low - constant, high - constant)
+        # Ranges of sums can change the form of atoms that contain those sums.
         source = self if self._sum_ranges else simplifier
-        for expr, (low, high) in promises:
+        for expr, (low, high) in constraints:
             terms, constant = source.form_of(expr)
             if len(terms) == 1:
-                self._learn(terms, low - constant, high - constant)
+                self._add_atom(terms, low - constant, high - constant)
         self._forms.clear()
-        for expr, (low, high) in promises:
-            least, greatest = self._written.of(expr)
-            self._written.known[expr] = (max(least, low), min(greatest, high))
+        for expr, (low, high) in constraints:
+            least, greatest = self._ranges_as_written.of(expr)
+            self._ranges_as_written.known[expr] = (max(least, low), min(greatest, high))
 
-    def _learn_sum(self, terms: Terms, low: int, high: int) -> None:
+    def _add_sum(self, terms: Terms, low: int, high: int) -> None:
         common = gcd(*terms.values())
         key = frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()])
         low, high = ceil_div(low, common), high // common
@@ -68,7 +70,7 @@ class ConstrainedSimplifier(Simplifier):
             low, high, common = max(low, known[0]), min(high, known[1]), lcm(common, known[2])
         self._sum_ranges[key] = (low, high, common)
 
-    def _learn(self, terms: Terms, low: int, high: int) -> None:
+    def _add_atom(self, terms: Terms, low: int, high: int) -> None:
         ((atom, factor),) = terms.items()
         low, high = (low, high) if factor > 0 else (-high, -low)
         low, high = ceil_div(low, abs(factor)), high // abs(factor)
@@ -91,25 +93,25 @@ class ConstrainedSimplifier(Simplifier):
         return expression_of(terms, constant)
 
     def simplified_form(self, expr: Expr) -> Form:
-        """The linear form of the simplified expression. It starts from the canonical form, which promises are known by."""
+        """The linear form of the simplified expression. Starts from the canonical form, in which the constraints are written, too."""
         form = self._passes(expr)
-        for _ in range(_ROUNDS):
+        for _ in range(_REPETITIONS):
             if all(isinstance(atom, Variable) for atom in form[0]):
                 break
             expr = expression_of(*form)
-            if not self._gives_a_value(expr):
+            if not self._has_part_of_one_value(expr):
                 break
             self._forms.clear()
             form = self._passes(expr)
         return form
 
-    def _gives_a_value(self, expr: Expr) -> bool:
-        """Whether the range of a part, as it is written, is a single value: what was promised is written only now."""
-        self._written.of(expr)
-        known = self._written.known
+    def _has_part_of_one_value(self, expr: Expr) -> bool:
+        """Whether an operator node of the expression has one value: simplification may have produced the expression of a constraint."""
+        self._ranges_as_written.of(expr)
+        known = self._ranges_as_written.known
         return any(isinstance(node, Binary) and known[node][0] == known[node][1] for node in postorder((expr,)))
 
-    # What rules ask for
+    # The methods of `Context`, for rules
 
     def range_of_form(self, terms: Terms, constant: int) -> Bounds:
         """(least, greatest) value of a linear form."""
@@ -132,9 +134,10 @@ class ConstrainedSimplifier(Simplifier):
         ("d0 in [0, 7], d1 in [0, 2], -d1 + d0 in [0, 5]", "((-d1 + d0) * 3) mod 16", "(d0 * 3 - d1 * 3) mod 16"),
     )
     def _narrowed(self, terms: Terms, constant: int, low: int, high: int, *, multiples: bool = False) -> Bounds:
-        """x + y in [a, b]: so is x * g + y * g = (x + y) * g in [a g, b g], for g that divides what was promised; where `multiples`, for any g.
+        """If x + y in [a, b], then x * g + y * g = (x + y) * g in [a g, b g].
 
-        The range may turn out empty: then the domain of the map is."""
+        Applied for g that divides the factor in the constraint, and for every g with `multiples`. An empty range means that the domain is empty.
+        """
         common = gcd(*terms.values())
         known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
         if known is not None and (multiples or known[2] % common == 0):
@@ -150,13 +153,13 @@ class ConstrainedSimplifier(Simplifier):
         ),
     )
     def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """x / d = q if x, what is left of a sum that is being divided, is promised to stay within [q d, q d + d - 1]."""
+        """x / d = q if constraints keep x, what is left of a sum that is being divided, within [q d, q d + d - 1]."""
         low, high = self.range_of_form(terms, constant)
         if low // divisor == high // divisor:
             return {}, low // divisor
         return super().floor_div_of_rest(terms, constant, divisor)
 
-    # One node whose operands are done
+    # The form of one node, from the forms of its operands
 
     @law(
         ("d0 in [0, 30], d1 in [0, 30], (d1 * 2 + d0) / 8 in [0, 1]", "(d1 * 2 + d0) / 16", "0"),
@@ -164,15 +167,15 @@ class ConstrainedSimplifier(Simplifier):
         ("d0 in [0, 9], d1 in [0, 9], (d0 + d1) mod 4 in [2, 2]", "(d0 + d1) mod 4 + d1", "d1 + 2"),
     )
     def _form(self, node: Expr) -> Form:
-        """x / d = c, x mod m = c if that is the only value left by promises, known as they are written."""
+        """x / d = c, x mod m = c if that is the only value that the constraints allow for the expression as written."""
         if node.__class__ is FloorDiv or node.__class__ is Mod:
-            low, high = self._written.of(node)
+            low, high = self._ranges_as_written.of(node)
             if low == high:
                 return {}, low
         return super()._form(node)
 
     def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
-        low, high = self._written.of(node)
+        low, high = self._ranges_as_written.of(node)
         return ({}, low) if low == high else super()._total(node, operands)
 
     def _sum(self, terms: Terms, constant: int) -> Form:
@@ -181,7 +184,7 @@ class ConstrainedSimplifier(Simplifier):
 
     @law(("d0 in [0, 9], d1 in [0, 9], d0 * d1 in [6, 6]", "d0 * d1 + d1", "d1 + 6"))
     def _with_known_values(self, terms: Terms, constant: int) -> Form:
-        """x * k + y = c k + y if x is promised to be c."""
+        """x * k + y = c k + y if constraints allow only c for x."""
         for atom, value in self._known_values.items():
             if atom in terms:
                 constant += terms[atom] * value
@@ -189,6 +192,6 @@ class ConstrainedSimplifier(Simplifier):
         return terms, constant
 
     def _stand_in(self, atom: Expr) -> Variable:
-        made = super()._stand_in(atom)
-        self._written.known[made] = self._ranges.known[made]
-        return made
+        variable = super()._stand_in(atom)
+        self._ranges_as_written.known[variable] = self._ranges.known[variable]
+        return variable

@@ -1,8 +1,8 @@
-"""Sums as linear forms: expression ↔ Σ coefficient × atom + constant, in XLA's order of terms.
+"""Linear forms: expressions as Σ coefficient × atom + constant, and back to expressions in XLA's order of terms.
 
-An *atom* is what is not itself a sum or a multiple: a variable, a mod, a division, min, max, or a product of such.
-A linear form is a pair (terms, constant); `terms` maps atoms to coefficients other than 0. Forms are never changed once another part of the code has seen
-them.
+An *atom* is an expression that is neither a sum nor a multiple of another: a variable, a mod, a division, min, max, or a product of such.
+A linear form is a pair (terms, constant). `terms` maps atoms to coefficients other than 0, and is not changed after the function that made it has
+returned it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def expression_of(terms: Terms, constant: int) -> Expr:
 
 
 def single_atom(terms: Terms, constant: int) -> Expr | None:
-    """The atom, if the form is one atom alone.
+    """The atom, if the form is one atom with coefficient 1 and constant 0.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> single_atom({dim(0): 1}, 0), single_atom({dim(0): 2}, 0), single_atom({dim(0): 1}, 3)

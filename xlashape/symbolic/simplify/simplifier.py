@@ -1,8 +1,11 @@
-"""The simplifier: rewrites expressions into linear forms under bounds of the variables.
+"""The simplifier: rewrites expressions into linear forms, using the bounds of the variables.
 
-As in XLA that happens in passes, and what simplifying brings about meets like terms only between them. Within a pass they stand apart: in
-x / 1024 + y * 64, where x / 1024 became y + z, the sum is divided by 64 as if both y were different. What holds for all values of both holds where they
-are equal, and so the multiples that were written are still found.
+As in XLA this takes several passes. Terms that simplification produces are added to like terms of the same sum only between passes. Within a pass a
+*stand-in* represents such a term: a new variable with the same bounds.
+
+Example: in (x / 1024 + y * 64) / 64, let x / 1024 simplify to y + z. Adding like terms at once gives (y * 65 + z) / 64, where no multiple of 64 is left to
+take out. With a stand-in v for the new y it is (v + z + y * 64) / 64 = (v + z) / 64 + y. The result is right because a law that holds for all values of
+v and y holds where they are equal; the next pass starts with v replaced by y.
 """
 
 from __future__ import annotations
@@ -37,14 +40,16 @@ __all__ = ["Simplifier"]
 Bounds = tuple[int, int]
 
 _FIRST_STAND_IN = 1 << 40
-"""Stand-ins for atoms are runtime variables beyond those of any map."""
+"""Stand-ins are runtime variables with indices from here on, which no map has."""
 
 _PASSES = 8
-"""Passes in which like terms stand apart; the last one adds them at once. More than four have not been seen."""
+"""The largest number of passes after the first. No expression is known that takes more than four."""
 
 
 class Simplifier(Canonicalizer):
-    """Simplifies under `bounds`, one non-empty interval a variable. Variables of one value become that constant.
+    """Simplifies expressions whose variables stay within `bounds`, one non-empty interval each. A variable with one value becomes that constant.
+
+    All expressions of one domain share a simplifier: the forms, ranges and stand-ins that it has computed live as long as it does.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> s = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
@@ -57,11 +62,10 @@ class Simplifier(Canonicalizer):
     _mod_rules = mod_rules.RULES
 
     __slots__ = (
-        "_divides_mods",
-        "_needs_canonical",
         "_ranges",
+        "_seen_mod_divided",
         "_stands_for",
-        "_terms_stand_apart",
+        "_takes_passes",
         "bounds",
         "canonicalizer",
     )
@@ -72,13 +76,12 @@ class Simplifier(Canonicalizer):
         self.bounds = bounds
         self._ranges = Ranges(bounds)
         self._stands_for: dict[Variable, Expr] = {}
-        self._terms_stand_apart = True
-        # Whether the canonical form is needed: like terms met that simplifying made, or (x mod m) / n and a mod stand in one sum.
-        self._needs_canonical = False
-        self._divides_mods = False
+        # Set by the walk over expressions, for all later ones: see `_note_sum`.
+        self._takes_passes = False
+        self._seen_mod_divided = False
 
     def within(self, bounds: dict[Variable, Bounds]) -> Simplifier:
-        """A simplifier under other bounds."""
+        """A simplifier for other bounds."""
         return Simplifier(bounds, self.canonicalizer)
 
     def simplify(self, expr: Expr) -> Expr:
@@ -86,29 +89,26 @@ class Simplifier(Canonicalizer):
         return expression_of(*self.simplified_form(expr))
 
     def simplified_form(self, expr: Expr) -> Form:
-        """The linear form of the simplified expression: `form_of` pass by pass, until no like terms stand apart.
+        """The linear form of the simplified expression.
 
-        The canonical form is made where it can matter only.
+        Most expressions take one pass over the expression as written. Those for which `_note_sum` asks for it take as many passes as there are
+        stand-ins in the result, each over the canonical form of the expression: that is 1.5 times the time.
         """
         form = self.form_of(expr)
-        return self._passes(expr) if self._needs_canonical else form
+        return self._passes(expr) if self._takes_passes else form
 
     def _passes(self, expr: Expr) -> Form:
         form = self.form_of(self.canonicalizer.canonical(expr))
-        for left in range(_PASSES, -1, -1):
-            if not self._stands_for:
-                break
+        for _ in range(_PASSES):
             written = expression_of(*form)
-            (again,) = substitute((written,), self._stands_for)
-            if again is written:
-                break
-            if left == 0:
-                self._terms_stand_apart = False
-                self._forms.clear()
-            form = self.form_of(self.canonicalizer.canonical(again))
-        return form
+            (replaced,) = substitute((written,), self._stands_for)
+            if replaced is written:
+                return form
+            form = self.form_of(self.canonicalizer.canonical(replaced))
+        (replaced,) = substitute((expression_of(*form),), self._stands_for)
+        return self.canonicalizer.form_of(replaced)
 
-    # What rules ask for
+    # The methods of `Context`, for rules
 
     def range_of(self, atom: Expr) -> Bounds:
         """(least, greatest) value of an atom."""
@@ -130,20 +130,20 @@ class Simplifier(Canonicalizer):
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
         """(terms + constant) / divisor, a division that a rule made."""
-        return self.floor_div_of_rest(self._together(terms), constant, divisor)
+        return self.floor_div_of_rest(self._without_stand_ins(terms), constant, divisor)
 
     def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """(terms + constant) / divisor, for what is left of a sum that is being divided: like terms in it still stand apart."""
+        """(terms + constant) / divisor, for what is left of a sum that is being divided: its stand-ins stay."""
         return super().floor_div(terms, constant, divisor)
 
     def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
         """(terms + constant) mod modulus, a mod that a rule made."""
-        return super().modulo(self._together(terms), constant, modulus)
+        return super().modulo(self._without_stand_ins(terms), constant, modulus)
 
     def _new_floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
-        together = self._together(terms)
-        if together is not terms:
-            return self.floor_div(together, constant, divisor)
+        replaced = self._without_stand_ins(terms)
+        if replaced is not terms:
+            return self.floor_div(replaced, constant, divisor)
         form = super()._new_floor_div(terms, constant, divisor)
         (atom,) = form[0]
         if atom not in self._ranges.known:
@@ -155,41 +155,39 @@ class Simplifier(Canonicalizer):
         return self.range_of_form(terms, constant)
 
     def _new_mod(self, terms: Terms, constant: int, modulus: int) -> Form:
-        together = self._together(terms)
-        if together is not terms:
-            return self.modulo(together, constant, modulus)
+        replaced = self._without_stand_ins(terms)
+        if replaced is not terms:
+            return self.modulo(replaced, constant, modulus)
         form = super()._new_mod(terms, constant, modulus)
         (atom,) = form[0]
         if atom not in self._ranges.known:
             self._ranges.known[atom] = (0, modulus - 1)
         return form
 
-    # One node whose operands are done
+    # The form of one node, from the forms of its operands
 
     def _variable(self, node: Expr) -> Form:
         low, high = self._ranges.of(node)
         return ({}, low) if low == high else ({node: 1}, 0)
 
+    def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
+        assert isinstance(node, FloorDiv)
+        if isinstance(node.lhs, Mod):
+            self._seen_mod_divided = True
+        quotient = self._of_smaller_mod(node.lhs, divisor)
+        if quotient is None:
+            quotient = self._without_small_mod(node.lhs, divisor)
+        if quotient is None and isinstance(single_atom(*dividend), Mod):
+            quotient = floordiv_rules.of_mod(self, *dividend, divisor)
+        return super().floor_div(*dividend, divisor) if quotient is None else quotient
+
     @law(
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8) / 9", "0"),
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 9) / 8", "((d0 * 3 + d1) mod 9) / 8"),
     )
-    def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
-        """(x mod m) / d = 0 for m ≤ d, as it is written, before the mod is simplified."""
-        assert isinstance(node, FloorDiv)
-        if isinstance(node.lhs, Mod):
-            self._divides_mods = True
-            if _value(node.lhs.rhs) <= divisor:
-                return {}, 0
-        if isinstance(node.lhs, Add):
-            found = self._without_small_mod(node.lhs, divisor)
-            if found is not None:
-                return found
-        if isinstance(single_atom(*dividend), Mod):
-            found = floordiv_rules.of_mod(self, *dividend, divisor)
-            if found is not None:
-                return found
-        return super().floor_div(*dividend, divisor)
+    def _of_smaller_mod(self, dividend: Expr, divisor: int) -> Form | None:
+        """(x mod m) / d = 0 for m ≤ d. Looks at the dividend as written, before the mod is simplified."""
+        return ({}, 0) if isinstance(dividend, Mod) and _value(dividend.rhs) <= divisor else None
 
     @law(
         (
@@ -198,8 +196,10 @@ class Simplifier(Canonicalizer):
             "(d0 * 5) / 2",
         )
     )
-    def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
-        """(x * g + y mod m) / (d g) = x / d if y mod m, as it is written, stays within [0, g): its terms alone need not."""
+    def _without_small_mod(self, dividend: Expr, divisor: int) -> Form | None:
+        """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written: simplified, y mod m can be several terms."""
+        if not isinstance(dividend, Add):
+            return None
         operands = sum_terms(dividend)
         forms = self._forms
         mods = [term for term in operands if isinstance(term, Mod) and len(forms[term][0]) > 1]
@@ -221,26 +221,26 @@ class Simplifier(Canonicalizer):
         ("d0 in [-7, -4]", "(d0 mod 7 + d0 * 10) mod 30", "(d0 mod 3) * 10 + d0 + 7"),
     )
     def _mod_node(self, node: Expr, dividend: Form, modulus: int) -> Form:
-        """(x mod (m k) + y m) mod m = x mod m as it is written, before x mod (m k) is simplified; like terms in x stand apart."""
+        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before x mod (m k) is simplified; stand-ins in x stay."""
         assert isinstance(node, Mod)
-        inner, found = node.lhs, None
+        inner, innermost = node.lhs, None
         while True:
             if isinstance(inner, Add):
-                left = [term for term in sum_terms(inner) if not _is_multiple(term, modulus)]
-                if len(left) != 1:
+                others = [term for term in sum_terms(inner) if not _is_multiple(term, modulus)]
+                if len(others) != 1:
                     break
-                inner = left[0]
+                inner = others[0]
             if not isinstance(inner, Mod) or _value(inner.rhs) % modulus:
                 break
-            inner = found = inner.lhs
-        return super().modulo(*(dividend if found is None else self.form_of(found)), modulus)
+            inner = innermost = inner.lhs
+        return super().modulo(*(dividend if innermost is None else self.form_of(innermost)), modulus)
 
     @law(
         ("d0 in [3, 3], d1 in [3, 9]", "min(d0, d1)", "3"),
         ("d0 in [0, 3], d1 in [3, 9]", "min(d0, d1)", "min(d0, d1)"),
     )
     def _min_max(self, node: Expr) -> Form:
-        """min(x, y) = c if it can have no other value. Beyond that, bounds are not used inside min and max, as in XLA."""
+        """min(x, y) = c if c is its only value. The operands of min and max are otherwise simplified without bounds, as in XLA."""
         terms, constant = self.canonicalizer.form_of(node)
         low, high = self.range_of_form(terms, constant)
         if low == high:
@@ -251,7 +251,7 @@ class Simplifier(Canonicalizer):
             return terms, constant
         return self.form_of(expression_of(terms, constant))
 
-    # Like terms
+    # Sums, and the stand-ins for like terms in them
 
     def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
         del node
@@ -262,30 +262,37 @@ class Simplifier(Canonicalizer):
             constant += shift
             count += len(terms)
             total.update(terms)
-        if len(total) < count:
-            total = self._with_like_terms(operands)
-        if self._divides_mods:
-            self._needs_canonical = self._needs_canonical or any(_is_mod(operand) for operand in operands)
-        return self._sum(total, constant)
+        has_like_terms = len(total) < count
+        self._note_sum(operands, has_like_terms)
+        return self._sum(self._with_stand_ins(operands) if has_like_terms else total, constant)
 
-    def _with_like_terms(self, operands: Sequence[Expr]) -> dict[Expr, int]:
-        """The sum of the operands. What simplifying made of one operand stands apart from like terms of the others."""
+    def _note_sum(self, operands: Sequence[Expr], has_like_terms: bool) -> None:
+        """Decides whether this and all later expressions take passes over their canonical form.
+
+        They do once a sum has like terms and an operand that simplification has changed, or a sum has a mod among its operands after an
+        expression with (x mod m) / n. Other expressions are simplified as they are written, which can give another, equal text.
+        """
+        if not self._takes_passes:
+            changed = has_like_terms and not all(_is_as_written(term, self._forms[term][0]) for term in operands)
+            self._takes_passes = changed or (self._seen_mod_divided and any(map(_is_mod, operands)))
+
+    def _with_stand_ins(self, operands: Sequence[Expr]) -> dict[Expr, int]:
+        """The sum of the operands, with stand-ins for terms that simplification has produced from one operand and that others have, too."""
         total: dict[Expr, int] = {}
-        later: list[Terms] = []
+        produced: list[Terms] = []
         for operand in operands:
             terms = self._forms[operand][0]
-            self._needs_canonical = self._needs_canonical or not _is_as_written(operand, terms)
-            if self._terms_stand_apart and (len(terms) > 1 or self._is_made(operand, terms)):
-                later.append(terms)
+            if len(terms) > 1 or self._is_produced(operand, terms):
+                produced.append(terms)
             else:
                 total = dict(sum_rules.plus(total, 0, (terms, 0))[0])
-        for terms in later:
+        for terms in produced:
             for atom, coefficient in terms.items():
                 total[self._stand_in(atom) if atom in total else atom] = coefficient
         return total
 
-    def _is_made(self, operand: Expr, terms: Terms) -> bool:
-        """Whether the one term of the operand is not one that it was written with. x mod m that never reaches m counts as x."""
+    def _is_produced(self, operand: Expr, terms: Terms) -> bool:
+        """Whether simplification has replaced the one term of the operand by another. x mod m that is x everywhere counts as x."""
         if isinstance(operand, Mul) and isinstance(operand.rhs, Constant):
             operand = operand.lhs
         while isinstance(operand, Mod) and operand not in terms:
@@ -295,25 +302,26 @@ class Simplifier(Canonicalizer):
         return isinstance(operand, FloorDiv) and operand not in terms
 
     def _stand_in(self, atom: Expr) -> Variable:
-        made = Variable(VariableKind.RUNTIME, _FIRST_STAND_IN + len(self._stands_for))
-        (self._stands_for[made],) = substitute((atom,), self._stands_for)
-        self._ranges.known[made] = self._ranges.of(atom)
-        self._forms[made] = ({made: 1}, 0)
-        return made
+        """A new stand-in for an atom."""
+        variable = Variable(VariableKind.RUNTIME, _FIRST_STAND_IN + len(self._stands_for))
+        (self._stands_for[variable],) = substitute((atom,), self._stands_for)
+        self._ranges.known[variable] = self._ranges.of(atom)
+        self._forms[variable] = ({variable: 1}, 0)
+        return variable
 
-    def _together(self, terms: Terms) -> Terms:
-        """Without stand-ins among the terms: like terms added."""
+    def _without_stand_ins(self, terms: Terms) -> Terms:
+        """The terms with stand-ins replaced by the atoms they stand for, and like terms added."""
         if not self._stands_for or not any(atom in self._stands_for for atom in terms):
             return terms
         total: dict[Expr, int] = {}
         for atom, coefficient in terms.items():
-            meant = self._stands_for.get(atom, atom) if isinstance(atom, Variable) else atom
-            total = dict(sum_rules.plus(total, 0, ({meant: coefficient}, 0))[0])
+            represented = self._stands_for.get(atom, atom) if isinstance(atom, Variable) else atom
+            total = dict(sum_rules.plus(total, 0, ({represented: coefficient}, 0))[0])
         return total
 
 
 def _is_as_written(operand: Expr, terms: Terms) -> bool:
-    """Whether simplifying left the operand, an atom or a multiple of one, as it was."""
+    """Whether the operand is an atom or a multiple of one, and simplification has left it as it was."""
     if not isinstance(operand, Variable):
         operand = operand.lhs if isinstance(operand, Mul) else operand
     return (len(terms) == 1 and operand in terms) or isinstance(operand, Constant)
@@ -331,6 +339,6 @@ def _is_multiple(term: Expr, modulus: int) -> bool:
 
 
 def _value(divisor: Expr) -> int:
-    """Divisors are constants; an expression makes sure of it."""
+    """The value of a divisor, which is a constant: the node classes refuse others."""
     assert isinstance(divisor, Constant)
     return divisor.value

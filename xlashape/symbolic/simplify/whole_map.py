@@ -1,4 +1,4 @@
-"""Simplifying a whole map: its domain until nothing narrows it further, then its results, with all that the domain promises."""
+"""Simplifying a whole map: first its domain, as long as that narrows a bound or shortens a constraint, then its results under that domain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Simplified(NamedTuple):
 def simplify_parts(
     bounds: dict[Variable, Bounds], results: tuple[Expr, ...], constraints: list[Constraint]
 ) -> Simplified | None:
-    """Simplifies results and constraints, which mention no variables but those in `bounds`, all of them non-empty. None if no point is in the domain."""
+    """Simplifies results and constraints over the variables in `bounds`, none of them empty. None if no point is in the domain."""
     domain = Domain(bounds, constraints)
     domain.simplify()
     if domain.is_empty:
@@ -34,18 +34,18 @@ def simplify_parts(
 
 
 def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """By the bounds, and by the constraints where one has no variable that the result lacks: any other says nothing about it."""
+    """The results simplified by the bounds. A result that has all variables of some constraint is simplified by the constraints as well."""
     simplifier = domain.simplifier
     if not domain.constraints or not any(isinstance(result, Binary) for result in results):
         return tuple([simplifier.simplify(result) for result in results])
-    needed = [variables_of([expr]) for expr, _ in domain.constraints]
-    promised: ConstrainedSimplifier | None = None
+    variables_of_constraints = [variables_of([expr]) for expr, _ in domain.constraints]
+    constrained: ConstrainedSimplifier | None = None
     simplified: list[Expr] = []
     for result in results:
         variables = variables_of([result]) if isinstance(result, Binary) else set[Variable]()
-        if any(wanted <= variables for wanted in needed):
-            promised = promised or ConstrainedSimplifier(simplifier, domain.constraints)
-            simplified.append(promised.simplify(result))
+        if any(of_constraint <= variables for of_constraint in variables_of_constraints):
+            constrained = constrained or ConstrainedSimplifier(simplifier, domain.constraints)
+            simplified.append(constrained.simplify(result))
         else:
             simplified.append(simplifier.simplify(result))
     return tuple(simplified)
