@@ -5,11 +5,14 @@ Matches `xla::Interval`. Bounds are exact Python integers; text and protos hold 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xlashape.limits import INT64_MAX, INT64_MIN
 
-__all__ = ["Interval"]
+__all__ = ["Bounds", "Interval"]
+
+Bounds: TypeAlias = tuple[int, int]
+"""(least, greatest) value: what `Interval` holds, without its methods, for inner loops."""
 
 
 class Interval(NamedTuple):

@@ -22,11 +22,9 @@ from xlashape.symbolic.expr.expression import (
     VariableKind,
     postorder,
 )
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.interval import Bounds, Interval
 
 __all__ = ["Ranges"]
-
-Bounds = tuple[int, int]
 
 
 def _add(a: Bounds, b: Bounds) -> Bounds:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Add, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
+from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
@@ -19,8 +20,6 @@ from xlashape.symbolic.simplify.rules.product import multiply_forms
 from xlashape.symbolic.simplify.rules.rule import Context
 
 __all__ = ["Canonicalizer"]
-
-Bounds = tuple[int, int]
 
 
 class Canonicalizer:

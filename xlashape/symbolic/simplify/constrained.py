@@ -11,15 +11,13 @@ from math import gcd, lcm
 
 from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.interval import Bounds, Interval
 from xlashape.symbolic.expr.ranges import Ranges
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules.rule import law
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
 __all__ = ["ConstrainedSimplifier"]
-
-Bounds = tuple[int, int]
 
 _REPETITIONS = 8
 """The largest number of times that a result is simplified again. No expression is known that takes more than one."""

@@ -1,4 +1,4 @@
-"""Simplifying the domain of a map: constraints, and the bounds of the variables that they tighten."""
+"""Simplifying the domain of a map: its constraints, and the bounds of variables that they narrow."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from math import gcd, lcm
 from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Add, Constant, Expr, FloorDiv, Mod, Variable
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.interval import Bounds, Interval
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules.floordiv import splits
 from xlashape.symbolic.simplify.rules.rule import domain_law
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
 __all__ = ["Constraint", "Domain"]
-
-Bounds = tuple[int, int]
 Constraint = tuple[Expr, Interval]
 
 
 class Domain:
     """The domain of a map while it is simplified.
 
-    `bounds` are the variables' intervals, `constraints` what else holds. `is_empty` once no point is left.
+    `bounds` are the variables' intervals and `constraints` the conditions on other expressions. `is_empty` is set once they exclude each other.
 
-    Constraints are simplified by the bounds of the variables alone, never by each other: two that imply each other may not both go.
+    Constraints are simplified by the bounds of the variables alone, never by each other: of two that imply each other, one must stay.
     """
 
     __slots__ = ("bounds", "constraints", "is_empty", "simplifier")
@@ -36,17 +34,18 @@ class Domain:
         self.simplifier = Simplifier(bounds)
 
     def simplify(self) -> None:
-        """Until nothing changes any more. Every round narrows a bound or shortens a constraint."""
+        """Repeats `_step` until nothing changes. Each repetition narrows a bound or shortens a constraint."""
         while self.constraints and not self.is_empty:
             spend(1 + len(self.constraints))
             before, bounds = self.constraints, self.bounds
-            self._round()
+            self._step()
             if self.bounds is not bounds:
                 self.simplifier = self.simplifier.within(self.bounds)
             elif self.constraints == before:
                 return
 
-    def _round(self) -> None:
+    def _step(self) -> None:
+        """Simplifies every constraint once and merges those on the same expression; constraints on variables become bounds."""
         merged: dict[Expr, Interval] = {}
         for expr, interval in self.constraints:
             expr, interval = self._simplified(expr, interval)
@@ -83,7 +82,7 @@ class Domain:
         ("d0 in [0, 9], d0 + 2 in [5, 20]", "d0 in [3, 9]"),
     )
     def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
-        """The same condition with constants, factors and floor divisions moved into the interval, first as written and then simplified.
+        """The same condition with constants, factors and floor divisions moved into the interval: first those as written, then simplified ones.
 
         x + c in [a, b] is x in [a - c, b - c]; x / d in [a, b] is x in [a d, b d + d - 1].
         """
@@ -111,7 +110,7 @@ class Domain:
         ),
     )
     def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
-        """The form without its constant and, where the interval allows it, its factor.
+        """The form without its constant and, if the interval allows it, without its factor: (expression, least, greatest value).
 
         A single x * g in [a, b] is x in [⌈a / g⌉, ⌊b / g⌋]. With more terms, x * g + y in [0, b], with y
         always within [0, c] and c ≤ b mod g, is x in [0, ⌊b / g⌋].
@@ -143,7 +142,7 @@ class Domain:
         ("d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]", ""),
     )
     def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:
-        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: a digit that does not count from 0."""
+        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: y need not start at 0."""
         smallest = min(map(abs, terms.values()))
         large = {atom: coefficient for atom, coefficient in terms.items() if abs(coefficient) != smallest}
         common = gcd(*large.values())
@@ -166,25 +165,25 @@ class Domain:
         ),
     )
     def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
-        """x mod m = c and x mod n = c is one constraint, modulo the least common multiple, for 0 ≤ c < m, n, where that fits int64.
+        """x mod m = c and x mod n = c is x mod lcm(m, n) = c, for 0 ≤ c < m, n and a least common multiple that fits int64.
 
         A variable is narrowed to the first and last value that all its congruences allow.
         """
         result: list[Constraint] = []
         moduli: dict[tuple[Expr, int], int] = {}
-        apart: list[Constraint] = []
+        unmerged: list[Constraint] = []
         of_variables: dict[Variable, list[tuple[int, int]]] = {}
         for expr, interval in constraints.items():
             if isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.lower == interval.upper:
                 value, modulus = interval.lower, expr.rhs.value
-                if 0 <= value < modulus:  # else it never holds, though c may be a remainder of the multiple
+                if 0 <= value < modulus:  # otherwise it never holds, and merging could give a congruence that does
                     if isinstance(expr.lhs, Variable):
                         of_variables.setdefault(expr.lhs, []).append((value, modulus))
                     merged = lcm(moduli.get((expr.lhs, value), 1), modulus)
                     if merged <= INT64_MAX:
                         moduli[expr.lhs, value] = merged
                     else:
-                        apart.append((expr, interval))
+                        unmerged.append((expr, interval))
                     continue
                 if isinstance(expr.lhs, Variable):
                     self.is_empty = True
@@ -193,7 +192,7 @@ class Domain:
             result.append((Mod(expr, modulus), Interval(value, value)))
         for variable, remainders in of_variables.items():
             self._narrow_to_remainders(variable, remainders)
-        return result + apart  # behind the merged ones, so that the next round finds the same order
+        return result + unmerged  # after the merged ones, so that the next step finds the same order
 
     @domain_law(
         (
@@ -203,7 +202,10 @@ class Domain:
         ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [2, 2]", ""),
     )
     def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
-        """x mod m = c, x mod n = d, …: x is between the first and the last value with all these (remainder, modulus), by the Chinese remainder theorem at once, as from one to the other takes ages."""
+        """x mod m = c, x mod n = d, …: x is between the first and the last value that has all these (remainder, modulus).
+
+        The Chinese remainder theorem gives them directly; stepping from value to value would take as many steps as the moduli are large.
+        """
         low, high = self.bounds[variable]
         value, modulus = 0, 1
         for other, divisor in remainders:
@@ -213,7 +215,7 @@ class Domain:
                 return
             steps = (other - value) // common * pow(modulus // common, -1, divisor // common) % (divisor // common)
             value, modulus = value + modulus * steps, modulus * (divisor // common)
-            if modulus > high - low:  # one value at most: the next round asks it about the others
+            if modulus > high - low:  # at most one value is left: the next step checks it against the other congruences
                 break
         self._narrow(variable, low + (value - low) % modulus, high - (high - value) % modulus)
 

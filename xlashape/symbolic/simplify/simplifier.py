@@ -26,6 +26,7 @@ from xlashape.symbolic.expr.expression import (
     VariableKind,
     sum_terms,
 )
+from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.expr.ranges import Ranges
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.simplify.canonicalizer import Canonicalizer
@@ -36,8 +37,6 @@ from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.rule import law
 
 __all__ = ["Simplifier"]
-
-Bounds = tuple[int, int]
 
 _FIRST_STAND_IN = 1 << 40
 """Stand-ins are runtime variables with indices from here on, which no map has."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xlashape.symbolic.expr.expression import Binary, Expr, Variable
+from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
 from xlashape.symbolic.simplify.domain import Constraint, Domain
 
 __all__ = ["Simplified", "simplify_parts"]
-
-Bounds = tuple[int, int]
 
 
 class Simplified(NamedTuple):

@@ -39,8 +39,6 @@ __all__ = ["MOST_ENUMERATED", "Digit", "Part", "Run", "TileReader", "linear_form
 MOST_ENUMERATED = 1 << 12
 """Values of one variable that are gone through to see which digits go together."""
 
-Bounds = tuple[int, int]
-
 
 class Run(NamedTuple):
     """`length` consecutive numbers from `start`."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from xlashape.limits import spend
 from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import Add, Constant, Expr, Mod, Mul, Variable, VariableKind, const
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.interval import Bounds, Interval
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.linear_form import Terms
@@ -19,8 +19,6 @@ from xlashape.symbolic.tile.digits import MOST_ENUMERATED, Digit, Part, Run, is_
 from xlashape.symbolic.tile.sums import SizedDigit, Sum, sum_of
 
 __all__ = ["Reading", "Step", "TileDomain", "read_results"]
-
-Bounds = tuple[int, int]
 Term: TypeAlias = tuple[Digit, int]
 
 _MOST_INTERVALS = 64

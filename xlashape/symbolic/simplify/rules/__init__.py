@@ -1,1 +1,5 @@
-"""The simplifier's rules: one function each, grouped by the operator they rewrite. Their order in a list is the order in which they are tried."""
+"""The simplifier's rules: one function each, in one file for each operator that they rewrite. They are tried in the order of the lists.
+
+- `rule`: what a rule is, and how its law and examples are stated.
+- `sum`, `product`, `floordiv`, `mod`, `minmax`: the rules.
+"""

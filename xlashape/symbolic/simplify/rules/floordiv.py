@@ -1,6 +1,6 @@
-"""Rules for floor division (terms + constant) / divisor, the divisor a constant above 1. Ceiling division is written with it.
+"""Rules for floor division (terms + constant) / divisor by a constant divisor above 1. Ceiling divisions become floor divisions.
 
-A rule takes the context, the dividend's terms and constant, simplified, and the divisor.
+A rule takes the context, the simplified terms and constant of the dividend, and the divisor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "outer_multiple", "
     ("d0 in [-9, 9]", "(d0 - 7) / 3", "(d0 + 2) / 3 - 3"),
 )
 def multiples(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * (d k) + c d + y) / d = x * k + c + y / d. A constant between -d and d stays in y; of others, 0 to d - 1 stays."""
+    """(x * (d k) + c d + y) / d = x * k + c + y / d. A constant between -d and d stays in y as it is; of others the remainder stays."""
     whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
     carried, left = divmod(constant, divisor) if abs(constant) >= divisor else (0, constant)
     if not whole and carried == 0:
@@ -48,7 +48,7 @@ def one_value(context: Context, terms: Terms, constant: int, divisor: int) -> Fo
     ("d0 in [0, 99], d1 in [-3, 3]", "(d0 / 3 - d1 + 2) / 4", "(d1 * -3 + d0 + 6) / 12"),
 )
 def nested(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x / c + y) / d = (x + y c) / (c d), if just one such division stands in the sum by itself."""
+    """(x / c + y) / d = (x + y c) / (c d), if exactly one term of the sum is a division with coefficient 1."""
     found: FloorDiv | None = None
     for atom, coefficient in terms.items():
         if coefficient == 1 and atom.__class__ is FloorDiv:
@@ -79,10 +79,10 @@ def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form 
 
 
 def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[Terms, int, int]]:
-    """The ways to split a sum into x * g + y with y always within [0, g): y is the constant alone, or the terms of the smallest coefficient as well.
+    """The ways to split a sum into x * g + y with y always within [0, g). Yields the terms of x * g, then g, then the greatest value of y.
 
-    g is the common divisor of x and `start`; with `start` 0 that of x alone, a single coefficient counting with its sign. The smallest coefficient must
-    divide g, as in mixed-radix numbers. Answers the terms of x * g, then g, then the greatest value of y.
+    y is the constant alone, or the constant and the terms with the smallest coefficient, which must divide g, as in mixed-radix numbers.
+    g is the greatest common divisor of the coefficients of x and `start`; with `start` 0 and a single term it is that coefficient, with its sign.
     """
     common = _common_divisor(terms, start)
     if abs(common) != 1 and 0 <= constant < abs(common):
@@ -116,14 +116,14 @@ def _common_divisor(terms: Terms, start: int) -> int:
     ("d0 in [0, 7], d1 in [10, 14]", "(d0 * 100 + d1 - 10) / 400", "d0 / 4"),
 )
 def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * g + y) / (d g) = x / d if y stays within [0, g): y never reaches the next multiple of g. A negative constant may borrow one."""
+    """(x * g + y) / (d g) = x / d if y stays within [0, g). A negative constant is first raised by d g, and the quotient lowered by 1."""
     for large, common, _ in splits(context, terms, constant, divisor):
         return context.floor_div_of_rest(
             {atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common
         )
     if constant < 0 <= constant + divisor:
-        borrowed = small_rest(context, terms, constant + divisor, divisor)
-        return None if borrowed is None else (borrowed[0], borrowed[1] - 1)
+        raised = small_rest(context, terms, constant + divisor, divisor)
+        return None if raised is None else (raised[0], raised[1] - 1)
     return None
 
 
@@ -139,7 +139,7 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
 
 
 def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, Form] | None:
-    """The last summand, or the first of two, if it is a multiple of the divisor; then what is left. All that XLA looks at where it uses no bounds."""
+    """The last summand, or the first of two, if it is a multiple of the divisor, and the other summands. XLA, too, looks at no others without bounds."""
     if constant:
         if constant % divisor == 0:
             return ({}, constant), (terms, 0)
@@ -161,7 +161,7 @@ def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, For
     ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + 7) / 4, d1)", "min(d0 + 1, d1)"),
 )
 def multiples_alone(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * (d k) + y) / d = x * k + y / d, x * (d k) the last summand or one of two."""
+    """(x * (d k) + y) / d = x * k + y / d, if x * (d k) is the last summand or one of two."""
     found = outer_multiple(terms, constant, divisor)
     if found is None:
         return None
@@ -181,9 +181,9 @@ RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
 """In the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (multiples_alone, common_factor)
-"""Those that hold for all integers and that XLA uses inside min and max."""
+"""The rules that hold for all integers and that XLA uses inside min and max."""
 
 
 def new_floor_div(terms: Terms, constant: int, divisor: int) -> Expr:
-    """The division itself, where no rule applies."""
+    """The division as an expression, if no rule applies."""
     return FloorDiv(expression_of(terms, constant), divisor)

@@ -1,4 +1,4 @@
-"""Rules for min and max. They use no bounds: what stands inside min and max is put in canonical form, as XLA's simplifier does."""
+"""Rules for min and max. They use no bounds: the operands of min and max are put in canonical form only, as XLA's simplifier does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["fold"]
     ("d0 in [0, 9], d1 in [0, 9]", "max(d1, d0)", "max(d0, d1)"),
 )
 def fold(operator: type[Min] | type[Max], a: Form, b: Form) -> Form:
-    """min(x + a, x + b) = x + min(a, b), max likewise; else operands stand in order."""
+    """min(x + a, x + b) = x + min(a, b), max likewise. Operands that differ otherwise are sorted."""
     if a[0] == b[0]:
         return a if (a[1] < b[1]) is (operator is Min) else b
     left, right = expression_of(*a), expression_of(*b)

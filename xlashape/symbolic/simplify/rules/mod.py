@@ -1,6 +1,6 @@
-"""Rules for (terms + constant) mod modulus, the modulus a constant above 1.
+"""Rules for (terms + constant) mod modulus, for a constant modulus above 1.
 
-A rule takes the context, the terms and constant, simplified, and the modulus.
+A rule takes the context, the simplified terms and constant, and the modulus.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_mod"]
     ("d0 in [-9, 9]", "(d0 * 4) mod 2", "0"),
 )
 def multiples(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """(x * (m k) + y) mod m = y mod m, and constants count modulo m."""
+    """(x * (m k) + y) mod m = y mod m, and y's constant is taken modulo m."""
     rest = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
     if len(rest) == len(terms) and 0 <= constant < modulus:
         return None
@@ -62,7 +62,7 @@ def of_mod(context: Context, terms: Terms, constant: int, modulus: int) -> Form 
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 6) mod 4", "(d0 * 6 + d1 * 6) mod 4"),
 )
 def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """(x * c g) mod (m g) = ((x * c) mod m) * g, for one term alone."""
+    """(x * c g) mod (m g) = ((x * c) mod m) * g, for a single term."""
     if constant or len(terms) > 1:
         return None
     ((atom, coefficient),) = terms.items()
@@ -107,7 +107,7 @@ def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> F
     ),
 )
 def multiples_alone(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """(x * (m k) + y) mod m = y mod m, x * (m k) the last summand, one of two, or all but the last together."""
+    """(x * (m k) + y) mod m = y mod m, if x * (m k) is the last summand, one of two, or all summands but the last."""
     found = outer_multiple(terms, constant, modulus)
     if found is not None:
         return context.modulo(*found[1], modulus)
@@ -130,9 +130,9 @@ RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
 """In the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (multiples_alone, of_mod, common_factor)
-"""Those that hold for all integers and that XLA uses inside min and max."""
+"""The rules that hold for all integers and that XLA uses inside min and max."""
 
 
 def new_mod(terms: Terms, constant: int, modulus: int) -> Expr:
-    """The mod itself, where no rule applies."""
+    """The mod as an expression, if no rule applies."""
     return Mod(expression_of(terms, constant), modulus)

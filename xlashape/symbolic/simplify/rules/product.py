@@ -11,7 +11,7 @@ from xlashape.symbolic.simplify.rules.rule import law
 __all__ = ["multiply_forms"]
 
 _LARGEST = 1 << 10
-"""Nodes of one operand times nodes of the other: larger products stay as they are, since each further factor would multiply their terms again."""
+"""The largest product of the numbers of nodes of both operands. Beyond it they are not multiplied out: each further factor multiplies the terms again."""
 
 
 @law(
@@ -19,7 +19,7 @@ _LARGEST = 1 << 10
     ("d0 in [0, 3], d1 in [0, 3]", "d1 * (d0 * 3)", "d0 * d1 * 3"),
 )
 def multiply_forms(a: Form, b: Form) -> Form:
-    """(x + y) * z = x * z + y * z: multiplied out, each product of atoms with its factors in order."""
+    """(x + y) * z = x * z + y * z: multiplies out and sorts the factors of each product of atoms."""
     (left, left_constant), (right, right_constant) = a, b
     size = sum([atom.size for atom in left]) * sum([atom.size for atom in right])
     spend(1 + (size >> 6))

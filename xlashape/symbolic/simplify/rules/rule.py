@@ -1,8 +1,10 @@
-"""What a rule is: a function from one linear form to another that is equal to it wherever the variables keep their bounds.
+"""What a rule is: a function from one linear form to another that is equal to it for all values of the variables within their bounds.
 
-A rule answers None where it does not apply. Laws that ask how an expression is written, what is promised or what a domain holds are methods of those who
-know; they are marked alike. The docstring states the law and its condition; `@law` gives examples, which the tests check at every point
-of their box. A rule that answers has made progress: rules never undo each other's work.
+A rule returns None if it does not apply. A result is always simpler: no rule undoes what another does. The docstring of a rule states its law and
+condition; `@law` gives examples, which the tests check at every point of their domain.
+
+Rules that need more than a linear form (how an expression is written, or the constraints of a domain) are methods of the simplifier classes, marked
+with `@law` as well; those that simplify domains are methods of `Domain`, marked with `@domain_law`.
 """
 
 from __future__ import annotations
@@ -11,16 +13,15 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 from xlashape.symbolic.expr.expression import Expr
+from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.simplify.linear_form import Form, Terms
 
 __all__ = ["Context", "DomainExample", "Example", "domain_law", "law"]
-
-Bounds = tuple[int, int]
 F = TypeVar("F", bound=Callable[..., object])
 
 
 class Context(Protocol):
-    """What rules ask of the simplifier that runs them. All forms are simplified."""
+    """The methods of a simplifier that rules call. All forms, given and returned, are simplified."""
 
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
@@ -35,11 +36,11 @@ class Context(Protocol):
         ...
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """The form divided by a positive divisor, rounded towards −∞: a division of its own."""
+        """The form divided by a positive divisor, rounded towards −∞."""
         ...
 
     def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """The same for what is left of a sum that is being divided."""
+        """The same, for the terms that are left when a rule has taken others out of a dividend: stand-ins in them stay (see `simplifier`)."""
         ...
 
     def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
@@ -48,7 +49,7 @@ class Context(Protocol):
 
 
 class Example(NamedTuple):
-    """Within `domain`, `source` simplifies to `target`. All in XLA's text."""
+    """`source` simplifies to `target` if the variables are in `domain`. All three in XLA's text."""
 
     domain: str
     source: str
@@ -56,7 +57,7 @@ class Example(NamedTuple):
 
 
 class DomainExample(NamedTuple):
-    """`domain` simplifies to `target`, "" if no point is left. Both in XLA's text."""
+    """`domain` simplifies to `target`, which is "" if the domain has no points. Both in XLA's text."""
 
     domain: str
     target: str

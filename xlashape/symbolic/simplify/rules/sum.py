@@ -1,6 +1,6 @@
-"""Rules for sums: a floor division and a mod of the same expression belong together.
+"""Rules for sums: they join a floor division and a mod of the same expression.
 
-A rule takes the context, the terms and the constant of a sum whose atoms are simplified.
+A rule takes the context, and the terms and the constant of a sum whose atoms are simplified.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _without(terms: Terms, *atoms: Expr) -> dict[Expr, int]:
     ("d0 in [0, 99]", "((d0 / 12) mod 4) * 3 + (d0 / 48) * 12", "(d0 / 12) * 3"),
 )
 def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
-    """(x mod m) * k + (x / m) * (m k) = x * k. x / m stands in the sum in its simplified form."""
+    """(x mod m) * k + (x / m) * (m k) = x * k. The sum has x / m in its simplified form."""
     if len(terms) < 2:
         return None
     coefficients = set(terms.values())
@@ -64,7 +64,7 @@ def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> For
     ),
 )
 def remainder_of_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
-    """((x mod (m c)) / m) * (m k) + (x mod m) * k = (x mod (m c)) * k. x mod m stands in the sum in its simplified form."""
+    """((x mod (m c)) / m) * (m k) + (x mod m) * k = (x mod (m c)) * k. The sum has x mod m in its simplified form."""
     if len(terms) < 2:
         return None
     for atom, factor in terms.items():
@@ -106,4 +106,4 @@ RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_
 """In the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
-"""Those that XLA uses inside min and max."""
+"""The rules that XLA uses inside min and max, where it uses no bounds."""
