@@ -2,49 +2,45 @@
 
     (d0, d1)[s0]{rt0} -> (d0 + rt0, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4], rt0 in [0, 2], d0 + s0 in [0, 11]
 
-A value of the dimensions d names an element of A. Every value of the range variables s that the domain allows belongs to the answer. Runtime variables
-rt have one value, known only at run time; who produces it is kept by the floors above, in the order of `runtime`.
+The values of the dimensions d are the index of an element of A. That element belongs to the elements of B for all values of the range variables s that
+the domain allows. A runtime variable rt has one value, which is known only at run time; `xlashape.indexing` keeps which instruction produces it, in the
+order of `runtime`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xlashape.caches import cached
 from xlashape.errors import InvalidMapError
-from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, dim
+from xlashape.frozen import Frozen, set_field
+from xlashape.symbolic.expr.evaluate import CompiledExpressions
+from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, dim
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import variables_of
-from xlashape.symbolic.expr.text import default_name
-from xlashape.symbolic.map.frozen_map import FrozenMap, fill, set_known_empty, set_undefined
+from xlashape.symbolic.map.algebra import composed, restricted, simplified
 from xlashape.symbolic.map.parts import MapParts, Producer, Var
-from xlashape.symbolic.map.renumber import composed, restricted
 from xlashape.symbolic.map.text import map_text, parse_map_parts
-from xlashape.symbolic.map.well_formed import check_names, checked_interval, checked_variables, listed
+from xlashape.symbolic.map.well_formed import check_names, checked_integers, checked_list, checked_parts, normalized
 from xlashape.symbolic.simplify.domain import Constraint
-from xlashape.symbolic.simplify.whole_map import simplify_parts
 
 if TYPE_CHECKING:
+    import numpy as np
     from google.protobuf.message import Message
+    from numpy.typing import NDArray
 
     from xlashape.proto import v1
 
-__all__ = ["IndexingMap", "Var", "WithoutUnused", "checked_map"]
-
-_CACHED = 1 << 12
-"""Simplified maps and compositions that are remembered. A large model has a few hundred different ones."""
-
-_LARGEST_CACHED = 1 << 8
-"""Nodes of a map that is remembered, at some 300 bytes each: larger ones would hold memory that nobody asked to keep."""
+__all__ = ["IndexingMap", "Var", "WithoutUnused", "checked_map", "parse_with_producers"]
 
 
-class IndexingMap(FrozenMap):
-    """A frozen, hashable map. Two maps are equal if they are written the same, names included; see `same_function` for more.
+class IndexingMap(Frozen):
+    """A frozen, hashable map. Two maps are equal if they are written the same, names included; `same_function` compares what they compute.
 
-    `dims`, `ranges` and `runtime` are the variables with their bounds, `results` one expression per dimension of B, `constraints` pairs
-    (expression, interval), all of which hold in the domain. A constraint on a variable alone narrows its bounds instead; one on a constant goes
-    away, or makes the map known to be empty.
+    `dims`, `ranges` and `runtime` are the variables with their bounds, `results` has one expression for each dimension of B, and `constraints` are
+    pairs (expression, interval), all of which hold in the domain. A constraint on a variable becomes part of its bounds. A constraint on a constant
+    is dropped if it holds, and makes the map known to be empty if it does not.
 
     >>> m = IndexingMap.from_sizes([4, 8], results=[dim(0) * 8 + dim(1)])
     >>> m
@@ -53,7 +49,35 @@ class IndexingMap(FrozenMap):
     ((10,), None)
     """
 
-    __slots__ = ()
+    # The slots with an underscore hold what has been computed from the others. They live as long as the map.
+    __slots__ = (
+        "__weakref__",
+        "_compiled",
+        "_hash",
+        "_is_simplified",
+        "_simplified",
+        "constraints",
+        "dims",
+        "is_known_empty",
+        "is_undefined",
+        "ranges",
+        "results",
+        "runtime",
+    )
+
+    dims: tuple[Var, ...]
+    ranges: tuple[Var, ...]
+    runtime: tuple[Var, ...]
+    results: tuple[Expr, ...]
+    constraints: tuple[Constraint, ...]
+    is_known_empty: bool
+    is_undefined: bool
+    _compiled: CompiledExpressions | None
+    _hash: int | None
+    _is_simplified: bool
+    _simplified: IndexingMap | None
+
+    # Construction
 
     def __init__(
         self,
@@ -63,41 +87,28 @@ class IndexingMap(FrozenMap):
         results: Iterable[Operand] = (),
         constraints: Iterable[tuple[Operand, Interval | tuple[int, int]]] = (),
     ) -> None:
-        groups = [checked_variables(group) for group in (dims, ranges, runtime)]
-        groups = [
-            tuple([var._replace(name="") if var.name == default_name(kind, i) else var for i, var in enumerate(group)])
-            for kind, group in zip(VariableKind, groups, strict=True)
-        ]
-        expressions = tuple([as_expr(result) for result in listed(results, "results")])
-        pairs = [_checked_constraint(constraint) for constraint in listed(constraints, "constraints")]
-        counts = [len(group) for group in groups]
-        for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
-            if variable.index >= counts[variable.kind]:
-                raise InvalidMapError(
-                    f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind"
-                )
-        check_names(groups)
-        fill(self, groups[0], groups[1], groups[2], expressions, pairs)
-
-    # Construction
-
-    @classmethod
-    def _make(
-        cls,
-        dims: tuple[Var, ...],
-        ranges: tuple[Var, ...],
-        runtime: tuple[Var, ...],
-        results: tuple[Expr, ...],
-        constraints: Sequence[Constraint],
-    ) -> IndexingMap:
-        """Of parts that are known to fit each other."""
-        made = object.__new__(cls)
-        fill(made, dims, ranges, runtime, results, constraints)
-        return made
+        self._fill(checked_parts(dims, ranges, runtime, results, constraints))
 
     @classmethod
     def _of(cls, parts: MapParts) -> IndexingMap:
-        return cls._make(parts.dims, parts.ranges, parts.runtime, parts.results, parts.constraints)
+        """The map of parts that fit each other: without the checks of the constructor, which visit every expression."""
+        made = cls.__new__(cls)
+        made._fill(parts)
+        return made
+
+    def _fill(self, parts: MapParts) -> None:
+        kind, dims, ranges, runtime, results, constraints, _ = normalized(parts)
+        set_field(self, "dims", dims)
+        set_field(self, "ranges", ranges)
+        set_field(self, "runtime", runtime)
+        set_field(self, "results", results)
+        set_field(self, "constraints", constraints)
+        set_field(self, "is_known_empty", kind == "empty")
+        set_field(self, "is_undefined", kind == "undefined")
+        set_field(self, "_compiled", None)
+        set_field(self, "_hash", None)
+        set_field(self, "_is_simplified", False)
+        set_field(self, "_simplified", None)
 
     @classmethod
     def from_sizes(
@@ -105,7 +116,7 @@ class IndexingMap(FrozenMap):
     ) -> IndexingMap:
         """Variables d0, d1, … in [0, size - 1] and s0, s1, … likewise. A size of 0 gives a map known to be empty."""
         dims, ranges = [
-            [Var(Interval.of_size(const(size).value)) for size in listed(sizes, "sizes")]
+            [Var(Interval.of_size(size)) for size in checked_integers(sizes, "sizes")]
             for sizes in (dim_sizes, range_sizes)
         ]
         return cls(dims, ranges, (), results)
@@ -117,26 +128,22 @@ class IndexingMap(FrozenMap):
         >>> IndexingMap.identity([2, 3])
         (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]
         """
-        sizes = listed(sizes, "sizes")
+        sizes = checked_list(sizes, "sizes")
         return cls.from_sizes(sizes, results=[dim(i) for i in range(len(sizes))])
 
     @classmethod
     def empty(cls) -> IndexingMap:
-        """A map known to be empty: no point satisfies its domain. Prints as KNOWN EMPTY."""
-        made = cls()
-        set_known_empty(made, True)
-        return made
+        """A map known to be empty: its domain has no points. Prints as KNOWN EMPTY."""
+        return cls._of(MapParts("empty"))
 
     @classmethod
     def undefined(cls) -> IndexingMap:
         """A map of which nothing is known. Prints as UNDEFINED."""
-        made = cls()
-        set_undefined(made, True)
-        return made
+        return cls._of(MapParts("undefined"))
 
     @classmethod
     def parse(cls, text: str) -> IndexingMap:
-        """Reads a map in either spelling (see `xlashape.symbolic.map.text`). Producers of runtime variables are read over. Raises ParseError.
+        """Reads a map in either spelling (see `xlashape.symbolic.map.text`), without the producers of runtime variables. Raises ParseError.
 
         >>> IndexingMap.parse("(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]")
         (d0)[s0] -> (d0 / 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]
@@ -145,18 +152,34 @@ class IndexingMap(FrozenMap):
 
     @classmethod
     def from_parts(cls, parts: MapParts) -> IndexingMap:
-        """What text says, as a map; the producers stay with `parts`."""
+        """The map of these parts, without their producers. Names are checked; that expressions use no other variables is not.
+
+        A map known to be empty, or undefined, is made of its kind alone.
+        """
         if parts.kind != "map":
             return cls.empty() if parts.kind == "empty" else cls.undefined()
         check_names([parts.dims, parts.ranges, parts.runtime])
         return cls._of(parts)
 
-    # Text, pickles and protos
+    # Equality, text, pickles and protos
+
+    def _parts(self) -> MapParts:
+        kind = "undefined" if self.is_undefined else "empty" if self.is_known_empty else "map"
+        return MapParts(kind, self.dims, self.ranges, self.runtime, self.results, self.constraints)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self._parts() == other._parts() if isinstance(other, IndexingMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            set_field(self, "_hash", hash(self._parts()))
+        assert self._hash is not None
+        return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.is_undefined:
-            return (IndexingMap.undefined, ())
-        return (_rebuild, (self.dims, self.ranges, self.runtime, self.results, self.constraints, self.is_known_empty))
+        return (IndexingMap._of, (self._parts(),))
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -173,45 +196,119 @@ class IndexingMap(FrozenMap):
 
     def to_proto(self) -> v1.IndexingMap:
         """A new `xlashape.v1.IndexingMap`. SizeOverflowError if a number does not fit int64."""
-        from xlashape.symbolic.map.serde import map_to_proto  # protobuf loads on first use
+        from xlashape.symbolic.map.serde import (
+            parts_to_proto,  # loads protobuf, on first use, to keep the start of the library short
+        )
 
-        return map_to_proto(self)
+        return parts_to_proto(self._parts())
 
     @classmethod
     def from_proto(cls, value: bytes | Message) -> IndexingMap:
         """The map of an `xlashape.v1.IndexingMap`: its bytes, or a message of any protobuf pool.
 
-        DecodeError for bytes that are none, InvalidMapError with the path of the field for a map that cannot be, LimitExceededError for
-        expressions beyond the limits.
+        Raises DecodeError for bytes that are not such a message, InvalidMapError with the path of the field for a message that cannot be a map, and
+        LimitExceededError for expressions that are too deep or too long when written out.
 
         >>> m = IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 31]")
         >>> IndexingMap.from_proto(m.to_proto()) == m
         True
         """
-        from xlashape.symbolic.map.serde import map_from_proto
+        from xlashape.symbolic.map.serde import parts_from_proto  # as above
 
-        return map_from_proto(value)
+        parts = parts_from_proto(value)
+        if parts.kind == "undefined":
+            return cls.undefined()
+        return cls(parts.dims, parts.ranges, parts.runtime, parts.results, parts.constraints)
+
+    # Questions
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """All variables in the order of a point: dimensions, ranges, runtime."""
+        return self.dims + self.ranges + self.runtime
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many dimensions, range and runtime variables there are."""
+        return (len(self.dims), len(self.ranges), len(self.runtime))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every element maps to itself: the results are d0, d1, … and the map has no constraints and no other variables."""
+        if self.is_undefined or self.is_known_empty or self.ranges or self.runtime or self.constraints:
+            return False
+        return len(self.results) == len(self.dims) and all(result is dim(i) for i, result in enumerate(self.results))
+
+    def variable_expressions(self) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]]:
+        """The variables as expressions: dimensions, ranges, runtime."""
+        dims, ranges, runtime = [
+            tuple([Variable(kind, i) for i in range(n)]) for kind, n in zip(VariableKind, self.counts, strict=True)
+        ]
+        return dims, ranges, runtime
+
+    def used_variables(self) -> set[Variable]:
+        """The variables that results or constraints mention."""
+        return variables_of([*self.results, *(expr for expr, _ in self.constraints)])
+
+    # Evaluation
+
+    def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
+        """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
+
+        Exact for integers of any size. Raises InvalidIndexError for a wrong number of values, InvalidMapError on an undefined map.
+        """
+        compiled = self._compiled_for("evaluated")
+        results = compiled.evaluate(checked_integers(point, "point"))
+        return None if self.is_known_empty else results
+
+    def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
+
+        Computes in int64, or exactly if the bounds of the variables allow a value beyond it; a result that does not fit raises SizeOverflowError.
+
+        >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
+        >>> results.tolist(), inside.tolist()
+        ([[1, 1], [3, 7], [0, 0]], [True, True, False])
+        """
+        results, inside = self._compiled_for("evaluated").evaluate_batch(points)
+        if self.is_known_empty:
+            results[:] = 0
+            inside[:] = False
+        return results, inside
+
+    def domain_points(self) -> Iterator[tuple[int, ...]]:
+        """Every point of the domain in lexicographic order. Lazy; each point tried counts a step of the budget."""
+        compiled = self._compiled_for("enumerated")
+        if not self.is_known_empty:
+            yield from compiled.domain_points()
+
+    def _compiled_for(self, purpose: str) -> CompiledExpressions:
+        if self.is_undefined:
+            raise InvalidMapError(f"an undefined map cannot be {purpose}")
+        if self._compiled is None:
+            bounds = [var.bounds for var in self.variables]
+            compiled = CompiledExpressions(bounds, self.counts, self.results, self.constraints)
+            set_field(self, "_compiled", compiled)
+        assert self._compiled is not None
+        return self._compiled
 
     # Algebra
 
     def compose(self, second: IndexingMap) -> IndexingMap:
         """`self` maps A to B, `second` B to C: the map from A to C, simplified.
 
-        The dimensions are those of `self`. Range variables of both are kept, those of `second` first; runtime variables likewise, so whoever keeps
-        producers puts `second`'s before `self`'s, composing `self` with the maps of `second`'s producers. The domain of `second` becomes
-        constraints on the results of `self`. Undefined if either is; else known empty if either is.
+        The dimensions are those of `self`. Range variables of both are kept, those of `second` first, and so are runtime variables: their producers
+        are those of `second`, with maps composed with `self`, and then those of `self`. The domain of `second` becomes constraints on the results
+        of `self`. The composition is undefined if either map is; otherwise it is known to be empty if either map is.
 
         >>> first = IndexingMap.parse("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]")
         >>> first.compose(IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"))
         (d0)[s0] -> (d0, s0), domain: d0 in [0, 7], s0 in [0, 3]
         """
-        checked_map(second, "second")
-        if self._size() + second._size() > _LARGEST_CACHED:
-            return _composed.__wrapped__(self, second)
-        return _composed(self, second)
+        return _composed(self, checked_map(second, "second"))
 
     def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
-        """`compose` as substitution alone: the results of `second` with the results of `self` in place of its dimensions."""
+        """The same composition without simplification: the results of `self` replace the dimensions of `second`."""
         checked_map(second, "second")
         if self.is_undefined or second.is_undefined:
             return IndexingMap.undefined()
@@ -229,46 +326,37 @@ class IndexingMap(FrozenMap):
         >>> IndexingMap.parse("(d0, d1) -> (d0 + d1 / 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]").simplify()
         (d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 14]
         """
-        if self.is_undefined or self.is_known_empty:
+        if self.is_undefined or self.is_known_empty or self._is_simplified:
             return self
-        if "is_simplified" in self._cache:
-            return self
-        found = self._cache.get("simplified")
-        if found is None:
-            if not self.constraints:
-                found = self._plainly_simplified()
-            if found is None:
-                found = _simplified(self) if self._size() <= _LARGEST_CACHED else _simplified.__wrapped__(self)
-            if found == self:
-                self._cache["is_simplified"] = True
+        if self._simplified is None:
+            simple = self if self._is_plain() else _simplified(self)
+            if simple == self:
+                set_field(self, "_is_simplified", True)
                 return self
-            found._cache["is_simplified"] = True
-            self._cache["simplified"] = found
-        return found
+            set_field(simple, "_is_simplified", True)
+            set_field(self, "_simplified", simple)
+        assert self._simplified is not None
+        return self._simplified
 
-    def _plainly_simplified(self) -> IndexingMap | None:
-        """The simplified form of a map whose results are variables and constants alone, without constraints; None for any other map."""
+    def _is_plain(self) -> bool:
+        """Whether the results are constants and variables of more than one value, without constraints: such a map is simplified already.
+
+        Half of the maps of a module are. Telling them apart saves a twentieth of the time of a first analysis of the module.
+        """
+        if self.constraints:
+            return False
         groups = (self.dims, self.ranges, self.runtime)
-        fixed = False
         for result in self.results:
             if isinstance(result, Variable):
                 lower, upper = groups[result.kind][result.index].bounds
-                fixed = fixed or lower == upper
+                if lower == upper:
+                    return False
             elif not isinstance(result, Constant):
-                return None
-        if not fixed:
-            return self
-        results: list[Expr] = []
-        for result in self.results:
-            if isinstance(result, Variable):
-                lower, upper = groups[result.kind][result.index].bounds
-                results.append(Constant(lower) if lower == upper else result)
-            else:
-                results.append(result)
-        return IndexingMap._make(self.dims, self.ranges, self.runtime, tuple(results), ())
+                return False
+        return True
 
     def remove_unused_symbols(self) -> WithoutUnused:
-        """Without the range and runtime variables that nothing mentions. The answer also says which were kept, so that producers can follow.
+        """Without the range and runtime variables that nothing mentions, and which of them were kept, so that producers can be kept likewise.
 
         >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
         WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
@@ -276,15 +364,11 @@ class IndexingMap(FrozenMap):
         if not self.ranges and not self.runtime:
             return WithoutUnused(self, (), ())
         used = self.used_variables()
-        keep_ranges = tuple([Variable(VariableKind.RANGE, i) in used for i in range(len(self.ranges))])
-        keep_runtime = tuple([Variable(VariableKind.RUNTIME, i) in used for i in range(len(self.runtime))])
-        if all(keep_ranges) and all(keep_runtime):
-            return WithoutUnused(self, keep_ranges, keep_runtime)
-        kept = self.keep_variables((True,) * len(self.dims), keep_ranges, keep_runtime)
-        return WithoutUnused(kept, keep_ranges, keep_runtime)
+        _, ranges, runtime = [tuple([variable in used for variable in group]) for group in self.variable_expressions()]
+        return WithoutUnused(self.keep_variables((True,) * len(self.dims), ranges, runtime), ranges, runtime)
 
     def remove_unused_vars(self) -> tuple[IndexingMap, tuple[bool, ...], WithoutUnused]:
-        """Also without the dimensions that nothing mentions: the map, which dimensions were kept, and what `remove_unused_symbols` answered.
+        """Also without the dimensions that nothing mentions: the map, which dimensions were kept, and what `remove_unused_symbols` returned.
 
         >>> IndexingMap.from_sizes([4, 9], results=[dim(1)]).remove_unused_vars()[:2]
         ((d0) -> (d0), domain: d0 in [0, 8], (False, True))
@@ -296,34 +380,21 @@ class IndexingMap(FrozenMap):
         return without.map.keep_variables(keep, (True,) * ranges, (True,) * runtime), keep, without
 
     def keep_variables(self, dims: Sequence[bool], ranges: Sequence[bool], runtime: Sequence[bool]) -> IndexingMap:
-        """Without the variables marked False, which nothing may mention; those left are renumbered."""
+        """Without the variables marked False, which no expression may mention; the others are renumbered."""
         if all(dims) and all(ranges) and all(runtime):
             return self
-        made = IndexingMap._of(restricted(self._parts(), (dims, ranges, runtime)))
-        if self.is_known_empty:
-            set_known_empty(made, True)
-        return made
+        return IndexingMap._of(restricted(self._parts(), (dims, ranges, runtime)))
 
 
 def checked_map(value: IndexingMap, field: str = "map") -> IndexingMap:
-    """The map, or InvalidMapError for anything else. For callers without types."""
-    if not isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]
+    """The map. Raises InvalidMapError for any other object, which happens in code without types."""
+    if not isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]  # code without types
         raise InvalidMapError(f"{field} takes an IndexingMap, not {type(value).__name__}", field=field)
     return value
 
 
-def _checked_constraint(constraint: tuple[Operand, Interval | tuple[int, int]]) -> tuple[Expr, Interval]:
-    try:
-        expr, interval = constraint
-    except (TypeError, ValueError):
-        raise InvalidMapError(
-            f"a constraint is an expression and an interval, not {constraint!r:.60}", field="constraints"
-        ) from None
-    return as_expr(expr), checked_interval(interval)
-
-
 class WithoutUnused(NamedTuple):
-    """A map without unused variables, and which of them were kept: a flag for every variable there was."""
+    """A map without unused variables, and for every range and runtime variable that the original map had whether it was kept."""
 
     map: IndexingMap
     kept_ranges: tuple[bool, ...]
@@ -331,40 +402,33 @@ class WithoutUnused(NamedTuple):
 
 
 def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None, ...]]:
-    """A map and what the text says about the producers of its runtime variables, in their order."""
+    """A map, and what the text says about the producers of its runtime variables, in their order."""
     parts = parse_map_parts(text)
     return IndexingMap.from_parts(parts), parts.producers
 
 
-@lru_cache(maxsize=_CACHED)
-def _simplified(found: IndexingMap) -> IndexingMap:
-    """Equal maps are simplified once: real modules repeat their operations."""
-    bounds: dict[Variable, tuple[int, int]] = {}
-    for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True):
-        for i, var in enumerate(group):
-            bounds[Variable(kind, i)] = var.bounds
-    make = IndexingMap._make  # pyright: ignore[reportPrivateUsage]  # the class's own other half
-    parts = simplify_parts(bounds, found.results, list(found.constraints))
-    if parts is None:
-        made = make(found.dims, found.ranges, found.runtime, (const(0),) * len(found.results), ())
-        set_known_empty(made, True)
-        return made
-    groups = [found.dims, found.ranges, found.runtime]
-    if parts.bounds is not bounds:
-        groups = [
-            tuple([Var(Interval(*parts.bounds[Variable(kind, i)]), var.name) for i, var in enumerate(group)])
-            for kind, group in zip(VariableKind, groups, strict=True)
-        ]
-    return make(groups[0], groups[1], groups[2], parts.results, parts.constraints)
+_LARGEST_CACHED = 256
+"""Nodes of the largest map that the caches below keep. Larger ones are rare, and a few of them would displace hundreds of others."""
 
 
-@lru_cache(maxsize=_CACHED)
+def _bytes(maps: tuple[IndexingMap, ...], result: IndexingMap) -> int:
+    """An upper bound of the bytes of a cache entry whose maps are compiled for evaluation, measured over the maps of the tests.
+
+    Counts the nodes as if expressions shared none. The weight of a map with too many of them is more than a cache keeps.
+    """
+    total = 0
+    for kept in (*maps, result):
+        nodes = sum([expr.size for expr in kept.results]) + sum([expr.size for expr, _ in kept.constraints])
+        total += 1000 + 300 * len(kept.variables) + (500 * nodes if nodes <= _LARGEST_CACHED else 1 << 62)
+    return total
+
+
+@cached(max_bytes=64 << 20, weigh=_bytes)
+def _simplified(unsimplified: IndexingMap) -> IndexingMap:
+    """Simplifies equal maps once: modules repeat their operations."""
+    return IndexingMap._of(simplified(unsimplified._parts()))  # pyright: ignore[reportPrivateUsage]  # as a method of the class
+
+
+@cached(max_bytes=64 << 20, weigh=_bytes)
 def _composed(first: IndexingMap, second: IndexingMap) -> IndexingMap:
     return first.compose_unsimplified(second).simplify()
-
-
-def _rebuild(*parts: Any) -> IndexingMap:
-    made = IndexingMap._make(*parts[:5])  # pyright: ignore[reportPrivateUsage]
-    if parts[5]:
-        set_known_empty(made, True)
-    return made

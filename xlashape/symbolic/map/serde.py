@@ -1,6 +1,6 @@
-"""Maps as `xlashape.v1.IndexingMap` and back: expressions as one flat list of nodes, operands before what is made of them.
+"""The parts of a map as `xlashape.v1.IndexingMap`, and back. A message holds expressions as one flat list of nodes, operands before their users.
 
-Shared parts become one node, so the list is as long as the expressions are large in memory, not as they are when written out; neither
+A shared part is one node of the list, so the list is as long as the expressions have different nodes, not as they are when written out. Neither
 direction recurses.
 """
 
@@ -29,11 +29,15 @@ from xlashape.symbolic.expr.expression import (
     VariableKind,
 )
 from xlashape.symbolic.expr.interval import Interval
-from xlashape.symbolic.map.indexing_map import IndexingMap
-from xlashape.symbolic.map.parts import Var
+from xlashape.symbolic.map.parts import MapParts, Var
 
-__all__ = ["map_from_proto", "map_to_proto"]
+__all__ = ["parts_from_proto", "parts_to_proto"]
 
+_STATES = {
+    "map": v1.IndexingMap.STATE_DEFINED,
+    "empty": v1.IndexingMap.STATE_KNOWN_EMPTY,
+    "undefined": v1.IndexingMap.STATE_UNDEFINED,
+}
 _OPERATORS: dict[type[Binary], int] = {
     Add: v1.Expression.KIND_ADD,
     Mul: v1.Expression.KIND_MULTIPLY,
@@ -43,8 +47,8 @@ _OPERATORS: dict[type[Binary], int] = {
     Min: v1.Expression.KIND_MINIMUM,
     Max: v1.Expression.KIND_MAXIMUM,
 }
-_CLASSES = {kind: made for made, kind in _OPERATORS.items()}
-_TWO_ONLY = {v1.Expression.KIND_FLOOR_DIVIDE, v1.Expression.KIND_CEIL_DIVIDE, v1.Expression.KIND_MODULO}
+_CLASSES = {kind: operator for operator, kind in _OPERATORS.items()}
+_EXACTLY_TWO_OPERANDS = {v1.Expression.KIND_FLOOR_DIVIDE, v1.Expression.KIND_CEIL_DIVIDE, v1.Expression.KIND_MODULO}
 _VARIABLES: dict[VariableKind, int] = {
     VariableKind.DIM: v1.Expression.KIND_DIMENSION,
     VariableKind.RANGE: v1.Expression.KIND_RANGE,
@@ -53,22 +57,22 @@ _VARIABLES: dict[VariableKind, int] = {
 _VARIABLE_KINDS: dict[int, VariableKind] = {number: kind for kind, number in _VARIABLES.items()}
 
 
-def map_to_proto(value: IndexingMap) -> v1.IndexingMap:
-    """The message for a map. SizeOverflowError if a number of it does not fit int64."""
-    if value.is_undefined:
-        return v1.IndexingMap(state=v1.IndexingMap.STATE_UNDEFINED)
-    made = v1.IndexingMap(
-        state=v1.IndexingMap.STATE_KNOWN_EMPTY if value.is_known_empty else v1.IndexingMap.STATE_DEFINED
-    )
-    for group, variables in ((made.dimensions, value.dims), (made.ranges, value.ranges), (made.runtime, value.runtime)):
+def parts_to_proto(parts: MapParts) -> v1.IndexingMap:
+    """The message of a map. SizeOverflowError if one of its numbers does not fit int64."""
+    message = v1.IndexingMap(state=_STATES[parts.kind])
+    for group, variables in (
+        (message.dimensions, parts.dims),
+        (message.ranges, parts.ranges),
+        (message.runtime, parts.runtime),
+    ):
         for var in variables:
             group.add(bounds=_interval(var.bounds), name=var.name)
-    places: dict[Expr, int] = {}
-    for result in value.results:
-        made.results.append(_place(result, places, made))
-    for expr, bounds in value.constraints:
-        made.constraints.add(expression=_place(expr, places, made), bounds=_interval(bounds))
-    return made
+    indices: dict[Expr, int] = {}
+    for result in parts.results:
+        message.results.append(_add_nodes(result, indices, message))
+    for expr, bounds in parts.constraints:
+        message.constraints.add(expression=_add_nodes(expr, indices, message), bounds=_interval(bounds))
+    return message
 
 
 def _interval(value: Interval) -> v1.Interval:
@@ -78,106 +82,109 @@ def _interval(value: Interval) -> v1.Interval:
     )
 
 
-def _place(root: Expr, places: dict[Expr, int], made: v1.IndexingMap) -> int:
-    """The position of an expression among the nodes, put there with all its parts if it was not yet."""
+def _add_nodes(root: Expr, indices: dict[Expr, int], message: v1.IndexingMap) -> int:
+    """Adds those nodes of an expression to the message that it does not have yet. Returns the index of the expression's own node."""
     pending = [root]
     while pending:
         expr = pending[-1]
-        if expr in places:
+        if expr in indices:
             pending.pop()
             continue
         spend(1)
         if isinstance(expr, Binary):
-            left, right = places.get(expr.lhs), places.get(expr.rhs)
+            left, right = indices.get(expr.lhs), indices.get(expr.rhs)
             if left is None or right is None:
                 pending += (expr.rhs, expr.lhs)
                 continue
-            made.expressions.add(kind=_OPERATORS[type(expr)], operands=(left, right))
+            message.expressions.add(kind=_OPERATORS[type(expr)], operands=(left, right))
         elif isinstance(expr, Variable):
-            made.expressions.add(kind=_VARIABLES[expr.kind], value=expr.index)
+            message.expressions.add(kind=_VARIABLES[expr.kind], value=expr.index)
         else:
             assert isinstance(expr, Constant)
-            made.expressions.add(
+            message.expressions.add(
                 kind=v1.Expression.KIND_CONSTANT, value=checked_int64(expr.value, "a constant of the map")
             )
-        places[expr] = len(made.expressions) - 1
+        indices[expr] = len(message.expressions) - 1
         pending.pop()
-    return places[root]
+    return indices[root]
 
 
-def map_from_proto(value: bytes | Message) -> IndexingMap:
-    """The map of an `xlashape.v1.IndexingMap`, its bytes or a message.
+def parts_from_proto(value: bytes | Message) -> MapParts:
+    """The parts of the map in an `xlashape.v1.IndexingMap`, its bytes or a message. The constructor of `IndexingMap` checks the rest.
 
-    DecodeError for bytes that are none; InvalidMapError, with the path of the field, for a map that cannot be; LimitExceededError for
-    expressions that are too deep or too long when written out.
+    The parts of a map known to be empty are of kind "map" and have a constraint that never holds. Raises what `IndexingMap.from_proto` says.
     """
     message = coerce(v1.IndexingMap, value)
     state = message.state
     if state == v1.IndexingMap.STATE_UNDEFINED:
-        return IndexingMap.undefined()
+        return MapParts("undefined")
     if state not in (v1.IndexingMap.STATE_UNSPECIFIED, v1.IndexingMap.STATE_DEFINED, v1.IndexingMap.STATE_KNOWN_EMPTY):
         raise InvalidMapError(f"there is no state {state}", field="state")
     groups = [_variables(message.dimensions), _variables(message.ranges), _variables(message.runtime)]
     nodes = _nodes(message.expressions, [len(group) for group in groups])
-    results = [_node(nodes, place, f"results[{i}]") for i, place in enumerate(message.results)]
+    results = [_node(nodes, index, f"results[{i}]") for i, index in enumerate(message.results)]
     constraints = [
-        (_node(nodes, one.expression, f"constraints[{i}].expression"), Interval(one.bounds.lower, one.bounds.upper))
-        for i, one in enumerate(message.constraints)
+        (
+            _node(nodes, constraint.expression, f"constraints[{i}].expression"),
+            Interval(constraint.bounds.lower, constraint.bounds.upper),
+        )
+        for i, constraint in enumerate(message.constraints)
     ]
     if state == v1.IndexingMap.STATE_KNOWN_EMPTY:
-        # What no point satisfies is said by a constraint that never holds.
         constraints.append((Constant(0), Interval(1, 1)))
-    return IndexingMap(groups[0], groups[1], groups[2], results, constraints)
+    return MapParts("map", groups[0], groups[1], groups[2], tuple(results), tuple(constraints))
 
 
-def _variables(group: Iterable[v1.Variable]) -> list[Var]:
-    return [Var(Interval(one.bounds.lower, one.bounds.upper), one.name) for one in group]
+def _variables(group: Iterable[v1.Variable]) -> tuple[Var, ...]:
+    return tuple([Var(Interval(variable.bounds.lower, variable.bounds.upper), variable.name) for variable in group])
 
 
 def _nodes(expressions: Sequence[v1.Expression], counts: Sequence[int]) -> list[Expr]:
-    made: list[Expr] = []
-    for i, one in enumerate(expressions):
+    """The expressions of the list, each made of those before it."""
+    nodes: list[Expr] = []
+    for i, expression in enumerate(expressions):
         spend(1)
-        kind, operands = one.kind, one.operands
+        kind, operands = expression.kind, expression.operands
         try:
             operator = _CLASSES.get(kind)
             if operator is not None:
-                if len(operands) < 2 or (len(operands) > 2 and kind in _TWO_ONLY):
+                if len(operands) < 2 or (len(operands) > 2 and kind in _EXACTLY_TWO_OPERANDS):
                     raise InvalidMapError(
-                        f"expected {'two' if kind in _TWO_ONLY else 'two or more'} operands, found {len(operands)}"
+                        f"expected {'two' if kind in _EXACTLY_TWO_OPERANDS else 'two or more'} operands, found {len(operands)}"
                     )
-                parts = [made[place] if place < i else None for place in operands]
+                parts = [nodes[index] if index < i else None for index in operands]
                 if None in parts:
                     raise InvalidMapError(f"an operand is a node before this one, not {operands[parts.index(None)]}")
-                made.append(_folded(operator, [part for part in parts if part is not None]))
+                nodes.append(_folded(operator, [part for part in parts if part is not None]))
                 continue
             if operands:
                 raise InvalidMapError("only operations have operands")
             if kind == v1.Expression.KIND_CONSTANT:
-                made.append(Constant(one.value))
+                nodes.append(Constant(expression.value))
             elif kind in _VARIABLE_KINDS:
                 variable = _VARIABLE_KINDS[kind]
-                if not 0 <= one.value < counts[variable]:
+                if not 0 <= expression.value < counts[variable]:
                     raise InvalidMapError(
-                        f"there is no variable {one.value}: the map has {counts[variable]} of that kind"
+                        f"there is no variable {expression.value}: the map has {counts[variable]} of that kind"
                     )
-                made.append(Variable(variable, one.value))
+                nodes.append(Variable(variable, expression.value))
             else:
                 raise InvalidMapError(f"there is no kind {kind}")
         except InvalidMapError as error:
             error.within("expressions", i)
             raise
-    return made
+    return nodes
 
 
 def _folded(operator: type[Binary], parts: Sequence[Expr]) -> Expr:
+    """A binary operator applied to two or more operands from left to right."""
     result = parts[0]
     for part in parts[1:]:
         result = operator(result, part)
     return result
 
 
-def _node(nodes: Sequence[Expr], place: int, field: str) -> Expr:
-    if place >= len(nodes):
-        raise InvalidMapError(f"there is no expression {place}: the map has {len(nodes)}", field=field)
-    return nodes[place]
+def _node(nodes: Sequence[Expr], index: int, field: str) -> Expr:
+    if index >= len(nodes):
+        raise InvalidMapError(f"there is no expression {index}: the map has {len(nodes)}", field=field)
+    return nodes[index]

@@ -11,7 +11,7 @@ from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var
-from xlashape.symbolic.map.well_formed import listed
+from xlashape.symbolic.map.well_formed import checked_integers
 from xlashape.symbolic.simplify.domain import Constraint
 
 __all__ = ["ranges_to_dims", "rescale_symbols", "select_results"]
@@ -75,7 +75,7 @@ def ranges_to_dims(found: IndexingMap, indices: Iterable[int] | None = None) -> 
     if found.is_undefined:
         return found
     count = len(found.ranges)
-    moved = list(range(count)) if indices is None else list(dict.fromkeys(_numbers(indices)))
+    moved = list(range(count)) if indices is None else list(dict.fromkeys(checked_integers(indices, "indices")))
     if not all(0 <= i < count for i in moved):
         raise InvalidMapError(
             f"the map has {count} range variables; there is none of number {next(i for i in moved if not 0 <= i < count)}"
@@ -89,10 +89,6 @@ def ranges_to_dims(found: IndexingMap, indices: Iterable[int] | None = None) -> 
         [found.ranges[i] for i in stay],
         replaced,
     )
-
-
-def _numbers(indices: Iterable[int]) -> list[int]:
-    return [const(i).value for i in listed(indices, "indices")]
 
 
 def _with_variables(
@@ -119,7 +115,7 @@ def select_results(found: IndexingMap, indices: Iterable[int]) -> IndexingMap:
     checked_map(found)
     if found.is_undefined:
         return found
-    chosen = _numbers(indices)
+    chosen = checked_integers(indices, "indices")
     for i in chosen:
         if not 0 <= i < len(found.results):
             raise InvalidMapError(f"the map has {len(found.results)} results; there is none of number {i}")

@@ -1,60 +1,81 @@
-"""What makes parts a map: variables with bounds and distinct names, constraints merged and in order, an empty domain seen as such."""
+"""Checks and normal form of the parts of a map: variables with bounds and distinct names, one sorted constraint an expression."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from xlashape.errors import InvalidMapError
-from xlashape.symbolic.expr.expression import Constant, Expr, Variable, VariableKind, const
+from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, as_expr, const
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.order import order_key
+from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.expr.text import default_name, is_name
-from xlashape.symbolic.map.parts import Var
+from xlashape.symbolic.map.parts import MapParts, Var
 from xlashape.symbolic.simplify.domain import Constraint
 
-__all__ = [
-    "MergedDomain",
-    "check_names",
-    "checked_interval",
-    "checked_variables",
-    "distinct_names",
-    "listed",
-    "merged_domain",
-]
+__all__ = ["check_names", "checked_integers", "checked_list", "checked_parts", "distinct_names", "normalized"]
 
 T = TypeVar("T")
 
 
-class MergedDomain(NamedTuple):
-    """The variables of a map, the constraints that are more than bounds, and whether they are seen to leave no point."""
+def checked_parts(
+    dims: Iterable[Var],
+    ranges: Iterable[Var],
+    runtime: Iterable[Var],
+    results: Iterable[Operand],
+    constraints: Iterable[tuple[Operand, Interval | tuple[int, int]]],
+) -> MapParts:
+    """The arguments of `IndexingMap` as parts. Raises InvalidMapError for what cannot be a map."""
+    groups = [
+        tuple([var._replace(name="") if var.name == default_name(kind, i) else var for i, var in enumerate(group)])
+        for kind, group in zip(VariableKind, map(_checked_variables, (dims, ranges, runtime)), strict=True)
+    ]
+    expressions = tuple([as_expr(result) for result in checked_list(results, "results")])
+    pairs = tuple([_checked_constraint(constraint) for constraint in checked_list(constraints, "constraints")])
+    counts = [len(group) for group in groups]
+    for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
+        if variable.index >= counts[variable.kind]:
+            raise InvalidMapError(
+                f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind"
+            )
+    check_names(groups)
+    return MapParts("map", groups[0], groups[1], groups[2], expressions, pairs)
 
-    dims: tuple[Var, ...]
-    ranges: tuple[Var, ...]
-    runtime: tuple[Var, ...]
-    constraints: tuple[Constraint, ...]
-    is_empty: bool
 
-
-def listed(values: Iterable[T], field: str) -> list[T]:
-    """The values. InvalidMapError for what is no sequence. For callers without types."""
+def checked_list(values: Iterable[T], field: str) -> list[T]:
+    """The values as a list. Raises InvalidMapError if they are no sequence, which happens in code without types."""
     try:
         return list(values)
     except TypeError:
         raise InvalidMapError(f"{field} takes a sequence, not {type(values).__name__}", field=field) from None
 
 
-def checked_variables(group: Iterable[Var]) -> tuple[Var, ...]:
-    """Variables as given, a pair of bounds or with a name. Raises InvalidMapError."""
-    made: list[Var] = []
-    for var in listed(group, "variables"):
-        bounds, name = var if isinstance(var, Var) else (var, "")  # pyright: ignore[reportUnnecessaryIsInstance]
-        made.append(Var(checked_interval(bounds), name))
-    return tuple(made)
+def checked_integers(values: Iterable[int], field: str) -> list[int]:
+    """The values as Python integers. Raises InvalidMapError if they are no sequence of integers; NumPy's integers are accepted."""
+    return [value if value.__class__ is int else const(value).value for value in checked_list(values, field)]
 
 
-def checked_interval(value: Interval | tuple[int, int]) -> Interval:
-    """A pair of integers as an interval. Raises InvalidMapError."""
+def _checked_variables(group: Iterable[Var]) -> tuple[Var, ...]:
+    """Variables with checked bounds; a pair of bounds is a variable without name."""
+    variables: list[Var] = []
+    for var in checked_list(group, "variables"):
+        bounds, name = var if isinstance(var, Var) else (var, "")  # pyright: ignore[reportUnnecessaryIsInstance]  # code without types
+        variables.append(Var(_checked_interval(bounds), name))
+    return tuple(variables)
+
+
+def _checked_constraint(constraint: tuple[Operand, Interval | tuple[int, int]]) -> Constraint:
+    try:
+        expr, interval = constraint
+    except (TypeError, ValueError):
+        raise InvalidMapError(
+            f"a constraint is an expression and an interval, not {constraint!r:.60}", field="constraints"
+        ) from None
+    return as_expr(expr), _checked_interval(interval)
+
+
+def _checked_interval(value: Interval | tuple[int, int]) -> Interval:
     try:
         lower, upper = value
     except (TypeError, ValueError):
@@ -65,7 +86,7 @@ def checked_interval(value: Interval | tuple[int, int]) -> Interval:
 
 
 def check_names(groups: Sequence[tuple[Var, ...]]) -> None:
-    """Raises InvalidMapError unless every variable prints as a name of its own."""
+    """Raises InvalidMapError unless all variables print as different names."""
     if not any(var.name for group in groups for var in group):
         return
     seen: set[str] = set()
@@ -80,56 +101,63 @@ def check_names(groups: Sequence[tuple[Var, ...]]) -> None:
 
 
 def distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
-    """Dimensions, ranges and runtime variables with names dropped where another variable already prints the same."""
+    """Dimensions, range and runtime variables. A name is dropped if an earlier variable, or an unnamed one, prints as it."""
     if any(var.name for group in groups for var in group):
         taken = {
             default_name(kind, i) for kind, group in zip(VariableKind, groups, strict=True) for i in range(len(group))
         }
         distinct: list[tuple[Var, ...]] = []
         for group in groups:
-            fresh: list[Var] = []
+            renamed: list[Var] = []
             for var in group:
-                fresh.append(var._replace(name="") if var.name in taken else var)
+                renamed.append(var._replace(name="") if var.name in taken else var)
                 taken.add(var.name or "")
-            distinct.append(tuple(fresh))
+            distinct.append(tuple(renamed))
         groups = distinct
     return groups[0], groups[1], groups[2]
 
 
-def merged_domain(
-    dims: tuple[Var, ...], ranges: tuple[Var, ...], runtime: tuple[Var, ...], constraints: Sequence[Constraint]
-) -> MergedDomain:
-    """One interval per expression, those of variables in their bounds; constraints on constants go away."""
-    empty = False
+def normalized(parts: MapParts) -> MapParts:
+    """The parts with one constraint an expression, sorted; those on variables become bounds, those on constants are decided.
+
+    The kind becomes "empty" if the constraints or the bounds are seen to leave no point. An empty map has no constraints, and its results are 0.
+    """
+    if parts.kind == "undefined":
+        return MapParts("undefined")
+    dims, ranges, runtime, constraints = parts.dims, parts.ranges, parts.runtime, parts.constraints
+    is_empty = parts.kind == "empty"
     if constraints:
-        narrowed: dict[Variable, Interval] = {}
+        on_variables: dict[Variable, Interval] = {}
         merged: dict[Expr, Interval] = {}
         for expr, interval in constraints:
             if isinstance(expr, Constant):
-                empty = empty or expr.value not in interval
+                is_empty = is_empty or expr.value not in interval
             elif isinstance(expr, Variable):
-                known = narrowed.get(expr)
-                narrowed[expr] = interval if known is None else known.intersect(interval)
+                known = on_variables.get(expr)
+                on_variables[expr] = interval if known is None else known.intersect(interval)
             else:
                 known = merged.get(expr)
                 merged[expr] = interval if known is None else known.intersect(interval)
-        empty = empty or any(interval.lower > interval.upper for interval in merged.values())
-        if narrowed:
-            dims = _narrow(VariableKind.DIM, dims, narrowed)
-            ranges = _narrow(VariableKind.RANGE, ranges, narrowed)
-            runtime = _narrow(VariableKind.RUNTIME, runtime, narrowed)
-        kept = sorted(merged.items(), key=lambda pair: order_key(pair[0])) if len(merged) > 1 else merged.items()
-        constraints = tuple(kept)
+        is_empty = is_empty or any(interval.lower > interval.upper for interval in merged.values())
+        if on_variables:
+            dims = _narrowed(VariableKind.DIM, dims, on_variables)
+            ranges = _narrowed(VariableKind.RANGE, ranges, on_variables)
+            runtime = _narrowed(VariableKind.RUNTIME, runtime, on_variables)
+        constraints = tuple(
+            sorted(merged.items(), key=lambda pair: order_key(pair[0])) if len(merged) > 1 else merged.items()
+        )
     for group in (dims, ranges, runtime):
         for (lower, upper), _ in group:
             if lower > upper:
-                empty = True
-    return MergedDomain(dims, ranges, runtime, () if empty else tuple(constraints), empty)
+                is_empty = True
+    if is_empty:
+        return MapParts("empty", dims, ranges, runtime, (const(0),) * len(parts.results))
+    return MapParts("map", dims, ranges, runtime, parts.results, constraints)
 
 
-def _narrow(kind: VariableKind, group: tuple[Var, ...], narrowed: dict[Variable, Interval]) -> tuple[Var, ...]:
-    result: list[Var] = []
+def _narrowed(kind: VariableKind, group: tuple[Var, ...], intervals: dict[Variable, Interval]) -> tuple[Var, ...]:
+    narrowed: list[Var] = []
     for i, var in enumerate(group):
-        interval = narrowed.get(Variable(kind, i))
-        result.append(var if interval is None else Var(var.bounds.intersect(interval), var.name))
-    return tuple(result)
+        interval = intervals.get(Variable(kind, i))
+        narrowed.append(var if interval is None else Var(var.bounds.intersect(interval), var.name))
+    return tuple(narrowed)
