@@ -2,6 +2,9 @@ r"""Which parts of a result share memory with which operands: `output_to_operand
 
 aliasing    := '{' (pair (',' pair)*)? '}'
 pair        := index ':' '(' operand ',' index ')'      index := '{' (INT (',' INT)*)? '}', into a shape
+kind        := 'may-alias' | 'must-alias' | 'unknown_' INT
+
+A module says the same of its result and its parameters, with a kind of aliasing for each: `input_output_alias`.
 """
 
 from __future__ import annotations
@@ -11,9 +14,25 @@ from typing import Any, Final
 from xlashape.hlo.formatting import ints
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.values.attribute import FIELDS, Attribute, Context
+from xlashape.hlo.values.enums import EnumWords, parse_unknown
 from xlashape.proto import xla
 
-__all__ = ["OUTPUT_TO_OPERAND_ALIASING"]
+__all__ = ["ALIAS_KINDS", "OUTPUT_TO_OPERAND_ALIASING", "parse_alias_kind"]
+
+ALIAS_KINDS: Final = EnumWords([("may-alias", xla.MAY_ALIAS), ("must-alias", xla.MUST_ALIAS)], "a kind of aliasing")
+"""The words of a module's aliasing of its result and its parameters."""
+
+
+def parse_alias_kind(cursor: HloCursor) -> int:
+    """The kind of aliasing that comes next."""
+    number = parse_unknown(cursor)
+    if number is not None:
+        return number
+    at = cursor.at
+    word = cursor.parse_name("may-alias or must-alias")
+    if word not in ALIAS_KINDS:
+        raise cursor.error(f"expected may-alias or must-alias, found {word!r}", at=at)
+    return ALIAS_KINDS.number(word)
 
 
 def _read(cursor: HloCursor) -> bytes:

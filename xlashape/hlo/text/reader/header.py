@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.text.reader.stack_frames import Location, StackFrames
 from xlashape.hlo.text.reader.state import KnownShape, State
+from xlashape.hlo.values.aliasing import parse_alias_kind
 from xlashape.hlo.values.objects import parse_frontend_attributes
 from xlashape.hlo.values.origin import parse_original_array
 from xlashape.proto import xla
@@ -37,7 +38,6 @@ _DIGITS = re.compile(r"-?[0-9]")
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 _LOCATION_FIELDS = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _FRAME_FIELDS = ("file_location_id", "parent_frame_id")
-_ALIAS_KINDS = {"may-alias": xla.MAY_ALIAS, "must-alias": xla.MUST_ALIAS}
 
 
 class Alias(NamedTuple):
@@ -176,11 +176,7 @@ def _aliases(state: State, header: Header) -> None:
         index = tuple(cursor.parse_ints(what="an index into the parameter"))
         kind: int = xla.MAY_ALIAS
         if cursor.accept(","):
-            here = cursor.at
-            word = cursor.parse_name("may-alias or must-alias")
-            if word not in _ALIAS_KINDS:
-                raise cursor.error(f"expected may-alias or must-alias, found {word!r}", at=here)
-            kind = _ALIAS_KINDS[word]
+            kind = parse_alias_kind(cursor)
         cursor.expect(")")
         return Alias(output, number, index, kind, at)
 

@@ -23,7 +23,7 @@ from xlashape.hlo.text.writer.computation import ComputationWriter
 from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.text.writer.printed_module import PrintedModule
 from xlashape.hlo.text.writer.templates import PrintedComputation
-from xlashape.hlo.values.enums import EnumWords
+from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.objects import frontend_attributes_text
 from xlashape.hlo.values.origin import original_array_text
 from xlashape.limits import check
@@ -32,7 +32,6 @@ from xlashape.proto import coerce, xla
 __all__ = ["PrintOptions", "module_text"]
 
 _MAX_RECOVERY_DEPTH: Final = 20
-ALIAS_KINDS: Final = EnumWords([("may-alias", xla.MAY_ALIAS), ("must-alias", xla.MUST_ALIAS)], "a kind of aliasing")
 
 
 class ModuleView(Protocol):
