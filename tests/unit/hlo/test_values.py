@@ -172,3 +172,25 @@ def test_the_aliasing_of_a_start_that_is_written_as_what_it_wraps():
     line = next(line for line in module.to_text().splitlines() if "-start" in line)
     # What jaxlib 0.10.2 writes.
     assert line.endswith('negate-start(%p), async_execution_thread="t", output_to_operand_aliasing={{1}: (0, {})}')
+
+
+@pytest.mark.parametrize("labels", ["b0?f_0io->b0f", "b?0f_0io->b0f", "b0f_0io->?b0f"])
+def test_a_dimension_of_a_convolution_without_a_label_is_written_as_jaxlib_writes_it(labels):
+    ranks = [len(side) for side in labels.replace("->", "_").split("_")]
+    lhs, rhs, result = (f"f32[{','.join('1' * rank)}]" for rank in ranks)
+    line = f"{result} convolution(v, w), window={{size=1}}, dim_labels={labels}"
+    text = (
+        MODULE.format(head="", line=line)
+        .replace("v = f32[1,8,1]", f"v = {lhs}")
+        .replace("w = f32[1,1,1]", f"w = {rhs}")
+    )
+    assert f"dim_labels={labels}" in HloModule.parse(text).to_text()
+
+
+def test_two_labels_of_one_dimension_of_a_convolution_are_an_error():
+    numbers = {"input_batch_dimension": 1, "input_feature_dimension": 1}
+    made = xla.HloInstructionProto(
+        name="c", opcode="convolution", operand_ids=[0, 0], convolution_dimension_numbers=numbers
+    )
+    with pytest.raises(InvalidModuleError, match="not a permutation: 'f' is dimension 1"):
+        module_text(proto_of(made))

@@ -20,6 +20,7 @@ from xlashape.proto import xla
 
 __all__ = ["DIM_LABELS", "DIM_LABELS_IF_ANY"]
 
+_MAX_RANK: Final = 1000  # of a side that is written
 _LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
 
 
@@ -81,14 +82,15 @@ def _text(data: bytes) -> str:
 
 
 def _side(first: tuple[str, int], second: tuple[str, int], spatial: Iterable[int]) -> str:
-    """The labels of one side, from the dimension of each label."""
-    dimensions = [first, second, *((str(number), dimension) for number, dimension in enumerate(spatial))]
-    labels = [""] * len(dimensions)
-    for label, dimension in dimensions:
-        if not 0 <= dimension < len(labels) or labels[dimension]:
-            raise InvalidModuleError("the dimension numbers of a convolution are not a permutation")
-        labels[dimension] = label
-    return "".join(labels)
+    """The labels of one side, from the dimension of each label. As in XLA, a dimension without a label is a '?'."""
+    label_of: dict[int, str] = {}
+    for label, dimension in (first, second, *((str(number), dimension) for number, dimension in enumerate(spatial))):
+        if not 0 <= dimension < _MAX_RANK or dimension in label_of:
+            raise InvalidModuleError(
+                f"the dimension numbers of a convolution are not a permutation: {label!r} is dimension {dimension}"
+            )
+        label_of[dimension] = label
+    return "".join([label_of.get(dimension, "?") for dimension in range(max(label_of) + 1)])
 
 
 def _write(message: Any, _context: Context) -> str:
