@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, NotFoundError
 from xlashape.hlo.formatting import safe_name
-from xlashape.hlo.literal.data import from_raw, raw, row_major_places
+from xlashape.hlo.literal.data import from_raw, raw, row_major_positions
 from xlashape.hlo.module import HloModule
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import xla
@@ -304,7 +304,7 @@ def _relaid(literal: xla.LiteralProto, layout: Layout, index: tuple[int, ...]) -
         return made
     shape = _with_layout(Shape.from_proto(literal.shape), layout, ()).to_proto()
     data = raw(literal)
-    before, after = row_major_places(literal.shape), row_major_places(shape)
+    before, after = row_major_positions(literal.shape), row_major_positions(shape)
     count = len(before or after or ())
     if count:
         width = len(data) // count

@@ -1,4 +1,4 @@
-"""LiteralProto ↔ NumPy arrays of the logical shape, bits kept."""
+"""LiteralProto ↔ NumPy arrays of the logical shape, bit for bit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, UnavailableError
 from xlashape.hlo.literal.data import element_type, from_raw, raw
-from xlashape.hlo.literal.values import ELEMENT_TYPES
+from xlashape.hlo.literal.element_types import ELEMENT_TYPES
 from xlashape.proto import coerce, xla
 from xlashape.shape import PrimitiveType
 
@@ -17,14 +17,14 @@ __all__ = ["from_numpy", "to_numpy"]
 
 
 def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[Any, ...]:
-    r"""The elements as a new NumPy array of the logical shape, bits kept; a tuple of arrays for a tuple.
+    r"""The elements as a new NumPy array of the logical shape, with the same bits; a tuple of arrays for a tuple.
 
-    Types that NumPy lacks (bf16, f8…, s4, …) come from ml_dtypes. Raises UnavailableError if NumPy or ml_dtypes is missing.
+    Types that NumPy lacks (bf16, f8…, s4, …) come from ml_dtypes. Raises UnavailableError if NumPy or ml_dtypes is not installed.
 
     >>> to_numpy(xla.LiteralProto(shape={"element_type": xla.S8, "dimensions": [2]}, s8s=b"\x01\xff"))
     array([ 1, -1], dtype=int8)
     """
-    import numpy as np
+    import numpy as np  # start-up time
 
     literal = coerce(xla.LiteralProto, literal)
     if literal.shape.element_type == xla.TUPLE:
@@ -34,36 +34,37 @@ def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[
     data = raw(literal)
     flat: Any
     if element.code == "B" and element.kind in ("int", "pred") and element.name != "u8":
-        # A byte an element, of which the lowest bits count.
-        low: Any = np.frombuffer(data, np.uint8) & np.uint8(element.upper - element.lower)
+        # Each element is a byte, of which only the lower bits count.
+        low_bits: Any = np.frombuffer(data, np.uint8) & np.uint8(element.upper - element.lower)
         if element.lower < 0:
             half = np.int16(-element.lower)
-            low = ((low.astype(np.int16) ^ half) - half).astype(np.int8)
-        flat = low.astype(dtype)
+            low_bits = ((low_bits.astype(np.int16) ^ half) - half).astype(np.int8)
+        flat = low_bits.astype(dtype)
     else:
         flat = np.frombuffer(data, dtype)
-    order = [*reversed(literal.shape.layout.minor_to_major)]
+    major_to_minor = [*reversed(literal.shape.layout.minor_to_major)]
     sizes = list(literal.shape.dimensions)
-    if sorted(order) != list(range(len(sizes))):
-        if order:
-            raise InvalidModuleError(f"minor_to_major {order[::-1]} of a literal is not a permutation")
-        order = list(range(len(sizes)))
-    stored: Any = flat.reshape([sizes[d] for d in order])
-    made: np.ndarray[Any, Any] = stored.transpose([order.index(d) for d in range(len(sizes))]).copy(order="C")
-    return made
+    if sorted(major_to_minor) != list(range(len(sizes))):
+        if major_to_minor:
+            raise InvalidModuleError(f"minor_to_major {major_to_minor[::-1]} of a literal is not a permutation")
+        major_to_minor = list(range(len(sizes)))
+    stored: Any = flat.reshape([sizes[d] for d in major_to_minor])
+    logical: Any = stored.transpose([major_to_minor.index(d) for d in range(len(sizes))])
+    result: np.ndarray[Any, Any] = logical.copy(order="C")
+    return result
 
 
 def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralProto:
-    """The literal of a NumPy array (or what makes one), or of a tuple of them, bits kept.
+    """The literal of a NumPy array (or of a value that `numpy.asarray` takes), or of a tuple of them, with the same bits.
 
-    `shape` gives the element type and the layout; by default the type is the array's and the layout row-major.
+    `shape` gives the element type and the layout. By default the type is the array's and the layout is row-major.
     Raises InvalidArgumentError for a type that XLA lacks or an array that does not fit `shape`.
 
     >>> import numpy as np
     >>> from_numpy(np.array([[1, 2]], np.int32)).s32s
     [1, 2]
     """
-    import numpy as np
+    import numpy as np  # start-up time
 
     if isinstance(value, tuple):
         parts: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
@@ -71,30 +72,33 @@ def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralPr
         if len(shapes) != len(parts):
             raise InvalidArgumentError(f"{len(parts)} arrays for a tuple of {len(shapes)}")
         literals = [from_numpy(part, part_shape) for part, part_shape in zip(parts, shapes, strict=True)]
-        made = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[part.shape for part in literals])
-        return xla.LiteralProto(shape=made if shape is None else shape, tuple_literals=literals)
-    found: Any = np.asarray(value)
+        if shape is None:
+            shape = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[part.shape for part in literals])
+        return xla.LiteralProto(shape=shape, tuple_literals=literals)
+    array: Any = np.asarray(value)
     if shape is None:
-        rank = found.ndim
+        rank = array.ndim
         shape = xla.ShapeProto(
-            element_type=_element_of(found.dtype),
-            dimensions=found.shape,
+            element_type=_element_type_of(array.dtype),
+            dimensions=array.shape,
             is_dynamic_dimension=[False] * rank,
             layout=xla.LayoutProto(minor_to_major=range(rank - 1, -1, -1), tail_padding_alignment_in_elements=1),
         )
     element = element_type(shape)
     dtype = PrimitiveType(element.number).numpy_dtype()
-    if list(found.shape) != list(shape.dimensions) or found.dtype != dtype:
+    if list(array.shape) != list(shape.dimensions) or array.dtype != dtype:
         raise InvalidArgumentError(
-            f"an array of {found.dtype.name}{list(found.shape)} for a literal of {element.name}{list(shape.dimensions)}"
+            f"an array of {array.dtype.name}{list(array.shape)} for a literal of {element.name}{list(shape.dimensions)}"
         )
-    order = [*reversed(shape.layout.minor_to_major)] or list(range(found.ndim))
-    if sorted(order) != list(range(found.ndim)):
-        raise InvalidArgumentError(f"minor_to_major {order[::-1]} is not a permutation of {found.ndim} dimensions")
-    return from_raw(shape, np.ascontiguousarray(found.transpose(order)).tobytes())
+    major_to_minor = [*reversed(shape.layout.minor_to_major)] or list(range(array.ndim))
+    if sorted(major_to_minor) != list(range(array.ndim)):
+        raise InvalidArgumentError(
+            f"minor_to_major {major_to_minor[::-1]} is not a permutation of {array.ndim} dimensions"
+        )
+    return from_raw(shape, np.ascontiguousarray(array.transpose(major_to_minor)).tobytes())
 
 
-def _element_of(dtype: np.dtype[Any]) -> int:
+def _element_type_of(dtype: np.dtype[Any]) -> int:
     for number in ELEMENT_TYPES:
         try:
             if PrimitiveType(number).numpy_dtype() == dtype:

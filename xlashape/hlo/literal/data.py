@@ -1,6 +1,6 @@
-"""The elements of a LiteralProto as raw bytes, read and written without losing a bit.
+"""The elements of a LiteralProto as raw bytes, read and written without changing a bit.
 
-*Raw*: in the order of the literal's layout, little-endian, each of its type's own width, types below 8 bits in a byte each.
+*Raw*: in the order of the literal's layout, little-endian, each as wide as its type, types below 8 bits in a byte each.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from array import array
 from typing import Any
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
-from xlashape.hlo.literal.values import ELEMENT_TYPES, ElementType
+from xlashape.hlo.literal.element_types import ELEMENT_TYPES, ElementType
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.proto.wire import BYTES, fields, tag, varint
 
-__all__ = ["element_count", "element_type", "from_raw", "raw", "row_major_places"]
+__all__ = ["element_count", "element_type", "from_raw", "raw", "row_major_positions"]
 
 
 def element_type(shape: xla.ShapeProto) -> ElementType:
-    """The element type of an array shape, or InvalidModuleError."""
+    """The element type of an array shape. Raises InvalidModuleError for a type that literals do not have."""
     element = ELEMENT_TYPES.get(shape.element_type)
     if element is None:
         raise InvalidModuleError(f"a literal cannot have element type {_type_name(shape.element_type)}")
@@ -33,43 +33,50 @@ def _type_name(number: int) -> str:
 
 
 def element_count(shape: xla.ShapeProto) -> int:
-    """The number of elements of a literal's array; InvalidModuleError for a negative (unbounded) size."""
+    """The number of elements of a literal's array. Raises InvalidModuleError for a negative size, which also means unbounded."""
     if any(size < 0 for size in shape.dimensions):
         raise InvalidModuleError("a literal cannot have an unbounded or negative dimension")
     return product(shape.dimensions)
 
 
-def row_major_places(shape: xla.ShapeProto) -> list[int] | None:
-    """Of each element in the order of the layout its row-major place; None when both orders are the same."""
+def row_major_positions(shape: xla.ShapeProto) -> list[int] | None:
+    """For each element, in the order of the layout, its position in row-major order; None if both orders are the same.
+
+    >>> shape = xla.ShapeProto(element_type=xla.F32, dimensions=[2, 2], layout={"minor_to_major": [0, 1]})
+    >>> row_major_positions(shape)
+    [0, 2, 1, 3]
+    """
     dimensions = list(shape.dimensions)
-    order = list(shape.layout.minor_to_major) if shape.HasField("layout") else []
+    minor_to_major = list(shape.layout.minor_to_major) if shape.HasField("layout") else []
     rank = len(dimensions)
-    if not order or order == list(range(rank - 1, -1, -1)):
+    if not minor_to_major or minor_to_major == list(range(rank - 1, -1, -1)):
         return None
-    if sorted(order) != list(range(rank)):
-        raise InvalidModuleError(f"minor_to_major {order} of a literal is not a permutation of its {rank} dimensions")
+    if sorted(minor_to_major) != list(range(rank)):
+        raise InvalidModuleError(
+            f"minor_to_major {minor_to_major} of a literal is not a permutation of its {rank} dimensions"
+        )
     strides = [product(dimensions[i + 1 :]) for i in range(rank)]
-    places = [0]
-    for dimension in reversed(order):
+    positions = [0]
+    for dimension in reversed(minor_to_major):
         steps = [i * strides[dimension] for i in range(dimensions[dimension])]
-        places = [place + step for place in places for step in steps]
-    return places
+        positions = [position + step for position in positions for step in steps]
+    return positions
 
 
 def raw(literal: xla.LiteralProto) -> bytes:
-    """The elements of an array literal, in the order of its layout: little-endian, of the type's own width (at least a byte).
+    """The raw elements of an array literal. Bits are kept, nan payloads included.
 
-    Bits are kept, nan payloads included. Raises InvalidModuleError if there are not as many elements as the shape has.
+    Raises InvalidModuleError if their number is not that of the shape.
     """
     element = element_type(literal.shape)
-    found: Any = getattr(literal, element.field)
+    content: Any = getattr(literal, element.field)
     if element.storage == "bytes":
-        result = bytes(found)
+        result = bytes(content)
     elif element.storage == "varint":
-        result = array(element.code, found).tobytes()
+        result = array(element.code, content).tobytes()
     else:
-        floats = array("f" if element.code == "I" else "d", found)
-        # A signalling nan on its way through a Python float would become a quiet one.
+        floats = array("f" if element.code == "I" else "d", content)
+        # A signalling nan becomes a quiet one when it is made a Python float: then the bytes on the wire are used.
         result = _field_content(literal, element.field_number) if any(v != v for v in floats) else floats.tobytes()
     expected = element_count(literal.shape) * element.width
     if len(result) != expected:
@@ -93,7 +100,7 @@ def _field_content(literal: xla.LiteralProto, number: int) -> bytes:
 
 
 def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
-    """The array literal of a shape whose elements, in the order of the shape's layout, are `data` as `raw` gives it.
+    """The array literal of a shape whose raw elements are `data`. Raises InvalidArgumentError if their number is not the shape's.
 
     >>> from_raw(xla.ShapeProto(element_type=xla.U8, dimensions=[2]), b"ab").u8s
     b'ab'

@@ -1,15 +1,14 @@
-"""One number of a literal's text → its raw bits. What XLA reads, and what it makes of it; see literal_parse for the grammar."""
+"""One number of a literal's text → its raw bits. `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of it."""
 
 from __future__ import annotations
 
 import re
 from math import inf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
-from xlashape.hlo.literal.values import ElementType, Floating, encode_float
-
-if TYPE_CHECKING:
-    from xlashape.text import Source
+from xlashape.hlo.literal.element_types import ElementType
+from xlashape.hlo.literal.floats import FloatFormat, encode_float
+from xlashape.text import Source
 
 __all__ = ["INTEGER", "NUMBER", "TOKEN", "element_bits", "fail", "skip_space"]
 
@@ -25,29 +24,28 @@ INTEGER: Final = re.compile(r"-?[0-9]+")
 
 
 def skip_space(source: Source, at: int) -> int:
-    """The offset behind the spaces and comments that begin at `at`."""
+    """The offset after the spaces and comments that begin at `at`."""
     while (match := TOKEN.match(source.text, at)) is not None and match.lastgroup == "space":
         at = match.end()
     return at
 
 
 def fail(source: Source, at: int, expected: str) -> NoReturn:
-    """Raises: `expected` was expected at `at`, and something else was found."""
+    """Raises ParseError: `expected` was expected at `at`, and something else was found."""
     rest = source.text[at : at + 40]
     if rest.startswith("/*"):
         raise source.error(at, "this comment is never closed", expected="*/")
-    word = re.match(r"[^\s{}(),]+|.", rest)
-    found = "the end of the text" if word is None else repr(word.group())
+    match = re.match(r"[^\s{}(),]+|.", rest)
+    found = "the end of the text" if match is None else repr(match.group())
     raise source.error(at, f"expected {expected}, found {found}", expected=expected, found=found)
 
 
 def element_bits(source: Source, at: int, element: ElementType) -> tuple[bytes, int]:
-    """The raw form of one number and the offset behind it."""
+    """The raw form of one number, and the offset after it. Raises ParseError."""
     at = skip_space(source, at)
-    width, floating = element.width, element.floating
+    width, float_format, start = element.width, element.float_format, at
     if element.kind == "complex":
-        assert floating is not None
-        begin = at
+        assert float_format is not None
         if not source.text.startswith("(", at):
             fail(source, at, "'(' before a complex number")
         real, at = _number(source, at + 1, "a real part")
@@ -58,26 +56,26 @@ def element_bits(source: Source, at: int, element: ElementType) -> tuple[bytes, 
         at = skip_space(source, at)
         if not source.text.startswith(")", at):
             fail(source, at, "')' after a complex number")
-        first = _float_bits(source, begin, real, element.name, floating)
-        second = first if "nan" in real else _imaginary_bits(source, begin, imaginary, element.name, floating)
+        first = _float_bits(source, start, real, element.name, float_format)
+        second = first if "nan" in real else _imaginary_bits(source, start, imaginary, element.name, float_format)
         return first.to_bytes(width // 2, "little") + second.to_bytes(width // 2, "little"), at + 1
-    begin = at
     token, at = _number(source, at, f"a number of type {element.name}")
-    if floating is not None:
-        return _float_bits(source, begin, token, element.name, floating).to_bytes(width, "little"), at
+    if float_format is not None:
+        return _float_bits(source, start, token, element.name, float_format).to_bytes(width, "little"), at
     if element.kind == "pred" and token in ("true", "false"):
         return (b"\x01" if token == "true" else b"\x00"), at
     if INTEGER.fullmatch(token) is None:
-        raise source.error(begin, f"expected an integer, found {token[:40]!r}", expected="an integer", found=token[:40])
-    value = _int64(source, begin, token)
+        raise source.error(start, f"expected an integer, found {token[:40]!r}", expected="an integer", found=token[:40])
+    value = _int64(source, start, token)
     if element.kind == "pred":
         return (b"\x01" if value else b"\x00"), at
     if element.name == "u64":
         value %= 1 << 64
     if not element.lower <= value <= element.upper:
         limits = f"[{element.lower}, {element.upper}]"
-        raise source.error(begin, f"{token} is out of range for {element.name}, which is {limits}", found=token)
+        raise source.error(start, f"{token} is out of range for {element.name}, which is {limits}", found=token)
     if element.code == "B":
+        # Of types below 8 bits the byte holds only the bits of the type.
         value &= element.upper - element.lower
     return value.to_bytes(width, "little", signed=value < 0), at
 
@@ -97,25 +95,27 @@ def _int64(source: Source, at: int, token: str) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _float_bits(source: Source, at: int, token: str, name: str, floating: Floating) -> int:
+def _float_bits(source: Source, at: int, token: str, name: str, float_format: FloatFormat) -> int:
     if token in ("true", "false"):
         raise source.error(at, f"{token} is not a number of type {name}", found=token)
     if "nan" in token:
-        sign = floating.sign_bit if token.startswith("-") else 0
+        sign = float_format.sign_bit if token.startswith("-") else 0
         if "(" not in token:
-            # The one pattern of an fnuz or sign-less nan has no other sign to take; without any nan it is a zero.
-            if floating.kind == "finite":
-                return floating.sign_bit ^ sign
-            return floating.quiet_nan if floating.kind in ("fnuz", "exponent") else floating.quiet_nan | sign
-        payload = _payload(source, at, token)
-        if floating.kind != "ieee":
-            raise source.error(at, f"a nan of type {name} has no payload", found=token)
-        if payload > floating.mantissa_mask:
-            raise source.error(
-                at, f"{token} is out of range: the payload is at most 0x{floating.mantissa_mask:x}", found=token
+            # fnuz and exponent formats have a single nan, so its sign is ignored; a finite format has none and gets a zero.
+            if float_format.kind == "finite":
+                return float_format.sign_bit ^ sign
+            return (
+                float_format.quiet_nan if float_format.kind in ("fnuz", "exponent") else float_format.quiet_nan | sign
             )
-        return sign | floating.infinity | payload
-    bits = encode_float(floating, _finite(source, at, token))
+        payload = _payload(source, at, token)
+        if float_format.kind != "ieee":
+            raise source.error(at, f"a nan of type {name} has no payload", found=token)
+        if payload > float_format.mantissa_mask:
+            raise source.error(
+                at, f"{token} is out of range: the payload is at most 0x{float_format.mantissa_mask:x}", found=token
+            )
+        return sign | float_format.infinity | payload
+    bits = encode_float(float_format, _finite(source, at, token))
     if bits is None:
         raise source.error(at, f"{token} is out of range for {name}", found=token)
     return bits
@@ -139,9 +139,9 @@ def _finite(source: Source, at: int, token: str) -> float:
     return value
 
 
-def _imaginary_bits(source: Source, at: int, token: str, name: str, floating: Floating) -> int:
-    # An imaginary nan goes through f64, which keeps the upper bits of its payload only.
-    if "nan" not in token or floating.bits == 64:
-        return _float_bits(source, at, token, name, floating)
+def _imaginary_bits(source: Source, at: int, token: str, name: str, float_format: FloatFormat) -> int:
+    # XLA converts an imaginary nan through f64, which keeps only the upper bits of its payload.
+    if "nan" not in token or float_format.bits == 64:
+        return _float_bits(source, at, token, name, float_format)
     payload = _payload(source, at, token) >> 29 if "(" in token else 0
-    return (floating.sign_bit if token.startswith("-") else 0) | floating.quiet_nan | payload
+    return (float_format.sign_bit if token.startswith("-") else 0) | float_format.quiet_nan | payload

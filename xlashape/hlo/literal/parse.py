@@ -7,12 +7,12 @@
              | number                                     of any rank, not complex: its first element, the others are 0
     number  := 1 | -0.5 | 1e+10 | inf | nan | -nan(0x1) | true | '(' number ',' number ')'
 
-Reads what XLA reads, and makes of it what XLA makes: `-0` is the integer 0 (although -0.0 prints so), an integer from 2^63 to
-2^64-1 wraps to a negative one, a complex number with a nan real part takes it for both parts, and an elided constant is filled
+Accepts what XLA accepts and makes the same elements of it: `-0` is the integer 0 (although -0.0 prints as -0), an integer from 2^63 to
+2^64-1 wraps to a negative one, a complex number whose real part is nan has that nan as both parts, and an elided constant is filled
 with the 32-bit words 0, 1, 2, … in row-major order.
 
-Plain arrays of numbers are checked by their braces and converted in bulk; whatever is not plain, mistakes included, goes token by
-token.
+Braces are read token by token. The plain decimal numbers within the innermost braces are converted in bulk, which takes 0.25 µs an
+element instead of 7; every other number, mistakes included, is read on its own.
 """
 
 from __future__ import annotations
@@ -20,48 +20,46 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xlashape.errors import InvalidModuleError, LimitExceededError
-from xlashape.hlo.literal.data import element_count, element_type, from_raw, row_major_places
+from xlashape.hlo.literal.data import element_count, element_type, from_raw, row_major_positions
+from xlashape.hlo.literal.element_types import ElementType
+from xlashape.hlo.literal.floats import FloatFormat, encode_float
 from xlashape.hlo.literal.number import INTEGER, NUMBER, TOKEN, element_bits, fail, skip_space
-from xlashape.hlo.literal.values import ElementType, Floating, encode_float
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import xla
-
-if TYPE_CHECKING:
-    from xlashape.text import Source
+from xlashape.text import Source
 
 __all__ = ["MAX_ELIDED_BYTES", "Elided", "parse_literal"]
 
 MAX_ELIDED_BYTES: Final = 1 << 28
-"""Bytes that a `{...}` may stand for: a few characters of text must not ask for all of memory."""
+"""The most bytes that the elided constants of one text may stand for: a few characters of text must not take all memory."""
 
-_PLAININTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
+_PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
-_PIECE: Final = 1 << 16  # characters of a long row that are converted at once
+_PIECE: Final = 1 << 16  # characters of a long row that are converted in one go
 _SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + NUMBER + r"))(?=\))")
-_ROW = re.compile(r"\{([^{}]*)\}")
-_LEADING = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
+_UNUSUAL_FLOAT = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
 
 
 class Elided:
-    """What stands in for elided elements, `constant({...})`: numbers that go on from one constant of a text to the next, as XLA's do.
+    """The elements of elided constants, `constant({...})`: numbers that continue from one constant of a text to the next, as XLA's do.
 
-    XLA fills the array, row-major, with successive 32-bit words; what is left of it, one to three bytes, gets numbers of a series of its own,
-    at the places of its first words. In XLA both series also go on from one text to the next within a process; here they begin anew.
+    XLA fills the array, in row-major order, with successive 32-bit words. If the size is not a multiple of 4, some bytes get numbers of a
+    second series instead: as many as remain after the words, beginning at the byte whose offset is the number of words. In XLA both
+    series also continue from one text to the next within a process; here they start again with each text.
     """
 
-    __slots__ = ("_bytes", "_total", "_words")
+    __slots__ = ("_next_byte", "_next_word", "_total")
 
     def __init__(self) -> None:
-        self._words = 0
-        self._bytes = 0
+        self._next_word = 0
+        self._next_byte = 0
         self._total = 0
 
     def count(self, size: int) -> None:
-        """Counts bytes that a text stands for and does not write. Raises LimitExceededError when those of one text come to more
-        than MAX_ELIDED_BYTES."""
+        """Counts `size` bytes that the text does not contain. Raises LimitExceededError if one text has more than MAX_ELIDED_BYTES."""
         self._total += size
         if self._total > MAX_ELIDED_BYTES:
             raise LimitExceededError(
@@ -75,25 +73,25 @@ class Elided:
         """The next `size` bytes, counted. Raises LimitExceededError."""
         self.count(size)
         count, rest = divmod(size, 4)
-        words = array("I", range(self._words, self._words + count))
+        words = array("I", range(self._next_word, self._next_word + count))
         if sys.byteorder == "big":
             words.byteswap()
         data = bytearray(words.tobytes()) + bytes(rest)
-        self._words += count
-        for place in range(count, count + rest):
-            data[place] = self._bytes & 0xFF
-            self._bytes += 1
+        self._next_word += count
+        for offset in range(count, count + rest):
+            data[offset] = self._next_byte & 0xFF
+            self._next_byte += 1
         return bytes(data)
 
 
 def parse_literal(
     source: Source, at: int, shape: xla.ShapeProto, elided: Elided | None = None
 ) -> tuple[xla.LiteralProto, int]:
-    """The literal whose text begins at offset `at` (spaces and comments allowed before it), and the offset behind it.
+    """The literal whose text begins at offset `at`, perhaps with spaces and comments before it, and the offset after it.
 
-    `shape` is what the constant is declared as. The literal's own shape is XLA's: without dynamic dimensions and
-    element_size_in_bits; an instruction's shape becomes the same. `elided` is what the elided constants of one text share. Raises ParseError, or LimitExceededError for an elided constant
-    of more than MAX_ELIDED_BYTES.
+    `shape` is the declared shape of the constant. The literal's own shape has no dynamic dimensions and no element_size_in_bits, as in XLA,
+    where an instruction's shape becomes the same. The elided constants of one text share `elided`. Raises ParseError, or
+    LimitExceededError for elided constants of more than MAX_ELIDED_BYTES.
 
     >>> from xlashape.text import Source
     >>> parse_literal(Source("constant({1, -2})"), 9, xla.ShapeProto(element_type=xla.S32, dimensions=[2]))[0].s32s
@@ -101,15 +99,15 @@ def parse_literal(
     """
     literal = xla.LiteralProto()
     elided = Elided() if elided is None else elided
-    own = literal.shape
-    own.CopyFrom(shape)
-    if own.element_type == xla.TUPLE:
-        return _parse_tuple(source, at, own, 0, elided)
-    _make_static(own)
-    if not own.dimensions:
-        # Scalars are most of all constants: a plain number goes straight into its field.
+    literal_shape = literal.shape
+    literal_shape.CopyFrom(shape)
+    if literal_shape.element_type == xla.TUPLE:
+        return _parse_tuple(source, at, literal_shape, 0, elided)
+    _make_static(literal_shape)
+    if not literal_shape.dimensions:
+        # Most constants are scalars: a plain number goes straight into its field, in 4 µs instead of 20.
         scalar = _SCALAR.match(source.text, at)
-        kind = own.element_type
+        kind = literal_shape.element_type
         if scalar is not None:
             integer = scalar[1]
             if kind == xla.F32 or kind == xla.F64:
@@ -129,7 +127,7 @@ def parse_literal(
                 elif kind == xla.U32 and 0 <= value <= 0xFFFFFFFF:
                     literal.u32s.append(value)
                     return literal, scalar.end()
-    return _parse_array(source, at, own, elided)
+    return _parse_array(source, at, literal_shape, elided)
 
 
 def _make_static(shape: xla.ShapeProto) -> None:
@@ -156,10 +154,10 @@ def _parse_tuple(
         if part_shape.element_type == xla.TUPLE:
             part, at = _parse_tuple(source, at, part_shape, depth + 1, elided)
         else:
-            own = xla.ShapeProto()
-            own.CopyFrom(part_shape)
-            _make_static(own)
-            part, at = _parse_array(source, at, own, elided)
+            static_shape = xla.ShapeProto()
+            static_shape.CopyFrom(part_shape)
+            _make_static(static_shape)
+            part, at = _parse_array(source, at, static_shape, elided)
         literal.tuple_literals.append(part)
         literal.shape.tuple_shapes[i].CopyFrom(part.shape)
     at = skip_space(source, at)
@@ -173,108 +171,60 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
     try:
         element = element_type(shape)
         count = element_count(shape)
-        places = row_major_places(shape)
+        positions = row_major_positions(shape)
     except InvalidModuleError as error:
         raise source.error(at, error.message) from error
-    parsed = _plain_array(source.text, at, element, list(shape.dimensions), count) if shape.dimensions else None
-    data, end = parsed if parsed is not None else _by_token(source, at, element, list(shape.dimensions))
+    data, end = _parse_elements(source, at, element, list(shape.dimensions))
     if data is not None and len(data) < count * element.width:
         elided.count(count * element.width)
         data += bytes(count * element.width - len(data))
     elif data is None:
         data = elided.take(count * element.width)
         data = bytes([byte & 1 for byte in data]) if element.kind == "pred" else data
-    if places is not None:
+    if positions is not None:
         elements = memoryview(data).cast("B")
         width = element.width
         if width == 1:
-            data = bytes([elements[place] for place in places])
+            data = bytes([elements[position] for position in positions])
         else:
-            data = b"".join([elements[place * width : (place + 1) * width] for place in places])
+            data = b"".join([elements[position * width : (position + 1) * width] for position in positions])
     return from_raw(shape, data), end
 
 
-def _plain_array(text: str, at: int, element: ElementType, sizes: list[int], count: int) -> tuple[bytes, int] | None:
-    """Raw elements in row-major order and the offset behind the array; None: not plain, or wrong."""
-    if not _is_plain(element) or sizes[-1] > _PIECE:
-        return None
-    # A plain array ends where its last brace does, before the `)` of constant(…).
-    close = text.find(")", at)
-    end = text.rfind("}", at, close) + 1 if close >= 0 else 0
-    if end <= 0 or not text.startswith("{", at) or end - at > 64 + 64 * (count + 1) * len(sizes):
-        return None
-    rows = [text[at:end]]
-    if len(sizes) > 1:
-        rows = _rows(rows[0], sizes)
-        if rows is None:
-            return None
-    else:
-        rows[0] = rows[0][1:-1]
-        if "{" in rows[0] or "}" in rows[0]:
-            return None
-    tokens: list[str] = []
-    row_size, allowed = sizes[-1], _PLAININTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
-    for row in rows:
-        if allowed.fullmatch(row) is None:
-            return None
-        words = row.replace(",", " ").split()
-        if len(words) != row_size:
-            return None
-        tokens += words
-    data = _convert(tokens, element) if element.floating is None else _convert_floats(tokens, rows, element.floating)
-    return None if data is None else (data, end)
-
-
-def _is_plain(element: ElementType) -> bool:
+def _has_plain_numbers(element: ElementType) -> bool:
+    """Whether numbers of the type may be converted in bulk."""
     return element.kind != "complex" and element.name not in ("s1", "u1")
 
 
-def _piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
-    """The plain numbers that begin at `at`, about _PIECE characters of them: (raw elements, their count, the offset behind them).
+def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
+    """The plain numbers in about _PIECE characters from `at` on: (raw elements, their count, the offset after them).
 
-    None where something is not plain, wrong, or more than `most`: what is between the offsets must then go token by token.
+    The first is None if some number is not plain or wrong, or if there are more than `most`: then the text up to the offset has to be
+    read token by token.
     """
-    allowed = _PLAININTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
+    allowed = _PLAIN_INTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
     match = allowed.match(text, at, at + _PIECE)
     assert match is not None
     end = match.end()
     if not text.startswith("}", end):
-        # What ends here may go on behind: the last number is left to what comes next.
+        # The last number may continue after `end`: it is left to the next piece.
         while end > at and text[end - 1] not in ", \t\r\n":
             end -= 1
     piece = text[at:end]
     words = piece.replace(",", " ").split()
     if not words or len(words) > most:
         return None, 0, max(end, at + 1)
-    floating = element.floating
-    data = _convert(words, element) if floating is None else _convert_floats(words, [piece], floating)
-    return data, len(words), end
+    return _convert(words, piece, element), len(words), end
 
 
-def _rows(text: str, sizes: list[int]) -> list[str] | None:
-    # The innermost rows of a nested array whose braces fit `sizes`; each level of braces becomes one letter a row.
-    rows: list[str] = _ROW.findall(text)
-    counts = 1
-    for size in sizes[:-1]:
-        counts *= size
-    if len(rows) != counts:
-        return None
-    text = _ROW.sub("r", text)
-    for size in sizes[-2:0:-1]:
-        blocks: list[str] = _ROW.findall(text)
-        counts //= max(size, 1)
-        if len(blocks) != counts or any(not _only_rows(block, size) for block in blocks):
-            return None
-        text = _ROW.sub("r", text)
-    blocks = _ROW.findall(text)
-    return rows if len(blocks) == 1 and _ROW.fullmatch(text) and _only_rows(blocks[0], sizes[0]) else None
+def _convert(tokens: list[str], piece: str, element: ElementType) -> bytes | None:
+    """The raw elements of the numbers `tokens` in `piece`; None if one of them is not plain or out of range."""
+    if element.float_format is None:
+        return _convert_integers(tokens, element)
+    return _convert_floats(tokens, piece, element.float_format)
 
 
-def _only_rows(block: str, size: int) -> bool:
-    return block.count("r") == size and not block.replace("r", " ").replace(",", " ").strip()
-
-
-def _convert(tokens: list[str], element: ElementType) -> bytes | None:
+def _convert_integers(tokens: list[str], element: ElementType) -> bytes | None:
     try:
         values = [int(token) for token in tokens]
     except ValueError:
@@ -287,13 +237,13 @@ def _convert(tokens: list[str], element: ElementType) -> bytes | None:
     if low < element.lower or high > element.upper or high >= 1 << 63:
         return None
     if element.code == "B" and low < 0:
-        # s1, s2 and s4 keep their own bits only, without sign extension.
+        # s1, s2 and s4 keep only their own bits, without sign extension.
         return bytes([value & (element.upper - element.lower) for value in values])
     return array(element.code, values).tobytes()
 
 
-def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> bytes | None:
-    if any(_LEADING.search(row) for row in rows):
+def _convert_floats(tokens: list[str], piece: str, float_format: FloatFormat) -> bytes | None:
+    if _UNUSUAL_FLOAT.search(piece):
         return None
     try:
         values = [float(token) for token in tokens]
@@ -303,85 +253,91 @@ def _convert_floats(tokens: list[str], rows: list[str], floating: Floating) -> b
         return b""
     low, high = min(values), max(values)
     if low <= -9.2e18 or high >= 9.2e18:
-        # Integers wrap from 2^63 on, and the range must be looked at.
+        # Integers wrap from 2^63 on, and f32 has an upper bound.
         if not -3.4e38 < low <= high < 3.4e38 or any(INTEGER.fullmatch(token) for token in tokens if len(token) > 18):
             return None
-    if floating.bits == 64:
+    if float_format.bits == 64:
         return array("d", values).tobytes()
-    if floating.bits == 32:
+    if float_format.bits == 32:
         return array("f", values).tobytes()
-    memo: dict[float, int] = {}
-    out = array("H" if floating.bits == 16 else "B")
+    patterns: dict[float, int] = {}
+    result = array("H" if float_format.bits == 16 else "B")
     for value in values:
-        bits = memo.get(value)
-        if bits is None or value == 0:
-            encoded = encode_float(floating, value)
-            if encoded is None:
+        pattern = patterns.get(value)
+        if pattern is None or value == 0:  # 0.0 and -0.0 are equal
+            pattern = encode_float(float_format, value)
+            if pattern is None:
                 return None
-            memo[value] = bits = encoded
-        out.append(bits)
-    return out.tobytes()
+            patterns[value] = pattern
+        result.append(pattern)
+    return result.tobytes()
 
 
-def _by_token(source: Source, at: int, element: ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
-    """Raw elements in row-major order, the first alone where no braces are, None where they are elided, and the offset behind the array."""
+def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
+    """The raw elements in row-major order, and the offset after the array. Raises ParseError.
+
+    Without braces there is only the first element; for an elided array the elements are None.
+    """
     text, rank = source.text, len(sizes)
     if rank == 0:
         return element_bits(source, at, element)
-    nest, seen, parts, elided = 0, [0] * rank, list[bytes](), False
-    by_token = 0 if _is_plain(element) else len(text)
+    depth = 0  # open braces
+    counts = [0] * rank  # of the elements so far in the open brace of each level
+    parts: list[bytes] = []
+    is_elided = False
+    tokens_until = 0 if _has_plain_numbers(element) else len(text)  # up to here the text is read token by token
     while True:
-        if nest == rank and at >= by_token and not elided and text[at : at + 1] not in ("}", ""):
-            data, count, end = _piece(text, at, element, sizes[-1] - seen[-1])
+        if depth == rank and at >= tokens_until and not is_elided and text[at : at + 1] not in ("}", ""):
+            data, count, end = _convert_piece(text, at, element, sizes[-1] - counts[-1])
             if data is not None:
-                seen[-1] += count
+                counts[-1] += count
                 parts.append(data)
                 at = end
                 continue
-            by_token = end
+            tokens_until = end
         match = TOKEN.match(text, at)
         token = "" if match is None else match.group()
         kind = None if match is None else match.lastgroup
         if kind == "space":
             pass
         elif token == "{":
-            if nest == rank:
+            if depth == rank:
                 raise source.error(
                     at, f"expected an array of rank {rank}, found more braces", expected="a number", found="'{'"
                 )
-            if nest:
-                seen[nest - 1] += 1
-                _room(source, at, seen, sizes, nest)
-            seen[nest] = 0
-            nest += 1
-        elif nest == 0 and kind == "number" and element.kind != "complex" and 0 not in sizes:
+            if depth:
+                _count_element(source, at, counts, sizes, depth)
+            counts[depth] = 0
+            depth += 1
+        elif depth == 0 and kind == "number" and element.kind != "complex" and 0 not in sizes:
             return element_bits(source, at, element)
-        elif nest == 0:
+        elif depth == 0:
             fail(source, at, f"'{{' before an array of rank {rank}")
         elif token == "}":
-            nest -= 1
-            if seen[nest] != sizes[nest]:
-                raise source.error(at, f"expected {sizes[nest]} elements in this dimension, found {seen[nest]}")
-            if nest == 0:
+            depth -= 1
+            if counts[depth] != sizes[depth]:
+                raise source.error(at, f"expected {sizes[depth]} elements in this dimension, found {counts[depth]}")
+            if depth == 0:
                 break
         elif token == ",":
             pass
         elif token == "...":
-            if nest != 1:
-                raise source.error(at, f"'...' stands for a whole array; here it is {nest} levels deep")
-            elided, seen[0] = True, sizes[0]
+            if depth != 1:
+                raise source.error(at, f"'...' stands for a whole array; here it is {depth} levels deep")
+            is_elided, counts[0] = True, sizes[0]
         else:
-            if nest != rank and (kind == "number" or token == "("):
-                raise source.error(at, f"expected an array of rank {rank}, found {nest} braces before this number")
-            seen[nest - 1] += 1
-            _room(source, at, seen, sizes, nest)
+            if depth != rank and (kind == "number" or token == "("):
+                raise source.error(at, f"expected an array of rank {rank}, found {depth} braces before this number")
+            _count_element(source, at, counts, sizes, depth)
             data, at = element_bits(source, at, element)
             parts.append(data)
             continue
-        at = match.end()  # pyright: ignore[reportOptionalMemberAccess]
-    return (None if elided else b"".join(parts)), at + 1
+        at = match.end()  # pyright: ignore[reportOptionalMemberAccess] # a token was found: `fail` raises for none
+    return (None if is_elided else b"".join(parts)), at + 1
 
 
-def _room(source: Source, at: int, seen: list[int], sizes: list[int], nest: int) -> None:
-    if seen[nest - 1] > sizes[nest - 1]:
-        raise source.error(at, f"expected {sizes[nest - 1]} elements in this dimension, found more")
+def _count_element(source: Source, at: int, counts: list[int], sizes: list[int], depth: int) -> None:
+    """Counts an element of the innermost of `depth` open braces. Raises ParseError if there are too many."""
+    counts[depth - 1] += 1
+    if counts[depth - 1] > sizes[depth - 1]:
+        raise source.error(at, f"expected {sizes[depth - 1]} elements in this dimension, found more")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloInstruction, Opcode
-from xlashape.hlo.literal.data import element_type, raw, row_major_places
+from xlashape.hlo.literal.data import element_type, raw, row_major_positions
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
@@ -59,7 +59,7 @@ def _elements(literal: xla.LiteralProto, shape: Shape) -> Sequence[int] | None:
     try:
         element = element_type(literal.shape)
         data = raw(literal)
-        positions = row_major_places(literal.shape)
+        positions = row_major_positions(literal.shape)
     except InvalidModuleError:
         return None
     if count > _PRINTED_IN_FULL and data == _placeholder(len(data)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from xlashape.hlo.literal.data import element_count, element_type, raw
+from xlashape.hlo.literal.element_types import ELEMENT_TYPES
 from xlashape.hlo.literal.format import literal_text
-from xlashape.hlo.literal.values import ELEMENT_TYPES
 from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.proto import xla
