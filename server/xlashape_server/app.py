@@ -1,12 +1,13 @@
-"""The server as a whole: starts the workers, keeps them alive, and stops them without losing a call.
+"""The server as a whole: starts the worker processes, restarts those that end, and stops them without losing a call.
 
 >>> from xlashape_server import Config, Server
 >>> with Server(Config(address="127.0.0.1:0", workers=1)) as server:
 ...     server.address.partition(":")[0]
 '127.0.0.1'
 
-This process answers no calls and never loads grpc, so it can be the process of a client too. All workers listen on one port
-(SO_REUSEPORT); the system spreads connections over them. A worker that dies is started again, later each time it dies young.
+This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one port
+(SO_REUSEPORT); the system spreads connections over them. A worker that ends is started again, after a pause that doubles each time a
+worker ends soon after its start.
 """
 
 from __future__ import annotations
@@ -36,37 +37,37 @@ __all__ = ["Server", "serve"]
 
 _log = logging.getLogger("xlashape_server.app")
 
-_START_SECONDS = 60.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a dead worker is started again
-_GROWN_UP_SECONDS = 30.0  # a worker that lived so long dies an accidental death
-_CLEANING_SECONDS = 60.0
+_MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a worker that ended is started again
+_STABLE_SECONDS = 30.0  # after a worker has run so long, the pause is the first one again
+_EVICTION_SECONDS = 60.0  # between two looks for modules that are too old
 
 
 class Server:
-    """A server in processes of its own. Use it in a `with` block, or call `start` and `stop`."""
+    """A server in child processes. Use it in a `with` block, or call `start` and `stop`."""
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
         self._workers: list[_Worker] = []
-        self._held: socket.socket | None = None
+        self._port_holder: socket.socket | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
     @property
     def address(self) -> str:
-        """HOST:PORT, the port that was chosen in place of 0."""
+        """HOST:PORT. Once the server has started, a port of 0 is replaced by the port that was chosen."""
         return self.config.address
 
     @property
     def worker_pids(self) -> list[int]:
-        """The process ids of the workers that run."""
+        """The process ids of the workers that are running."""
         return [worker.pid for worker in self._workers if worker.pid]
 
     def start(self) -> Server:
         """Returns once every worker answers. UnavailableError if the address is taken or a worker cannot start."""
         self.config.check_files()
-        self._held, port = _hold(self.config)
+        self._port_holder, port = _reserved_port(self.config)
         config = self.config.with_port(port)
         if not config.store_directory:
             self._scratch = tempfile.TemporaryDirectory(prefix="xlashape-")
@@ -91,7 +92,7 @@ class Server:
             raise
         for worker in self._workers:
             threading.Thread(target=worker.keep_alive, name=f"worker {worker.number}", daemon=True).start()
-        threading.Thread(target=self._keep_clean, args=(store,), name="store", daemon=True).start()
+        threading.Thread(target=self._evict_regularly, args=(store,), name="store", daemon=True).start()
         return self
 
     def stop(self, grace: float | None = None) -> None:
@@ -104,18 +105,19 @@ class Server:
         for worker in self._workers:
             worker.end(max(0.0, end - time.monotonic()))
         with self._lock:
-            held, scratch, self._held, self._scratch = self._held, self._scratch, None, None
-        if held is not None:
-            held.close()
+            holder, scratch = self._port_holder, self._scratch
+            self._port_holder = self._scratch = None
+        if holder is not None:
+            holder.close()
         if scratch is not None:
             scratch.cleanup()
 
-    def _keep_clean(self, store: Store) -> None:
-        while not self._stopping.wait(_CLEANING_SECONDS):
+    def _evict_regularly(self, store: Store) -> None:
+        while not self._stopping.wait(_EVICTION_SECONDS):
             try:
                 store.evict()
             except OSError as error:
-                _log.warning("the store cannot be cleaned: %s", error)
+                _log.warning("modules cannot be evicted from the store: %s", error)
 
     def __enter__(self) -> Server:
         return self.start()
@@ -163,10 +165,10 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     return 0
 
 
-def _hold(config: Config) -> tuple[socket.socket, int]:
-    """A socket bound to the address, never listening, so that the port stays ours while workers come and go; and its port.
+def _reserved_port(config: Config) -> tuple[socket.socket, int]:
+    """A socket that is bound to the address, and its port. It never listens: it reserves the port while workers end and start.
 
-    SO_REUSEPORT would let a second server of the same user in without a word, so a plain socket tries first.
+    With SO_REUSEPORT a second server of the same user could bind the same port unnoticed. So a socket without it is bound first, and closed.
     """
     host, port = config.host_and_port()
     try:
@@ -189,14 +191,14 @@ def _hold(config: Config) -> tuple[socket.socket, int]:
 
 
 class _Worker:
-    """A worker's process, and the one after it."""
+    """The process of a worker, and the process that replaces it when it ends."""
 
     def __init__(self, number: int, config: Config, cpu: int | None, stopping: threading.Event) -> None:
         self.number = number
-        self._order = json.dumps({"worker": number, "cpu": cpu, "config": json.loads(config.to_json())}) + "\n"
+        self._start_message = json.dumps({"worker": number, "cpu": cpu, "config": json.loads(config.to_json())}) + "\n"
         self._stopping = stopping
         self._process: subprocess.Popen[str] | None = None
-        self._born = 0.0
+        self._start_time = 0.0
         self._lock = threading.Lock()
 
     @property
@@ -210,9 +212,9 @@ class _Worker:
         with self._lock:
             if self._stopping.is_set():
                 return
-            self._born = time.monotonic()
-            # A child inherits the mask: Ctrl-C, which the terminal sends to all of us, is the parent's alone, who then stops its workers with
-            # grace. (A session of their own would do that too, but Linux shares the processor out by sessions.)
+            self._start_time = time.monotonic()
+            # The terminal sends SIGINT for Ctrl-C to parent and children. Children inherit the mask and ignore it, so that the parent alone
+            # handles it and stops its workers with grace. (A session for each child would do that too, but Linux shares processor time by session.)
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 self._process = process = subprocess.Popen(
@@ -225,10 +227,10 @@ class _Worker:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             assert process.stdin is not None
-            process.stdin.write(self._order)
+            process.stdin.write(self._start_message)
             process.stdin.flush()
         except OSError:
-            pass  # it is dead already; `await_ready` says so
+            pass  # the process has ended already; `await_ready` reports that
 
     def await_ready(self) -> None:
         """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
@@ -236,19 +238,19 @@ class _Worker:
         if process is None:
             return
         assert process.stdout is not None
-        watch = threading.Timer(_START_SECONDS, process.kill)
-        watch.start()
+        timer = threading.Timer(_MAX_START_SECONDS, process.kill)
+        timer.start()
         try:
             line = process.stdout.readline()
         finally:
-            watch.cancel()
+            timer.cancel()
         event: dict[str, str] = json.loads(line) if line.startswith("{") else {}
         if event.get("event") != "ready":
             reason = event.get("reason") or f"it ended with code {process.wait()} before it was ready"
             raise UnavailableError(f"worker {self.number} cannot start: {reason}")
 
     def keep_alive(self) -> None:
-        """Starts the process again whenever it ends, until the server stops."""
+        """Starts a new process whenever the process ends, until the server stops."""
         pause = _FIRST_PAUSE
         while True:
             process = self._process
@@ -257,7 +259,7 @@ class _Worker:
             code = process.wait()
             if self._stopping.is_set():
                 return
-            if time.monotonic() - self._born > _GROWN_UP_SECONDS:
+            if time.monotonic() - self._start_time > _STABLE_SECONDS:
                 pause = _FIRST_PAUSE
             _log.warning(
                 "worker %d (process %d) ended with code %d; starting it again in %g s",
@@ -284,7 +286,7 @@ class _Worker:
                 self._process.terminate()
 
     def end(self, seconds: float) -> None:
-        """Waits for the process to end, and ends it after so many seconds."""
+        """Waits for the process to end, and kills it after `seconds`."""
         process = self._process
         if process is None:
             return

@@ -1,4 +1,4 @@
-"""Everything that can be set about a server, with defaults that are safe on a shared machine."""
+"""The settings of a server, with defaults that are safe on a shared machine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def _setting(default: T, meaning: str) -> T:
-    """A setting, and what it means: the command line shows it too."""
+    """A setting with its default and its meaning, which the command line shows as help."""
     return field(default=default, metadata={"help": meaning})
 
 
+# A dataclass, not a FrozenValue: the command line makes its options of the fields, each with its type, its default and its meaning.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a server is started with. InvalidArgumentError names the setting that cannot be.
+    """The settings of a server. Raises InvalidArgumentError, which names the setting, for a value that is not allowed.
 
     >>> Config(address="127.0.0.1:0", workers=2).with_port(50051).address
     '127.0.0.1:50051'
@@ -36,62 +37,62 @@ class Config:
 
     address: str = _setting(
         "127.0.0.1:50051",
-        "HOST:PORT, [IPv6]:PORT; port 0 picks a free one. Nobody is authenticated: think before it is more than loopback.",
+        "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Callers are not authenticated: think before you serve beyond loopback.",
     )
     workers: int = _setting(
         0,
-        "Processes. 0: one for each core this process may run on (one alone where the system does not share a port among processes).",
+        "Processes. 0: one for each core this process may run on (only one where processes cannot share a port).",
     )
-    pin: bool = _setting(True, "Whether each worker stays on a core of its own, where the system can do that.")
-    threads: int = _setting(16, "Calls that one worker answers at a time; more wait.")
+    pin: bool = _setting(True, "Whether each worker is bound to one core, where the system supports that.")
+    threads: int = _setting(16, "Calls that one worker answers at a time; further calls wait.")
     log_level: str = _setting("info", "debug (a line for each call), info, warning or error.")
 
     tls_certificate: str = _setting(
-        "", "File of the certificate chain in PEM. With `tls_key`: the server speaks TLS only."
+        "", "File of the certificate chain in PEM. With `tls_key`, the server speaks TLS only."
     )
     tls_key: str = _setting("", "File of the private key in PEM.")
     tls_client_ca: str = _setting(
-        "", "File of the certificates in PEM that clients' certificates are checked against. Empty: clients need none."
+        "",
+        "File of the certificates in PEM that clients' certificates are checked against. Empty: clients need no certificate.",
     )
 
     max_concurrent_calls: int = _setting(
-        512, "Calls in one worker, waiting ones included; beyond them calls are refused."
+        512, "Calls in one worker, including those that wait; further calls are refused."
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
     max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
     max_shape_elements: int = _setting(
-        100_000, "Shapes within one shape: elements of tuples, themselves tuples or not; in text, commas count."
+        100_000, "Shapes within one shape: elements of tuples, and of tuples in them; in text, commas are counted."
     )
     max_indices: int = _setting(16_000_000, "Indices, positions or points in one request.")
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
-    max_module_text_bytes: int = _setting(32 * MIB, "Bytes of one module that is text, which takes far longer to read.")
+    max_module_text_bytes: int = _setting(32 * MIB, "Bytes of one module in text form, which takes far longer to read.")
     max_module_instructions: int = _setting(250_000, "Instructions of one module.")
     max_module_memory: int = _setting(
-        512 * MIB, "Bytes that the messages of one module may take once they are decoded, estimated before."
+        512 * MIB, "Bytes of memory that the decoded messages of one module may take, estimated before decoding."
     )
     max_page_size: int = _setting(
-        10_000, "Instructions in one page, and how many a page has if the request does not say."
+        10_000, "Instructions in one page; also the page size where the request does not give one."
     )
     max_analysis_steps: int = _setting(
         500_000_000,
-        "Steps of analysis that one instruction, or one request of maps, may take; a step is about one expression looked at.",
+        "Steps of analysis that one instruction, or one request about maps, may take; a step is about one visit of an expression.",
     )
-    max_call_seconds: float = _setting(120.0, "Seconds that one call may take, whatever its own deadline.")
+    max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
 
     store_directory: str = _setting(
-        "", "Where modules are kept, over restarts too. Empty: a directory of its own that goes with the server."
+        "",
+        "Directory where modules are kept, also over restarts. Empty: a temporary directory, removed when the server stops.",
     )
     store_bytes: int = _setting(
-        2048 * MIB, "Bytes of all modules together; the ones longest unused make room for new ones."
+        2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
     )
-    store_age_seconds: float = _setting(
-        24 * 3600.0, "Seconds after which a module that nobody asked about is forgotten."
-    )
-    module_cache_bytes: int = _setting(64 * MIB, "Bytes of the modules, as uploaded, that one worker keeps decoded.")
+    store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
+    module_cache_bytes: int = _setting(64 * MIB, "Bytes, as uploaded, of the modules that one worker keeps decoded.")
 
-    grace_seconds: float = _setting(30.0, "Seconds that calls in flight have to finish when the server stops.")
+    grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
     drain_seconds: float = _setting(
-        0.0, "Seconds between saying NOT_SERVING and taking no more calls, for balancers that poll."
+        0.0, "Seconds between reporting NOT_SERVING and refusing calls, for load balancers that poll."
     )
 
     def __post_init__(self) -> None:
@@ -100,13 +101,13 @@ class Config:
             raise InvalidArgumentError(
                 f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
             )
-        for name, least in _LEAST.items():
+        for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
-            if not least <= value < float("inf"):
-                raise InvalidArgumentError(f"{name}: expected a number from {least} on, found {value}", field=name)
-        if self.max_request_bytes > _MOST_MESSAGE_BYTES:
+            if not minimum <= value < float("inf"):
+                raise InvalidArgumentError(f"{name}: expected a number from {minimum} on, found {value}", field=name)
+        if self.max_request_bytes > _MAX_MESSAGE_BYTES:
             raise InvalidArgumentError(
-                f"max_request_bytes: a gRPC message has at most {_MOST_MESSAGE_BYTES} bytes", field="max_request_bytes"
+                f"max_request_bytes: a gRPC message has at most {_MAX_MESSAGE_BYTES} bytes", field="max_request_bytes"
             )
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise InvalidArgumentError(
@@ -117,7 +118,7 @@ class Config:
             raise InvalidArgumentError("tls_client_ca: clients have certificates under TLS only", field="tls_client_ca")
 
     def host_and_port(self) -> tuple[str, int]:
-        """The two halves of the address, the brackets of an IPv6 host left out."""
+        """Host and port of the address; the host without the brackets of IPv6."""
         host, colon, port = self.address.rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         if (
@@ -131,7 +132,7 @@ class Config:
         return (host[1:-1] if bracketed else host), int(port)
 
     def with_port(self, port: int) -> Config:
-        """The same, at another port."""
+        """The same settings with another port."""
         return dataclasses.replace(self, address=f"{self.address.rpartition(':')[0]}:{port}")
 
     def worker_count(self) -> int:
@@ -161,9 +162,9 @@ class Config:
         return cls(**json.loads(text))
 
 
-_MOST_MESSAGE_BYTES = (1 << 31) - 1 - MIB
+_MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
 
-_LEAST: dict[str, float] = {
+_MINIMUM: dict[str, float] = {
     "workers": 0,
     "threads": 1,
     "max_concurrent_calls": 1,

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object a line on standard error, for people with grep and for collectors alike."""
+"""Log lines on standard error, each a JSON object: readable for collectors of logs, and for people with grep."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _JsonLines(logging.Formatter):
 
 
 def configure(level: str, **always: Any) -> None:
-    """Sends the logs of this process to standard error; `always` stands in every line."""
+    """Sends the logs of this process to standard error. Every line has the entries `always`."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines(**always))
     root = logging.getLogger("xlashape_server")

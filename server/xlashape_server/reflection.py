@@ -1,4 +1,4 @@
-"""Server reflection over two descriptor pools: ours, which is private, and the default one, where health and reflection live."""
+"""Server reflection over two descriptor pools: the private pool of xlashape.proto, and the default pool, which has health and reflection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _MAX_STREAMS = 8  # at a time
 
 
 class _BothPools:
-    """What the reflection servicer asks of a pool. Ours comes first: another package may hold other files of the same names."""
+    """The methods of a pool that the reflection servicer calls. The private pool comes first: in the default pool another package may have
+    other files of the same names.
+    """
 
     def __init__(self) -> None:
         self._pools = (pool, descriptor_pool.Default())
@@ -29,9 +31,9 @@ class _BothPools:
     def __getattr__(self, name: str) -> Any:
         # FindFileByName, FindFileContainingSymbol, FindMessageTypeByName, FindExtensionByNumber, FindAllExtensions, …
         def find(*arguments: Any) -> Any:
-            ours, default = (getattr(each, name) for each in self._pools)
+            private, default = (getattr(pool, name) for pool in self._pools)
             try:
-                return ours(*arguments)
+                return private(*arguments)
             except KeyError:
                 return default(*arguments)
 
@@ -39,7 +41,7 @@ class _BothPools:
 
 
 class _Reflection(reflection.ReflectionServicer):
-    """A stream lasts as long as its client likes, so it has threads of its own: one more than streams, to refuse others with."""
+    """A stream lasts as long as its client likes, so reflection has threads of its own: one for each stream, and one that refuses further streams."""
 
     def __init__(self, names: list[str], guard: Guard) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
@@ -56,6 +58,6 @@ class _Reflection(reflection.ReflectionServicer):
 
 
 def enable(server: grpc.Server, guard: Guard) -> None:
-    """Makes `server` tell about itself."""
+    """Makes `server` answer questions about its schema."""
     names = [*(service.full_name for service in services()), health.SERVICE_NAME, reflection.SERVICE_NAME]
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(names, guard), server)

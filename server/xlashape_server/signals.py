@@ -1,8 +1,8 @@
-"""Waiting for SIGTERM and SIGINT without the two ways to miss one.
+"""Waits for SIGTERM and SIGINT without losing one.
 
-A Python signal handler runs between two bytecodes of the main thread. It may therefore meet a lock that the main thread holds
-(threading.Event.set inside Event.wait), or not run at all because the main thread went to sleep just then. So the signal's number is
-written to a pipe by the interpreter's own handler, and the main thread sleeps on the pipe.
+A Python signal handler runs between two bytecodes of the main thread. It can therefore meet a lock that the main thread holds
+(threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
+interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from types import FrameType, TracebackType
 __all__ = ["StopSignals"]
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
-_WAKE = 0  # no signal has this number
+_WAKE = 0  # written by `wake`; no signal has this number
 
 
 class StopSignals:
-    """Within the `with` block, which only the main thread can enter, SIGTERM and SIGINT do nothing but end `wait`."""
+    """Within the `with` block, SIGTERM and SIGINT only end `wait`. Only the main thread can enter the block."""
 
     def __enter__(self) -> StopSignals:
         self._read, self._write = os.pipe()
@@ -39,7 +39,7 @@ class StopSignals:
         os.close(self._write)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether a signal came, or `wake` was called, before so many seconds were over. Each counts once."""
+        """Waits for a signal or a call of `wake`, at most `seconds`; each ends one wait. False if there was none."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = None if end is None else max(0.0, end - time.monotonic())

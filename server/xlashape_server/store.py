@@ -1,11 +1,11 @@
 """Modules by the SHA-256 of their content, in a directory that the workers share.
 
     modules/3f/3fa9…        the content, then its facts as JSON, then _FOOTER: the facts' size and a mark
-    incoming/…              uploads on their way; whatever a crash leaves there is removed later
+    incoming/…              uploads that have not ended; what a crash leaves there is removed later
 
-A file comes to be by renaming, so it is whole or not there; should the system lose a part of it all the same, its digest no
-longer fits and it counts as not there. Its time of modification is when it was last asked about. A lock on the directory orders
-uploads, deletions and evictions, not readings.
+A file is written in `incoming` and then renamed, so it is complete or absent. A file that was damaged later does not match its digest, and
+counts as absent. The time of modification of a file is the time of its last use. A lock on the directory orders uploads, deletions and
+evictions, but not reads.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ import struct
 import tempfile
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, NotFoundError
 
@@ -31,7 +30,7 @@ __all__ = ["Store", "Stored", "Upload", "module_name"]
 _FOOTER = struct.Struct("<I12s")
 _MARK = b"xlashape.v1\n"
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
-_STALE_SECONDS = 3600.0  # after which an upload that has not moved is taken for dead
+_STALE_SECONDS = 3600.0  # after its last write, an upload counts as abandoned
 
 
 def module_name(sha256: str) -> str:
@@ -39,9 +38,8 @@ def module_name(sha256: str) -> str:
     return f"modules/{sha256}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A module in the store. Times are seconds since 1970."""
+class Stored(NamedTuple):
+    """A module in the store. Times are seconds since 1970; `used` is that of the last use."""
 
     sha256: str
     size_bytes: int
@@ -56,7 +54,7 @@ class Stored:
 
 
 class Store:
-    """`max_bytes` for all modules together, uploads on their way left aside; `max_age` in seconds since a module was last asked about."""
+    """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age` is in seconds since the last use."""
 
     def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float) -> None:
         self._modules = Path(directory) / "modules"
@@ -68,11 +66,11 @@ class Store:
         self._incoming.mkdir(exist_ok=True)
 
     def upload(self) -> Upload:
-        """A place to write content to. Use it in a `with` block: what is not stored at its end is gone."""
+        """Begins an upload. Use it in a `with` block, which discards at its end what has not been stored."""
         return Upload(self, self._incoming)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
-        """What is known of a module, which counts as asking about it. NotFoundError if it is not, or no longer, there."""
+        """What is known of a module; counts as a use of it. NotFoundError if the store does not have it, or no longer."""
         sha256 = self.digest_of(name, field=field)
         path = self._path(sha256)
         try:
@@ -89,7 +87,7 @@ class Store:
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
-        """The content from `offset` on, at most `limit` bytes. Whole content is checked against its digest. NotFoundError as `find`."""
+        """The content from `offset` on, at most `limit` bytes. The digest is checked if that is the whole content. NotFoundError as in `find`."""
         stored = self.find(name, field=field)
         path = self._path(stored.sha256)
         size = max(0, stored.size_bytes - offset)
@@ -105,13 +103,13 @@ class Store:
         return content
 
     def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
-        """Forgets a module. NotFoundError if it is not there."""
+        """Removes a module. NotFoundError if the store does not have it."""
         self.find(name, field=field)
         if not self._remove(self.digest_of(name, field=field)):
             raise self._missing(name, field)
 
     def evict(self, room_for: int = 0) -> None:
-        """Removes what is too old, then the longest unused until `room_for` bytes more fit, and uploads that died."""
+        """Removes modules that are too old, then the least recently used until `room_for` bytes more fit, and abandoned uploads."""
         with self._locked():
             self._evict(room_for)
 
@@ -120,9 +118,10 @@ class Store:
         with self._locked():
             return sum(size for _, size, _ in self._files())
 
-    def _store(
+    def keep(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
     ) -> tuple[Stored, bool]:
+        """Takes over the file of an upload: content of `size` bytes, then `facts` and footer. Says whether the store had it already."""
         whole = temporary.stat().st_size
         if whole > self.max_bytes:
             raise LimitExceededError(
@@ -197,7 +196,7 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        # Of the file that was opened, so threads of one process exclude each other as processes do; a crash lets go of it.
+        # The lock belongs to the opened file, so threads of one process exclude each other as processes do, and a crash releases it.
         with self._lock_path.open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -224,7 +223,7 @@ class Store:
 
 
 class Upload:
-    """Content on its way into the store."""
+    """Content that is being uploaded."""
 
     def __init__(self, store: Store, incoming: Path) -> None:
         self._store = store
@@ -264,11 +263,10 @@ class Upload:
         return self._path.read_bytes()
 
     def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        """Stores the content with `facts` about it, and says whether it was there already. Nothing can be written after."""
+        """Stores the content with `facts` about it, and says whether the store had it already. Nothing can be written afterwards."""
         created = time.time()
         encoded = json.dumps({"facts": facts, "created": created}).encode()
         self._file.write(encoded)
         self._file.write(_FOOTER.pack(len(encoded), _MARK))
         self._file.close()
-        # One concept, two classes.
-        return self._store._store(self._path, self.sha256, self.size_bytes, facts, created)  # pyright: ignore[reportPrivateUsage]
+        return self._store.keep(self._path, self.sha256, self.size_bytes, facts, created)

@@ -1,7 +1,7 @@
-"""One process of the server. Started by `app` with `python -m xlashape_server.worker`; not meant to be called by hand.
+"""A worker: one process of the server. `app` starts it with `python -m xlashape_server.worker`; do not start it by hand.
 
-Standard input brings one line of JSON and stays open as long as the parent lives: at its end the worker stops as on SIGTERM.
-Standard output takes one line of JSON: {"event": "ready"} or {"event": "failed", "reason": …}.
+The worker reads one line of JSON from standard input, which stays open as long as the parent runs: at its end the worker stops as on
+SIGTERM. It writes one line of JSON to standard output: {"event": "ready"} or {"event": "failed", "reason": …}.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
     """A grpc server with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
     options: list[tuple[str, Any]] = [
         ("grpc.so_reuseport", 1),
-        # Beyond our own limit, which names itself; this one is the wall behind it.
+        # Twice the limit of the guard, whose error names the limit.
         ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
         ("grpc.max_send_message_length", -1),
     ]
@@ -56,11 +56,13 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
     )
     caches.register(modules.cache)
     add_services(server, rpcs(config, modules), guard, config)
-    # A client that watches would otherwise hold one of the threads for as long as it likes.
-    watched = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1))
+    # Non-blocking: a client that watches would otherwise hold a thread for as long as it likes.
+    health_servicer = health.HealthServicer(
+        experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1)
+    )
     for name in ("", *(service.full_name for service in services())):
-        watched.set(name, health_pb2.HealthCheckResponse.SERVING)
-    health_pb2_grpc.add_HealthServicer_to_server(watched, server)
+        health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     reflection.enable(server, guard)
     try:
         if config.tls_certificate:
@@ -72,7 +74,7 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
     port = config.host_and_port()[1]
     if not bound or (port and bound != port):
         raise OSError(f"cannot listen on {config.address}")
-    return server, watched
+    return server, health_servicer
 
 
 def _credentials(config: Config) -> grpc.ServerCredentials:
@@ -82,36 +84,35 @@ def _credentials(config: Config) -> grpc.ServerCredentials:
 
 
 def run() -> int:
-    """The life of a worker."""
-    order = json.loads(sys.stdin.readline() or "null")
-    if order is None:
+    """Runs a worker until it is told to stop. Returns the exit code."""
+    start_message = json.loads(sys.stdin.readline() or "null")
+    if start_message is None:
         return 0
-    config = Config.from_json(json.dumps(order["config"]))
-    logs.configure(config.log_level, worker=order["worker"], pid=os.getpid())
-    faulthandler.register(signal.SIGUSR1)  # for whoever wonders what a worker does: all stacks to standard error
+    config = Config.from_json(json.dumps(start_message["config"]))
+    logs.configure(config.log_level, worker=start_message["worker"], pid=os.getpid())
+    faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
-        return _serve(order, config, signals)
+        return _serve(start_message["cpu"], config, signals)
 
 
-def _serve(order: dict[str, Any], config: Config, signals: StopSignals) -> int:
-    cpu = order.get("cpu")
+def _serve(cpu: int | None, config: Config, signals: StopSignals) -> int:
     if cpu is not None and sys.platform == "linux":
         try:
             os.sched_setaffinity(0, {cpu})
         except OSError as error:
             _log.warning("cannot stay on core %d: %s", cpu, error)
     try:
-        server, watched = make_server(config)
+        server, health_servicer = make_server(config)
         server.start()
     except Exception as error:
         _log.error("cannot start", exc_info=error)
-        _tell({"event": "failed", "reason": str(error)})
+        _report({"event": "failed", "reason": str(error)})
         return 1
     threading.Thread(target=_watch_parent, args=(signals,), daemon=True).start()
-    _tell({"event": "ready"})
+    _report({"event": "ready"})
     _log.debug("ready at %s", config.address)
     signals.wait()
-    watched.enter_graceful_shutdown()
+    health_servicer.enter_graceful_shutdown()
     if config.drain_seconds:
         time.sleep(config.drain_seconds)
     server.stop(config.grace_seconds).wait()
@@ -119,7 +120,7 @@ def _serve(order: dict[str, Any], config: Config, signals: StopSignals) -> int:
     return 0
 
 
-def _tell(event: dict[str, Any]) -> None:
+def _report(event: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
@@ -133,5 +134,5 @@ def _watch_parent(signals: StopSignals) -> None:
 if __name__ == "__main__":
     code = run()
     logging.shutdown()
-    # A call that did not end within the grace period still has its thread; waiting for it here would be no end.
+    # A call that did not end within the grace period still has its thread, for which a normal exit would wait.
     os._exit(code)
