@@ -1,8 +1,8 @@
-"""Changes to a module that keep every reference right: rename, give another layout, delete.
+"""Changes to a module that keep every reference consistent: rename, change a layout, delete.
 
     edited = Editor(module).rename("add.3", "sum").set_layout("sum", "{0,1}").delete("copy.7", replace_with="sum").module()
 
-The editor works on a copy; `module()` checks what came out (structure, not shapes: that is `verify`) and gives a new HloModule.
+The editor works on a copy. `module()` checks the ids of the result and returns a new HloModule; `verify` checks its shapes.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ __all__ = ["Editor"]
 
 
 class Editor:
-    """Edits a copy of a module. Methods return the editor, so that they chain; each is done wholly or, raising, not at all.
+    """Edits a copy of a module. Methods return the editor, so that they chain; a method that raises has changed nothing.
 
     >>> module = HloModule.parse("ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  ROOT n = f32[4] negate(c) }")
     >>> edited = Editor(module).delete("c", replace_with="p").rename("n", "minus").module()
-    >>> [one.name for one in edited.instructions()], edited.entry.root.operands[0].name
+    >>> [instruction.name for instruction in edited.instructions()], edited.entry.root.operands[0].name
     (['p', 'minus'], 'p')
     """
 
     def __init__(self, module: HloModule) -> None:
-        self._whole = xla.HloProto()
+        self._hlo_proto = xla.HloProto()
         if module.hlo_proto is not None:
-            self._whole.CopyFrom(module.hlo_proto)
-        self._whole.hlo_module.CopyFrom(module.proto)
-        self._keeps_assignment = module.hlo_proto is not None
+            self._hlo_proto.CopyFrom(module.hlo_proto)
+        self._hlo_proto.hlo_module.CopyFrom(module.proto)
+        self._had_hlo_proto = module.hlo_proto is not None
         self._config = module.config
-        self._proto = self._whole.hlo_module
-        self._places: dict[str, tuple[xla.HloComputationProto, xla.HloInstructionProto]] | None = None
+        self._proto = self._hlo_proto.hlo_module
+        # By name; None after a change that moves or renames instructions.
+        self._by_name: dict[str, tuple[xla.HloComputationProto, xla.HloInstructionProto]] | None = None
 
     def module(self) -> HloModule:
-        """The edited module. Raises InvalidModuleError if it does not hang together."""
-        whole = xla.HloProto()
-        whole.CopyFrom(self._whole)
-        if self._keeps_assignment:
-            return HloModule(whole.hlo_module, hlo_proto=whole, config=self._config)
-        return HloModule(whole.hlo_module, config=self._config)
+        """The edited module. Raises InvalidModuleError if its ids are inconsistent."""
+        copy = xla.HloProto()
+        copy.CopyFrom(self._hlo_proto)
+        return HloModule(copy.hlo_module, hlo_proto=copy if self._had_hlo_proto else None, config=self._config)
 
     # -- names --------------------------------------------------------------------------------
 
     def rename(self, name: str, new: str) -> Editor:
-        """Gives an instruction another name, also in signatures and the buffer assignment.
+        """Renames an instruction, also in signatures and the buffer assignment.
 
-        Raises NotFoundError if there is none of that name, InvalidArgumentError if `new` is taken or is no name.
+        Raises NotFoundError if no instruction is called `name`, InvalidArgumentError if `new` is taken or is not a valid name.
         """
-        computation, one = self._find(name)
+        computation, instruction = self._find(name)
         _check_name(new)
-        if new != one.name and new in self._index():
+        if new != instruction.name and new in self._index():
             raise InvalidArgumentError(f"there is an instruction {new!r} already")
-        old, one.name = one.name, new
-        if one.opcode == "parameter":
-            shapes = [computation.program_shape]
+        old, instruction.name = instruction.name, new
+        if instruction.opcode == "parameter":
+            signatures = [computation.program_shape]
             if self._is_entry(computation):
-                shapes.append(self._proto.host_program_shape)
-            for shape in shapes:
-                names = shape.parameter_names
-                if 0 <= one.parameter_number < len(names) and names[one.parameter_number] == old:
-                    names[one.parameter_number] = new
-        assignment = self._whole.buffer_assignment
+                signatures.append(self._proto.host_program_shape)
+            number = instruction.parameter_number
+            for signature in signatures:
+                names = signature.parameter_names
+                if 0 <= number < len(names) and names[number] == old:
+                    names[number] = new
+        assignment = self._hlo_proto.buffer_assignment
         for location in _locations(assignment):
             if location.instruction_name == old:
                 location.instruction_name = new
@@ -76,19 +76,19 @@ class Editor:
             for event in trace.events:
                 if event.instruction_name == old:
                     event.instruction_name = new
-        self._places = None
+        self._by_name = None
         return self
 
     def rename_computation(self, name: str, new: str) -> Editor:
-        """Gives a computation another name. Raises as `rename`."""
+        """Renames a computation. Raises as `rename` does."""
         computation = self._computation(name)
         _check_name(new)
-        if any(one.name == new for one in self._proto.computations if one.id != computation.id):
+        if any(other.name == new for other in self._proto.computations if other.id != computation.id):
             raise InvalidArgumentError(f"there is a computation {new!r} already")
         old, computation.name = computation.name, new
         if self._is_entry(computation):
             self._proto.entry_computation_name = new
-        for trace in self._whole.buffer_assignment.heap_simulator_traces:
+        for trace in self._hlo_proto.buffer_assignment.heap_simulator_traces:
             for event in trace.events:
                 if event.computation_name == old:
                     event.computation_name = new
@@ -97,156 +97,175 @@ class Editor:
     # -- layouts ------------------------------------------------------------------------------
 
     def set_layout(self, name: str, layout: Layout | str, index: Sequence[int] = ()) -> Editor:
-        """Gives an instruction's array another layout; `index` names the array within a tuple.
+        """Gives an instruction's array another layout; `index` names an array within a tuple.
 
-        Signatures follow, and the elements of a constant move. Other instructions stay as they are, and a buffer assignment, which is no
-        longer true, goes. Raises InvalidShapeError if the layout does not fit.
+        Signatures change with it, and the elements of a constant are reordered. Other instructions stay as they are. A buffer assignment
+        is removed, because it no longer fits. Raises InvalidShapeError if the layout does not fit the array.
         """
-        computation, one = self._find(name)
-        wanted = Layout.parse(layout) if isinstance(layout, str) else layout
-        before = Shape.from_proto(one.shape)
-        shape = _with_layout(before, wanted, tuple(index))
+        computation, instruction = self._find(name)
+        new_layout = Layout.parse(layout) if isinstance(layout, str) else layout
+        shape = _with_layout(Shape.from_proto(instruction.shape), new_layout, tuple(index))
         literal = None
-        if one.opcode == "constant" and one.HasField("literal"):
-            literal = _relaid(one.literal, wanted, tuple(index))
-        one.shape.CopyFrom(shape.to_proto())
+        if instruction.opcode == "constant" and instruction.HasField("literal"):
+            literal = _literal_with_layout(instruction.literal, new_layout, tuple(index))
+        instruction.shape.CopyFrom(shape.to_proto())
         if literal is not None:
-            one.literal.CopyFrom(literal)
-        for declared in self._declared(computation, one):
-            declared.CopyFrom(one.shape)
+            instruction.literal.CopyFrom(literal)
+        for declared in self._declared_shapes(computation, instruction):
+            declared.CopyFrom(instruction.shape)
         self._drop_assignment()
         return self
 
-    def _declared(self, computation: xla.HloComputationProto, one: xla.HloInstructionProto) -> Iterator[xla.ShapeProto]:
-        # Where signatures repeat the shape of a parameter or the root.
+    def _declared_shapes(
+        self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto
+    ) -> Iterator[xla.ShapeProto]:
+        """Where signatures repeat the shape of a parameter or of the root."""
         signatures = [computation.program_shape] if computation.HasField("program_shape") else []
         if self._is_entry(computation) and self._proto.HasField("host_program_shape"):
             signatures.append(self._proto.host_program_shape)
+        number = instruction.parameter_number
         for signature in signatures:
-            if one.opcode == "parameter" and 0 <= one.parameter_number < len(signature.parameters):
-                yield signature.parameters[one.parameter_number]
-            if one.id & LOCAL_ID == computation.root_id & LOCAL_ID:
+            if instruction.opcode == "parameter" and 0 <= number < len(signature.parameters):
+                yield signature.parameters[number]
+            if instruction.id & LOCAL_ID == computation.root_id & LOCAL_ID:
                 yield signature.result
 
     # -- deleting -----------------------------------------------------------------------------
 
     def delete(self, name: str, replace_with: str | None = None) -> Editor:
-        """Takes an instruction out of its computation, its schedule and control dependencies.
+        """Removes an instruction from its computation, its schedule and control dependencies.
 
-        What waited for it now waits for what it waited for. `replace_with` is an instruction of the same computation and shape that
-        its users use instead, and that becomes the root if it was. Computations that nothing calls any more go with it, and so does
-        a buffer assignment, which is no longer true.
+        The instructions that had it as control predecessor get its control predecessors. `replace_with` is an instruction of the same
+        computation and shape: the users take its result instead, and it becomes the root if the removed instruction was the root.
+        Computations that are no longer called are removed too, and so is a buffer assignment, because it no longer fits.
 
         Raises InvalidArgumentError for a parameter, for an instruction with users or a root without `replace_with`, and for a
-        replacement that does not fit or depends on it.
+        replacement that does not fit or depends on the instruction.
         """
-        computation, one = self._find(name)
-        if one.opcode == "parameter":
+        computation, instruction = self._find(name)
+        if instruction.opcode == "parameter":
             raise InvalidArgumentError(f"{name!r} is a parameter: the computation's callers give it a value")
-        local = one.id & LOCAL_ID
-        is_root = computation.root_id & LOCAL_ID == local
-        users = [user for user in computation.instructions if any(i & LOCAL_ID == local for i in user.operand_ids)]
-        target = None if replace_with is None else self._replacement(computation, one, replace_with)
+        local_id = instruction.id & LOCAL_ID
+        is_root = computation.root_id & LOCAL_ID == local_id
+        users = [user for user in computation.instructions if any(i & LOCAL_ID == local_id for i in user.operand_ids)]
+        target = None if replace_with is None else self._replacement(computation, instruction, replace_with)
         if target is None and (users or is_root):
             what = f"used by {users[0].name!r}" if users else f"the root of {computation.name!r}"
             raise InvalidArgumentError(f"{name!r} is {what}: say by `replace_with` what takes its place")
         if target is not None:
             for user in users:
-                user.operand_ids[:] = [target.id if i & LOCAL_ID == local else i for i in user.operand_ids]
+                user.operand_ids[:] = [target.id if i & LOCAL_ID == local_id else i for i in user.operand_ids]
             if is_root:
                 computation.root_id = target.id
-                for declared in self._declared(computation, target):
+                for declared in self._declared_shapes(computation, target):
                     declared.CopyFrom(target.shape)
-        inherited = list(one.control_predecessor_ids)
-        for other in computation.instructions:
-            waits = [i for i in other.control_predecessor_ids if i & LOCAL_ID != local]
-            if len(waits) != len(other.control_predecessor_ids):
-                known = {i & LOCAL_ID for i in waits} | {other.id & LOCAL_ID}
-                other.control_predecessor_ids[:] = [*waits, *(i for i in inherited if i & LOCAL_ID not in known)]
+        self._pass_on_control_predecessors(computation, instruction)
         for key, sequence in self._proto.schedule.sequences.items():
             if key & LOCAL_ID == computation.id & LOCAL_ID:
-                sequence.instruction_ids[:] = [i for i in sequence.instruction_ids if i & LOCAL_ID != local]
-        called = [i & LOCAL_ID for i in one.called_computation_ids]
-        place = next(i for i, other in enumerate(computation.instructions) if other.id & LOCAL_ID == local)
-        del computation.instructions[place]
+                sequence.instruction_ids[:] = [i for i in sequence.instruction_ids if i & LOCAL_ID != local_id]
+        called = [i & LOCAL_ID for i in instruction.called_computation_ids]
+        index = next(i for i, other in enumerate(computation.instructions) if other.id & LOCAL_ID == local_id)
+        del computation.instructions[index]
         if target is not None and users:
             self._move_before_users(computation, target, users)
         self._drop_uncalled(called)
         self._drop_assignment()
-        self._places = None
+        self._by_name = None
         return self
 
+    @staticmethod
+    def _pass_on_control_predecessors(
+        computation: xla.HloComputationProto, instruction: xla.HloInstructionProto
+    ) -> None:
+        """Replaces an instruction by its control predecessors wherever it is a control predecessor."""
+        local_id = instruction.id & LOCAL_ID
+        inherited = list(instruction.control_predecessor_ids)
+        for other in computation.instructions:
+            kept = [i for i in other.control_predecessor_ids if i & LOCAL_ID != local_id]
+            if len(kept) != len(other.control_predecessor_ids):
+                present = {i & LOCAL_ID for i in kept} | {other.id & LOCAL_ID}
+                other.control_predecessor_ids[:] = [*kept, *(i for i in inherited if i & LOCAL_ID not in present)]
+
     def _replacement(
-        self, computation: xla.HloComputationProto, one: xla.HloInstructionProto, name: str
+        self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, name: str
     ) -> xla.HloInstructionProto:
+        """The instruction called `name`, which is to replace `instruction`. Raises InvalidArgumentError if it does not fit."""
         owner, target = self._find(name)
         if owner.id != computation.id:
             raise InvalidArgumentError(
-                f"{name!r} is in computation {owner.name!r}, {one.name!r} in {computation.name!r}"
+                f"{name!r} is in computation {owner.name!r}, {instruction.name!r} in {computation.name!r}"
             )
-        ours, theirs = Shape.from_proto(one.shape), Shape.from_proto(target.shape)
-        if not compatible(ours, theirs):
-            raise InvalidArgumentError(f"{name!r} is {theirs}, {one.name!r} is {ours}")
-        if one.id & LOCAL_ID in _needed(computation, target):
-            raise InvalidArgumentError(f"{name!r} needs {one.name!r} itself")
+        old_shape, new_shape = Shape.from_proto(instruction.shape), Shape.from_proto(target.shape)
+        if not compatible(old_shape, new_shape):
+            raise InvalidArgumentError(f"{name!r} is {new_shape}, {instruction.name!r} is {old_shape}")
+        if instruction.id & LOCAL_ID in _needed(computation, target):
+            raise InvalidArgumentError(f"{name!r} needs {instruction.name!r} itself")
         return target
 
     @staticmethod
     def _move_before_users(
         computation: xla.HloComputationProto, target: xla.HloInstructionProto, users: Iterable[xla.HloInstructionProto]
     ) -> None:
-        # Operands stand before their users: a replacement from further on comes forward, with all that it needs.
-        waiting = {user.id & LOCAL_ID for user in users}
+        """Moves a replacement that is after a user, and everything that the replacement needs, before the first user."""
+        user_ids = {user.id & LOCAL_ID for user in users}
         order = [other.id & LOCAL_ID for other in computation.instructions]
-        first = min(order.index(local) for local in waiting)
+        first = min(order.index(local_id) for local_id in user_ids)
         needed = _needed(computation, target)
-        late = [local for local in order[first:] if local in needed and local not in waiting]
-        if not late:
+        moved = [local_id for local_id in order[first:] if local_id in needed and local_id not in user_ids]
+        if not moved:
             return
-        moved = set(late)
-        rest = [local for local in order if local not in moved]
-        at = next(i for i, local in enumerate(rest) if local in waiting)
-        places = {local: i for i, local in enumerate([*rest[:at], *late, *rest[at:]])}
-        computation.instructions.sort(key=lambda other: places[other.id & LOCAL_ID])
+        moved_ids = set(moved)
+        rest = [local_id for local_id in order if local_id not in moved_ids]
+        at = next(i for i, local_id in enumerate(rest) if local_id in user_ids)
+        new_index = {local_id: i for i, local_id in enumerate([*rest[:at], *moved, *rest[at:]])}
+        computation.instructions.sort(key=lambda other: new_index[other.id & LOCAL_ID])
 
     def _drop_uncalled(self, candidates: list[int]) -> None:
+        """Removes those computations of local ids `candidates` that are not called, then those that only they called."""
         while candidates:
-            local = candidates.pop()
-            called = (
-                i & LOCAL_ID for c in self._proto.computations for o in c.instructions for i in o.called_computation_ids
-            )
-            if local == self._proto.entry_computation_id & LOCAL_ID or local in set(called):
+            local_id = candidates.pop()
+            called = {
+                i & LOCAL_ID
+                for computation in self._proto.computations
+                for instruction in computation.instructions
+                for i in instruction.called_computation_ids
+            }
+            if local_id == self._proto.entry_computation_id & LOCAL_ID or local_id in called:
                 continue
-            for place, computation in enumerate(self._proto.computations):
-                if computation.id & LOCAL_ID == local:
-                    candidates += [i & LOCAL_ID for one in computation.instructions for i in one.called_computation_ids]
-                    for key in [key for key in self._proto.schedule.sequences if key & LOCAL_ID == local]:
+            for index, computation in enumerate(self._proto.computations):
+                if computation.id & LOCAL_ID == local_id:
+                    candidates += [
+                        i & LOCAL_ID
+                        for instruction in computation.instructions
+                        for i in instruction.called_computation_ids
+                    ]
+                    for key in [key for key in self._proto.schedule.sequences if key & LOCAL_ID == local_id]:
                         del self._proto.schedule.sequences[key]
-                    del self._proto.computations[place]
+                    del self._proto.computations[index]
                     break
 
     # -- finding ------------------------------------------------------------------------------
 
     def _drop_assignment(self) -> None:
-        self._whole.ClearField("buffer_assignment")
+        self._hlo_proto.ClearField("buffer_assignment")
 
     def _is_entry(self, computation: xla.HloComputationProto) -> bool:
         return computation.id & LOCAL_ID == self._proto.entry_computation_id & LOCAL_ID
 
     def _index(self) -> dict[str, tuple[xla.HloComputationProto, xla.HloInstructionProto]]:
-        if self._places is None:
-            self._places = {}
+        if self._by_name is None:
+            self._by_name = {}
             for computation in self._proto.computations:
-                for one in computation.instructions:
-                    self._places.setdefault(one.name, (computation, one))
-        return self._places
+                for instruction in computation.instructions:
+                    self._by_name.setdefault(instruction.name, (computation, instruction))
+        return self._by_name
 
     def _find(self, name: str) -> tuple[xla.HloComputationProto, xla.HloInstructionProto]:
-        found = self._index().get(name.removeprefix("%"))
-        if found is None:
-            message = f"module {self._proto.name!r} has no instruction {name!r}"
-            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
-        return found
+        """The instruction called `name`, which may begin with `%`, and its computation. Raises NotFoundError."""
+        entry = self._index().get(name.removeprefix("%"))
+        if entry is None:
+            raise NotFoundError(f"module {self._proto.name!r} has no instruction {name!r}")
+        return entry
 
     def _computation(self, name: str) -> xla.HloComputationProto:
         for computation in self._proto.computations:
@@ -261,18 +280,18 @@ def _check_name(name: str) -> None:
         raise InvalidArgumentError(f"{name!r} is no name: letters, digits and _.- after a letter or _")
 
 
-def _needed(computation: xla.HloComputationProto, one: xla.HloInstructionProto) -> set[int]:
-    # The local ids of an instruction and of all that it needs, directly or not.
+def _needed(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> set[int]:
+    """The local ids of an instruction and of everything that it needs, directly or not."""
     by_id = {other.id & LOCAL_ID: other for other in computation.instructions}
-    found: set[int] = set()
-    rest = [one.id & LOCAL_ID]
-    while rest:
-        local = rest.pop()
-        if local not in found and local in by_id:
-            found.add(local)
-            rest += [i & LOCAL_ID for i in by_id[local].operand_ids]
-            rest += [i & LOCAL_ID for i in by_id[local].control_predecessor_ids]
-    return found
+    needed: set[int] = set()
+    pending = [instruction.id & LOCAL_ID]
+    while pending:
+        local_id = pending.pop()
+        if local_id not in needed and local_id in by_id:
+            needed.add(local_id)
+            pending += [i & LOCAL_ID for i in by_id[local_id].operand_ids]
+            pending += [i & LOCAL_ID for i in by_id[local_id].control_predecessor_ids]
+    return needed
 
 
 def _locations(assignment: xla.BufferAssignmentProto) -> Iterator[xla.LogicalBufferProto.Location]:
@@ -294,14 +313,15 @@ def _with_layout(shape: Shape, layout: Layout, index: tuple[int, ...]) -> Shape:
     return shape.replace(tuple_shapes=tuple(parts))
 
 
-def _relaid(literal: xla.LiteralProto, layout: Layout, index: tuple[int, ...]) -> xla.LiteralProto:
-    """The literal with the elements of one array in the order of another layout."""
-    made = xla.LiteralProto()
-    made.CopyFrom(literal)
+def _literal_with_layout(literal: xla.LiteralProto, layout: Layout, index: tuple[int, ...]) -> xla.LiteralProto:
+    """The literal with the elements of the array at `index` in the order of another layout."""
     if index:
-        made.shape.CopyFrom(_with_layout(Shape.from_proto(literal.shape), layout, index).to_proto())
-        made.tuple_literals[index[0]].CopyFrom(_relaid(literal.tuple_literals[index[0]], layout, index[1:]))
-        return made
+        copy = xla.LiteralProto()
+        copy.CopyFrom(literal)
+        copy.shape.CopyFrom(_with_layout(Shape.from_proto(literal.shape), layout, index).to_proto())
+        part = literal.tuple_literals[index[0]]
+        copy.tuple_literals[index[0]].CopyFrom(_literal_with_layout(part, layout, index[1:]))
+        return copy
     shape = _with_layout(Shape.from_proto(literal.shape), layout, ()).to_proto()
     data = raw(literal)
     before, after = row_major_positions(literal.shape), row_major_positions(shape)
@@ -310,11 +330,11 @@ def _relaid(literal: xla.LiteralProto, layout: Layout, index: tuple[int, ...]) -
         width = len(data) // count
         elements = [data[i * width : (i + 1) * width] for i in range(count)]
         if before is not None:
-            logical = [b""] * count
-            for place, element in zip(before, elements, strict=True):
-                logical[place] = element
-            elements = logical
-        data = b"".join([elements[place] for place in after] if after is not None else elements)
-    made = from_raw(shape, data)
-    made.dynamic_sizes.extend(literal.dynamic_sizes)
-    return made
+            row_major = [b""] * count
+            for position, element in zip(before, elements, strict=True):
+                row_major[position] = element
+            elements = row_major
+        data = b"".join([elements[position] for position in after] if after is not None else elements)
+    result = from_raw(shape, data)
+    result.dynamic_sizes.extend(literal.dynamic_sizes)
+    return result
