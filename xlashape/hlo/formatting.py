@@ -1,4 +1,4 @@
-"""Pieces of HLO text that several printers need: escapes, names, numbers and lists."""
+"""Pieces of HLO text that writers of several values share: escapes, names, numbers and lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BYTES = [_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byt
 
 
 def escape(text: str | bytes) -> str:
-    r"""C escapes, octal for what is not printable ASCII; the quotes around it are the caller's.
+    r"""The text with C escapes, octal for bytes that are not printable ASCII. The caller adds the quotes.
 
     >>> print(escape('é "q"'))
     \303\251 \"q\"
@@ -38,10 +38,10 @@ def escape(text: str | bytes) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name as XLA would hold it.
+    """The name that XLA gives to an instruction or computation of this name.
 
-    Whatever byte is not a letter, a digit or one of `_.-` becomes `_`, and so does a first one that is neither a letter nor `_`;
-    `__` at the beginning belongs to XLA, and its first `_` becomes `a`.
+    Bytes other than letters, digits and `_.-` become `_`, and so does a first byte that is neither a letter nor `_`. Names that begin
+    with `__` are reserved for XLA; the first `_` becomes `a`.
 
     >>> safe_name("a b%c"), safe_name("1x"), safe_name("__x")
     ('a_b_c', '_x', 'a_x')
@@ -55,7 +55,7 @@ def safe_name(name: str) -> str:
 
 
 def safe_names(names: list[str]) -> list[str]:
-    """`safe_name` of each; one look at all of them where none needs a change."""
+    """`safe_name` of each. One regular expression over all names tells whether any needs a change; mostly none does."""
     together = "\n".join(names)
     if _ALL_SAFE.fullmatch(together) and together.count("\n") == max(len(names) - 1, 0):
         return names
@@ -63,7 +63,7 @@ def safe_names(names: list[str]) -> list[str]:
 
 
 def without_suffix(name: str) -> str:
-    """A name up to its first point: what is behind made it unique. `add.12.clone` → `add`.
+    """The name up to its first point; what follows makes names unique.
 
     >>> without_suffix("add.12.clone"), without_suffix("add")
     ('add', 'add')
@@ -77,7 +77,7 @@ def ints(values: Iterable[int]) -> str:
 
 
 def number(value: float) -> str:
-    """A float with six digits, as XLA writes it outside of literals: 0.1, 1e+10, nan, -inf."""
+    """A float with six digits, as XLA writes it outside literals: 0.1, 1e+10, nan, -inf."""
     return f"{value:.6g}"
 
 
@@ -93,7 +93,7 @@ def with_index_comments(parts: Sequence[str], interval: int = 5) -> str:
 
 
 def is_json_dict(text: str) -> bool:
-    """Whether braces enclose the text and balance, strings left aside: then XLA prints it as it is, without quotes.
+    """Whether the text is enclosed in braces that balance, those in strings not counted. XLA writes such a text without quotes.
 
     >>> is_json_dict('{"a":"}"}'), is_json_dict('{a}}'), is_json_dict("[1]")
     (True, False, False)
@@ -112,7 +112,7 @@ def is_json_dict(text: str) -> bool:
                 at = match.end()
                 break
         elif len(token) == 1:
-            return False  # a string that never ends
+            return False  # a string without an end
     return depth == 0 and at > 0 and not text[at:].strip(" \t\n\r")
 
 

@@ -1,6 +1,6 @@
-r"""The tokens of HLO text, on top of the cursor's.
+r"""The tokens of HLO text, beside those that every cursor reads.
 
-name       := letter (letter | digit | '_' | '-' | '.')*        letters are ASCII's, and '_'
+name       := letter (letter | digit | '_' | '-' | '.')*        letters of ASCII, and '_'
 reference  := '%'? name
 attribute  := name '='                                          no space before the '='
 string     := '"' (any but '"', '\' and line end | escape)* '"'   or the same in single quotes
@@ -29,24 +29,25 @@ NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 
 
 def _parentheses(depth: int, most: int) -> str:
-    """The regular expression of what stands in parentheses, further ones to a depth within."""
+    """The regular expression of parentheses with further parentheses inside, to a depth; `most` on each level."""
     return rf"\([^()]*(?:{_parentheses(depth - 1, 100)}[^()]*){{0,{most}}}\)" if depth else r"\([^()]*\)"
 
 
 SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
-"""The regular expression of a shape as dumps have it. No more than a likeness: parsing tells.
+"""The regular expression of what looks like a shape. Parsing tells whether it is one.
 
-Repetitions in the patterns of this parser are bounded: `re` keeps a place to return to for each. Text beyond the bounds goes the long way.
+Repetitions in the patterns of this parser are bounded, since `re` keeps a position to return to for each. Text beyond the bounds is read
+token by token.
 """
 
 KEYWORDS = frozenset(
     "true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown unreduced "
     "FileNames FunctionNames FileLocations StackFrames".split()
 )
-"""Words that are not names unless '%' stands before them."""
+"""Words that are not names without a '%' before them."""
 
 RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
-"""Words that begin a shape and so are no names, '%' or not."""
+"""Words that begin a shape and so are not names, with a '%' or without."""
 
 _NAME = re.compile(NAME)
 _ATTRIBUTE = re.compile(rf"({NAME})=")
@@ -66,7 +67,7 @@ class HloCursor(Cursor):
     __slots__ = ()
 
     def parse_name(self, what: str = "a name") -> str:
-        """A name, '%' left aside, or raises; `what` names it in the error."""
+        """A name without its '%', or raises; `what` names it in the error."""
         self.skip_space()
         text, at = self.text, self.at
         percent = text.startswith("%", at)
@@ -77,7 +78,7 @@ class HloCursor(Cursor):
         return match.group()
 
     def parse_optional_attribute_name(self) -> str | None:
-        """What stands before '=', the '=' consumed too, or None."""
+        """The name before a '=', both consumed; None if none comes next."""
         self.skip_space()
         match = _ATTRIBUTE.match(self.text, self.at)
         if match is None:
@@ -86,14 +87,14 @@ class HloCursor(Cursor):
         return match.group(1)
 
     def parse_attribute_name(self) -> str:
-        """What stands before '=', the '=' consumed too, or raises."""
+        """The name before a '=', both consumed, or raises."""
         name = self.parse_optional_attribute_name()
         if name is None:
             self.fail("an attribute, name=value")
         return name
 
     def parse_string(self, what: str = "a string") -> bytes:
-        r"""The content of a string, its escapes replaced. Bytes, since `\377` need not be UTF-8."""
+        r"""The content of a string with its escapes replaced: bytes, since `\377` need not be UTF-8."""
         self.skip_space()
         at = self.at
         match = _STRING.match(self.text, at)
@@ -109,7 +110,7 @@ class HloCursor(Cursor):
         try:
             data = raw.encode()
         except UnicodeEncodeError:
-            raise self.error(f"{what}: half of a surrogate pair is no text", at=at, expected="text") from None
+            raise self.error(f"{what}: half of a surrogate pair is not text", at=at, expected="text") from None
         if "\\" not in raw:
             return data
 
@@ -125,27 +126,27 @@ class HloCursor(Cursor):
                 value = 256
             if value > 255:
                 shown = escape.group()[:12].decode(errors="replace")
-                raise self.error(f"{what}: {shown!r} is no escape", at=at, expected="an escape of C", found=shown)
+                raise self.error(f"{what}: {shown!r} is not an escape", at=at, expected="an escape of C", found=shown)
             return bytes([value])
 
         return _ESCAPE.sub(replace, data)
 
     def string_end(self, at: int) -> int:
-        """The offset behind the string whose quote stands at `at`."""
+        """The offset behind the string that begins with the quote at `at`."""
         text = self.text
         quote = text[at]
-        steps, here = _STRING_STEPS[quote], at + 1
+        steps, position = _STRING_STEPS[quote], at + 1
         while True:
-            match = steps.match(text, here)
-            end = here if match is None else match.end()
+            match = steps.match(text, position)
+            end = position if match is None else match.end()
             if text.startswith(quote, end):
                 return end + 1
-            if end == here:
+            if end == position:
                 raise self.error("this string is never closed", at=at, expected="a closing quote")
-            here = end
+            position = end
 
     def parse_text(self, what: str = "a string") -> bytes:
-        """A string that must be UTF-8, as bytes of it."""
+        """A string that must be UTF-8, as its bytes."""
         self.skip_space()
         at = self.at
         data = self.parse_string(what)
@@ -153,11 +154,11 @@ class HloCursor(Cursor):
             try:
                 data.decode()
             except UnicodeDecodeError:
-                raise self.error(f"{what}: its escapes are no UTF-8", at=at, expected="UTF-8") from None
+                raise self.error(f"{what}: its escapes are not UTF-8", at=at, expected="UTF-8") from None
         return data
 
     def parse_bool(self, what: str = "'true' or 'false'") -> bool:
-        """true or false."""
+        """`true` or `false`."""
         self.skip_space()
         match = _NAME.match(self.text, self.at)
         word = match.group() if match is not None else ""
@@ -183,7 +184,7 @@ class HloCursor(Cursor):
         return value
 
     def parse_double(self, what: str = "a number") -> float:
-        """A double; integers count."""
+        """A double, perhaps written as an integer."""
         self.skip_space()
         match = _DOUBLE.match(self.text, self.at)
         if match is None:
@@ -196,7 +197,7 @@ class HloCursor(Cursor):
         return value
 
     def parse_ints(self, opening: str = "{", closing: str = "}", what: str = "an integer") -> list[int]:
-        """Integers between `opening` and `closing`, commas between them."""
+        """Integers between `opening` and `closing`, separated by commas."""
         self.skip_space()
         if opening == "{":
             match = _INTEGERS.match(self.text, self.at)
@@ -207,20 +208,20 @@ class HloCursor(Cursor):
         return self.parse_list(lambda: self.parse_int(what), opening, closing)
 
     def parse_list(self, parse: Callable[[], _T], opening: str = "{", closing: str = "}") -> list[_T]:
-        """What `parse` reads, again and again between `opening` and `closing`, commas between."""
+        """A list between `opening` and `closing`: `parse` reads each element, and commas separate them."""
         self.expect(opening)
-        found: list[_T] = []
+        elements: list[_T] = []
         if self.accept(closing):
-            return found
+            return elements
         while True:
-            found.append(parse())
+            elements.append(parse())
             if self.accept(closing):
-                return found
+                return elements
             if not self.accept(","):
                 self.fail(f"',' or '{closing}'")
 
     def parse_word_of(self, words: dict[str, _T], what: str, *, any_case: bool = False) -> _T:
-        """The value of the word that comes next, one of `words`; with `any_case` these are in lower case, and its case is nothing."""
+        """The value of the next word, which must be in `words`. With `any_case`, `words` are in lower case and the text's case does not matter."""
         self.skip_space()
         at = self.at
         match = _NAME.match(self.text, at)

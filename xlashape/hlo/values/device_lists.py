@@ -51,7 +51,7 @@ class Iota(NamedTuple):
                 f"the dimensions of an iota must be positive and their product at most {MAX_DEVICES}", at=at
             )
         if sorted(order) != list(range(len(sizes))):
-            raise cursor.error("the transposition is no permutation of the iota's dimensions", at=at)
+            raise cursor.error("the transposition is not a permutation of the iota's dimensions", at=at)
         return Iota(sizes, order)
 
     @staticmethod

@@ -53,7 +53,7 @@ def _parse_object(cursor: HloCursor) -> bytes:
     try:
         return text[start:at].encode()
     except UnicodeEncodeError:
-        raise cursor.error("half of a surrogate pair is no text", at=start, expected="text") from None
+        raise cursor.error("half of a surrogate pair is not text", at=start, expected="text") from None
 
 
 # -- frontend_attributes ---------------------------------------------------------------------

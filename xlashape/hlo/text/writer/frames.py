@@ -1,8 +1,8 @@
 """The tables of stack frames in a module's header.
 
-XLA reads a module's tables anew. Only frames that instructions name are kept, with the frames that called them, callers first, in the
-order of the computations and, within a computation, of the instructions' ids. Equal names, locations and frames become one. The
-numbers in the text are those of the new tables.
+XLA makes new tables when it reads a module. It keeps the frames that instructions name and the frames that called those, callers first, in
+the order of the computations and, within a computation, of the instructions' ids. It merges equal names, locations and frames. The text has
+the numbers of the new tables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["FrameTables"]
 
 
 class FrameTables:
-    """The tables as they are printed. `number` gives a frame's new number, 0 for one that is not there."""
+    """The tables as they are written."""
 
     def __init__(self, index: xla.StackFrameIndexProto, used: Iterable[int]) -> None:
         self._index = index
@@ -31,11 +31,11 @@ class FrameTables:
                     self._add(frame)
 
     def number(self, frame: int) -> int:
-        """The new number of a frame of the proto."""
+        """The new number of a frame of the proto; 0 for a frame that is not in its table."""
         return self._numbers.get(frame, 0)
 
     def _add(self, frame: int) -> None:
-        # Callers first. A frame that is not there, or says no location, is none; nor are those called from it.
+        # Callers first. A frame that is not in the table, or has no location, is dropped, and so are the frames called from it.
         frames = self._index.stack_frames
         chain: list[int] = []
         seen: set[int] = set()
@@ -44,33 +44,34 @@ class FrameTables:
             seen.add(frame)
             frame = frames[frame - 1].parent_frame_id
         parent = self._numbers.get(frame, 0)
-        whole = frame == 0 or parent > 0
-        for one in reversed(chain):
-            location = frames[one - 1].file_location_id
-            whole = whole and self._is_location(location)
-            if whole:
+        is_complete = frame == 0 or parent > 0
+        for frame in reversed(chain):
+            location = frames[frame - 1].file_location_id
+            is_complete = is_complete and self._is_location(location)
+            if is_complete:
                 parent = self._frames.setdefault((self._location(location), parent), len(self._frames) + 1)
-            self._numbers[one] = parent if whole else 0
+            self._numbers[frame] = parent if is_complete else 0
 
     def _is_location(self, number: int) -> bool:
         index = self._index
         if not 0 < number <= len(index.file_locations):
             return False
-        one = index.file_locations[number - 1]
-        return 0 < one.file_name_id <= len(index.file_names) and 0 < one.function_name_id <= len(index.function_names)
+        location = index.file_locations[number - 1]
+        has_file = 0 < location.file_name_id <= len(index.file_names)
+        return has_file and 0 < location.function_name_id <= len(index.function_names)
 
     def _location(self, number: int) -> int:
         index = self._index
-        one = index.file_locations[number - 1]
-        file_name = index.file_names[one.file_name_id - 1]
-        function_name = index.function_names[one.function_name_id - 1]
+        location = index.file_locations[number - 1]
+        file_name = index.file_names[location.file_name_id - 1]
+        function_name = index.function_names[location.function_name_id - 1]
         file = self._files.setdefault(file_name, len(self._files) + 1)
         function = self._functions.setdefault(function_name, len(self._functions) + 1)
-        key = (file, function, one.line, one.end_line, one.column, one.end_column)
+        key = (file, function, location.line, location.end_line, location.column, location.end_column)
         return self._locations.setdefault(key, len(self._locations) + 1)
 
     def lines(self) -> list[str]:
-        """The lines of the four tables, an empty one behind each; none where there are no frames."""
+        """The lines of the four tables, each followed by an empty line; none where there are no frames."""
         if not self._frames:
             return []
         locations = [

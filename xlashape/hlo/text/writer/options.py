@@ -1,4 +1,4 @@
-"""What a printed module shows. Matches XLA's HloPrintOptions; the fields that jaxlib shows have the same names here."""
+"""What is written of a module. Matches XLA's HloPrintOptions; options that jaxlib offers have the same names here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PrintOptions(NamedTuple):
     """
 
     print_large_constants: bool = False
-    """Constants of more than ten elements; else they are `{...}`."""
+    """The values of constants of more than ten elements, instead of `{...}`."""
     print_metadata: bool = True
     """`metadata={…}`, and the tables of file names and stack frames in the header."""
     print_backend_config: bool = True
@@ -31,30 +31,31 @@ class PrintOptions(NamedTuple):
     """`%` before names."""
     print_control_dependencies: bool = True
     print_extra_attributes: bool = True
-    """What belongs to an opcode alone: `dimensions={1}`, `window={…}`, …"""
+    """The attributes that an opcode has of its own: `dimensions={1}`, `window={…}`, …"""
     print_ids: bool = True
     """The names of the module and of its computations."""
     compact_operands: bool = False
-    """The first four operands, and how many more there are."""
+    """Only the first four operands, and how many more there are."""
     include_layout_in_shapes: bool = True
     canonicalize_instruction_names: bool = False
     """`tmp_0`, `tmp_1`, … in the order printed instead of names."""
     canonicalize_computations: bool = False
-    """Computations sorted by their text, the entry last. XLA, too, has its content decide, but in an order of its own."""
+    """Computations sorted by their text, the entry last. XLA sorts by content too, but in another order."""
     print_computation_bodies: bool = False
     """Called computations in full where they are called, instead of their names."""
     print_only_essentials: bool = False
-    """Constants only where they are integers, all 0 or all 1; device lists written out; no configs of infeeds and outfeeds."""
+    """What decides the program: constants only where they are integers, all 0 or all 1; device lists in full; no infeed and outfeed
+    configurations."""
     operand_index_interval: int = 5
-    r"""Every how many operands an `/*index=5*/` stands; 0 for none."""
+    r"""The number of operands from one comment `/*index=5*/` to the next; 0 for no comments."""
     is_in_nested_computation: bool = False
-    """No name before a computation's signature or brace."""
+    """Whether a computation is written without its name."""
     indent_amount: int = 0
     """Levels of two spaces before every line."""
 
     @staticmethod
     def named(style: str) -> PrintOptions:
-        """The options XLA has a name for: default, short_parsable, canonical, fingerprint. Raises InvalidArgumentError."""
+        """The options of a style: default, short_parsable, canonical or fingerprint. Raises InvalidArgumentError for another name."""
         try:
             return _STYLES[style]
         except KeyError:
@@ -64,7 +65,7 @@ class PrintOptions(NamedTuple):
 
     @staticmethod
     def of(style: str | PrintOptions = "default", **changes: Any) -> PrintOptions:
-        """The options of a style with some changed. Raises InvalidArgumentError for a name that is no option.
+        """The options of a style with `changes`. Raises InvalidArgumentError for a name that is not an option.
 
         >>> PrintOptions.of("default", print_metadata=False).print_metadata
         False

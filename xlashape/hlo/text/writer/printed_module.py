@@ -71,10 +71,12 @@ class PrintedModule:
         return f", metadata={{{text}}}" if text else ""
 
     def _used_frames(self) -> Iterator[int]:
-        """The stack frames that instructions name, in the order of the instructions."""
+        """The stack frames that instructions name, in the order of the instructions' ids."""
         seen: set[bytes] = {ABSENT}
         for computation in self.computations:
-            for data in computation.metadata:
+            for _, data in sorted(
+                zip(computation.ids, computation.metadata, strict=True), key=lambda pair: pair[0] & LOCAL_ID
+            ):
                 if data not in seen:
                     seen.add(data)
                     yield xla.OpMetadata.FromString(data).stack_frame_id
