@@ -1,0 +1,35 @@
+"""What the documents name exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "docs/ARCHITECTURE.md", "docs/CONTRIBUTING.md", "docs/indexing.md"]
+_CODE = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"\.?[\w*-]+(/[\w.*-]+)*(/|\.(py|md|toml|proto|jsonl|hlo))|\.ci/run|(tests|xlashape|protos)/[\w/]+")
+_LINK = re.compile(r"\]\(([^)#:]+)\)")
+
+
+def _exists(path: str) -> bool:
+    """Whether a path leads somewhere from the root; a single name, from any folder."""
+    if any(ROOT.glob(path)):
+        return True
+    folders = [ROOT / name for name in ("xlashape", "server", "clients", "tests", "docs")]
+    return "/" not in path and any(any(folder.rglob(path)) for folder in folders)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_exist(page: str):
+    codes = set(_CODE.findall((ROOT / page).read_text(encoding="utf-8")))
+    paths = [code.rstrip("/") for code in codes if _PATH.fullmatch(code)]
+    assert sorted([path for path in paths if not _exists(path)]) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [link for link in _LINK.findall(text) if not ((ROOT / page).parent / link).exists()] == []
