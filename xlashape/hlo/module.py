@@ -24,10 +24,10 @@ from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
+from xlashape.text import Source
 
 if TYPE_CHECKING:
     from xlashape.hlo.text.writer.options import PrintOptions
-    from xlashape.text import Source
 
 __all__ = ["HloComputation", "HloInstruction", "HloModule"]
 

@@ -7,9 +7,11 @@ from functools import lru_cache
 from xlashape.hlo.literal.data import element_count, element_type, raw
 from xlashape.hlo.literal.element_types import ELEMENT_TYPES
 from xlashape.hlo.literal.format import literal_text
+from xlashape.hlo.literal.parse import parse_literal
 from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.proto import xla
+from xlashape.text import Source
 
 __all__ = ["constant_text"]
 
@@ -54,9 +56,6 @@ def _essential(data: bytes) -> str:
 
 @lru_cache(64)
 def _one(number: int) -> bytes:
-    from xlashape.hlo.literal.parse import parse_literal
-    from xlashape.text import Source
-
     text = "(1, 0)" if ELEMENT_TYPES[number].kind == "complex" else "1"
     try:
         return raw(parse_literal(Source(text), 0, xla.ShapeProto(element_type=number))[0])

@@ -1,0 +1,196 @@
+"""No file of the three packages imports itself by way of others, and every deferred import has its reason in a list.
+
+import-linter keeps the floors (pyproject.toml). These tests look at single files, and count imports inside functions and under
+`TYPE_CHECKING` like any other: neither may hide a circle.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = [
+    *sorted(ROOT.glob("xlashape/**/*.py")),
+    *sorted(ROOT.glob("server/xlashape_server/**/*.py")),
+    *sorted(ROOT.glob("clients/python/xlashape_client/**/*.py")),
+]
+OWN = ("xlashape", "xlashape_server", "xlashape_client")
+
+_PROTOBUF = "protobuf loads when the first message is made"
+_NUMPY = "NumPy loads when the first array is made"
+_HLO_TEXT = "reader and writer of HLO text take 30 ms to load; many programs need neither, or one of them"
+_NAMES = "the names of the package are imported on first use"
+_SERVER = "grpc and the server load when a server is started"
+_CLIENT = "grpc and NumPy load when a command asks its question"
+
+# (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time, always.
+DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
+    ("xlashape.cli.connection", "xlashape.cli.local"): _CLIENT,
+    ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
+    ("xlashape.cli.connection", "xlashape_client.methods"): _CLIENT,
+    ("xlashape.cli.converting", "xlashape.hlo.convert"): _HLO_TEXT,
+    ("xlashape.cli.modules", "xlashape_client.methods"): _CLIENT,
+    ("xlashape.cli.modules", "xlashape_client.results"): _CLIENT,
+    ("xlashape.cli.serving", "xlashape_client"): _SERVER,
+    ("xlashape.cli.serving", "xlashape_server"): _SERVER,
+    ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
+    ("xlashape.cli.shapes", "xlashape.drawing"): "one command draws",
+    ("xlashape.cli.shapes", "xlashape.shape"): "one command draws",
+    ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,
+    ("xlashape.cli.tiling", "xlashape_client.results"): _CLIENT,
+    ("xlashape.hlo", "xlashape.hlo.convert"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.edit"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.literal"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.text.writer.options"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.verifier"): _NAMES,
+    ("xlashape.hlo.convert", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
+    ("xlashape.hlo.convert", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
+    ("xlashape.hlo.convert", "xlashape.hlo.text.writer.options"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.convert"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.text.writer.options"): _HLO_TEXT,
+    ("xlashape.shape.tiling", "xlashape.shape.tiling.batches"): _NUMPY,
+    ("xlashape.shape.tiling", "xlashape.shape.tiling.buffers.pack"): _NAMES,
+    ("xlashape.shape.tiling", "xlashape.shape.tiling.padding"): _NAMES,
+    ("xlashape.shape.value.program_shape", "xlashape.proto.xla"): _PROTOBUF,
+    ("xlashape.shape.value.program_shape", "xlashape.shape.proto_codec"): _PROTOBUF,
+    ("xlashape.shape.value.shape", "xlashape.proto.xla"): _PROTOBUF,
+    ("xlashape.shape.value.shape", "xlashape.shape.proto_codec"): _PROTOBUF,
+    ("xlashape.symbolic.map.indexing_map", "xlashape.proto.v1"): _PROTOBUF,
+    ("xlashape.symbolic.map.indexing_map", "xlashape.symbolic.map.serde"): _PROTOBUF,
+    ("xlashape_client", "xlashape_client.client"): "grpc loads with the client; its results do not need it",
+}
+
+
+class Import(NamedTuple):
+    """An import of one of our modules."""
+
+    importer: str
+    imported: str
+    line: int
+    is_lazy: bool
+    is_for_types: bool
+
+
+def module_name(path: Path) -> str:
+    """`xlashape.hlo` for xlashape/hlo/__init__.py."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    parts = parts[next(i for i, part in enumerate(parts) if part in OWN) :]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in SOURCES}
+
+
+class _Collector(ast.NodeVisitor):
+    def __init__(self, importer: str) -> None:
+        self.importer = importer
+        self.imports: list[Import] = []
+        self._is_lazy = False
+        self._is_for_types = False
+
+    def _add(self, imported: str, line: int) -> None:
+        if imported.split(".")[0] in OWN:
+            self.imports.append(Import(self.importer, imported, line, self._is_lazy, self._is_for_types))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._add(alias.name, node.lineno)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert not node.level, f"{self.importer}: line {node.lineno} imports relatively"
+        for alias in node.names:
+            submodule = f"{node.module}.{alias.name}"
+            self._add(submodule if submodule in MODULES else node.module or "", node.lineno)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if function in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
+            self._add(str(node.args[0].value), node.lineno)
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        before = self._is_for_types
+        self._is_for_types = before or ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for child in node.body:
+            self.visit(child)
+        self._is_for_types = before
+        for child in node.orelse:
+            self.visit(child)
+
+    def _visit_function(self, node: ast.AST) -> None:
+        before, self._is_lazy = self._is_lazy, True
+        self.generic_visit(node)
+        self._is_lazy = before
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._visit_function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._visit_function(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._visit_function(node)
+
+
+def imports() -> list[Import]:
+    """Every import of one of our modules in one of our files."""
+    found: list[Import] = []
+    for name, path in MODULES.items():
+        collector = _Collector(name)
+        collector.visit(ast.parse(path.read_text(encoding="utf-8")))
+        found += collector.imports
+    return found
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module, and modules that import themselves (Tarjan)."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = lowest[name] = len(index)
+        stack.append(name)
+        for other in sorted(edges.get(name, ())):
+            if other not in index:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in stack:
+                lowest[name] = min(lowest[name], index[other])
+        if lowest[name] == index[name]:
+            component = [stack.pop()]
+            while component[-1] != name:
+                component.append(stack.pop())
+            if len(component) > 1 or name in edges.get(name, ()):
+                found.append(sorted(component))
+
+    for name in sorted(edges):
+        if name not in index:
+            visit(name)
+    return found
+
+
+def test_circles_are_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}) == [["b", "c"], ["e"]]
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    edges: dict[str, set[str]] = {name: set() for name in MODULES}
+    for found in imports():
+        edges[found.importer].add(found.imported)
+    assert circles(edges) == []
+
+
+def test_deferred_imports_are_listed():
+    """The front door defers everything, and is left out."""
+    deferred = {(found.importer, found.imported) for found in imports() if found.is_lazy or found.is_for_types}
+    deferred = {pair for pair in deferred if pair[0] != "xlashape"}
+    assert sorted(deferred - DEFERRED_IMPORTS.keys()) == [], (
+        "import at the top of the file, or list the import with its reason"
+    )
+    assert sorted(DEFERRED_IMPORTS.keys() - deferred) == [], "listed, and no longer in the source"
