@@ -5,14 +5,19 @@
 >>> xs.tiling.linear_index(shape, (2, 3))
 17
 
-Everything is imported on first use, so that `import xlashape` costs next to nothing.
+The names of this module are imported on first use, so that `import xlashape` takes almost no time.
+
+- `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
+- `drawing`, `cli`: pictures of layouts; the command line.
+- `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
+- `errors`, `limits`, `caches`, `frozen`, `math`: what all packages use.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# Not from typing, whose import would take most of this module's time; checkers know the constant by its name.
+# Not from typing, whose import would take most of the time of this one. Type checkers recognise the constant by its name.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from xlashape.shape import tiling
     from xlashape.symbolic import IndexingMap as IndexingMap
 
-# public name → where it lives; a module where the second part is empty
+# public name → (module, name in it); for a module itself, the second part is empty
 _HOMES: dict[str, tuple[str, str]] = {
     "HloComputation": ("xlashape.hlo", "HloComputation"),
     "HloInstruction": ("xlashape.hlo", "HloInstruction"),

@@ -1,16 +1,21 @@
-"""The compiled schema: XLA's messages on XLA's own names and numbers, and the service's.
+"""The compiled schema: XLA's messages, with XLA's names and numbers, and those of the service.
 
     from xlashape.proto import coerce, v1, xla
 
     shape = xla.ShapeProto(element_type=xla.F32, dimensions=[3, 5])
     xla.PrimitiveType.Name(shape.element_type)          # "F32"
-    xla.OpMetadata.ProfileInfo                          # nested types and enums stand where generated code has them
-    coerce(xla.ShapeProto, data_or_message)             # bytes, one of ours, or TensorFlow's xla.ShapeProto
+    xla.OpMetadata.ProfileInfo                          # nested types and enums, as in generated code
+    coerce(xla.ShapeProto, data_or_message)             # bytes, a message of these classes, or TensorFlow's xla.ShapeProto
 
-The classes live in a descriptor pool of their own. Generated code would register `xla/xla_data.proto` in protobuf's default
-pool, where TensorFlow registers its copy, and whichever of the two is imported second fails. Full names, wire format, JSON,
-text format, unknown fields, copy and pickle are as usual; two things know the default pool only and need `pool` passed:
-json_format's and text_format's treatment of `google.protobuf.Any` (`descriptor_pool=pool`).
+The classes are in a descriptor pool of their own. Generated code would register `xla/xla_data.proto` in protobuf's default
+pool, where TensorFlow registers its copy, and the import of the second one would fail. Full names, wire format, JSON,
+text format, unknown fields, copy and pickle are as usual. For messages with a `google.protobuf.Any`, json_format and text_format
+need the pool as an argument: `descriptor_pool=pool`.
+
+- `xla`, `v1`, `well_known`: the messages and enums of each package of the schema, filled in at import.
+- `_pool`: the descriptor pool and the message classes made from it.
+- `wire`: the wire format, read and written without messages.
+- `packed`: arrays of numbers in and out of messages, without a Python object for each number.
 """
 
 from __future__ import annotations

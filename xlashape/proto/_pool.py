@@ -1,4 +1,4 @@
-"""The private descriptor pool, the message classes made from it, and what lets them be copied and pickled."""
+"""The descriptor pool of the library and the message classes made from it, which can be copied and pickled."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _load() -> tuple[descriptor_pool.DescriptorPool, list[FileDescriptor]]:
 
 
 pool, _files = _load()
-"""Every file of the schema, and the well-known types it imports, apart from protobuf's default pool."""
+"""The pool that holds every file of the schema and the well-known types that these import. It is not protobuf's default pool."""
 
 
 def message_class(full_name: str) -> type[Message]:
@@ -92,9 +92,9 @@ def is_repeated(field: FieldDescriptor) -> bool:
 def coerce(message_class: type[M], value: object) -> M:
     r"""`value` as a message of `message_class`, one of this package's classes.
 
-    `value` is serialized bytes (bytes, bytearray or memoryview), a message of the class itself, which is returned as it is and
-    not copied, or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which is
-    taken through its bytes.
+    `value` is serialized bytes (bytes, bytearray or memoryview); a message of the class itself, which is returned without a
+    copy; or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which is
+    serialized and parsed.
 
     Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels, InvalidArgumentError
     if `value` is none of these.
@@ -128,7 +128,7 @@ def coerce(message_class: type[M], value: object) -> M:
 
 
 def _reason(error: Exception) -> str:
-    # Newer protobuf says which of the two it is, older only that it failed.
+    # Newer versions of protobuf give the reason, older ones do not.
     text = str(error).lower()
     if isinstance(error, RecursionError) or "depth" in text or "nesting" in text:
         return "messages nest deeper than protobuf's 100 levels"
@@ -155,7 +155,7 @@ def publish(package: str) -> None:
 
 
 def _adopt(descriptor: Descriptor, module: str, qualified_name: str) -> type[Message]:
-    """The class of a message, told where it lives. Protobuf's own pickling looks names up in the default pool; ours does not."""
+    """The class of a message, with the module and name that it has here, and a way to pickle it. Protobuf's own looks names up in the default pool."""
     made = message_factory.GetMessageClass(descriptor)
     made.__module__ = module
     made.__qualname__ = qualified_name

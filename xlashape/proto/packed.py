@@ -1,7 +1,7 @@
 """Arrays of numbers read from and written to messages without making a Python object of each number.
 
 On the wire a packed field is the numbers themselves: `repeated sfixed64` is little-endian int64s, `repeated bool` is one byte each.
-Protobuf makes a list of Python ints of it (60 ms for a million); here it stays bytes.
+Protobuf makes a list of Python ints of the field (60 ms for a million numbers); here it stays bytes.
 """
 
 from __future__ import annotations

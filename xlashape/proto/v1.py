@@ -1,6 +1,6 @@
 """The service's messages and enums, package `xlashape.v1`.
 
-The names come from the schema when this module is imported; the stub beside it is made by the build.
+The names come from the schema when this module is imported; the build makes the stub beside this file.
 """
 
 from xlashape.proto._pool import publish

@@ -1,6 +1,6 @@
 """Google's well-known types as the schema imports them, package `google.protobuf`: Any, Duration, Timestamp, …
 
-The names come from the schema when this module is imported; the stub beside it is made by the build.
+The names come from the schema when this module is imported; the build makes the stub beside this file.
 """
 
 from xlashape.proto._pool import publish

@@ -1,9 +1,9 @@
-r"""A place in a source that moves forward over tokens. Spaces and comments between tokens are skipped.
+r"""An offset in a source that moves forward token by token. Spaces and comments between tokens are skipped.
 
     space   := ' ' | '\t' | '\r' | '\n' | '/*' … '*/' | '//' … end of line
     integer := '-'? digit+          word := letter (letter | digit | '_')*
 
-`parse_x` consumes or raises, `accept` consumes or answers False. Errors say what was expected, what was found and where.
+`parse_x` consumes a token or raises; `accept` consumes a token or returns False. Errors say what was expected, what was found and where.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_DIGITS = 19  # of an int64, leading zeros left aside
 
 
 class Cursor:
-    """`at` is the offset of the next character not yet consumed."""
+    """`at` is the offset of the first character that is not consumed yet."""
 
     __slots__ = ("at", "source", "text")
 
@@ -36,7 +36,7 @@ class Cursor:
         self.at = at
 
     def skip_space(self) -> None:
-        """Moves over spaces and comments."""
+        """Consumes spaces and comments."""
         text, at = self.text, self.at
         if text[at : at + 1] not in _MAY_SKIP:
             return
@@ -56,12 +56,12 @@ class Cursor:
                 return
 
     def at_end(self) -> bool:
-        """Whether nothing but spaces and comments is left."""
+        """Whether only spaces and comments are left."""
         self.skip_space()
         return self.at >= len(self.text)
 
     def looking_at(self, token: str) -> bool:
-        """Whether `token` comes next, spaces left aside."""
+        """Whether `token` comes next, after spaces and comments."""
         self.skip_space()
         return self.text.startswith(token, self.at)
 
@@ -74,17 +74,17 @@ class Cursor:
         return False
 
     def expect(self, token: str) -> None:
-        """Consumes `token`, or raises."""
+        """Consumes `token`. Raises ParseError if it does not come next."""
         if not self.accept(token):
             self.fail(f"'{token}'")
 
     def expect_end(self) -> None:
-        """Raises unless the text is used up."""
+        """Raises ParseError if anything but spaces and comments is left."""
         if not self.at_end():
             self.fail("the end of the text")
 
     def parse_int(self, what: str = "an integer") -> int:
-        """An int64, or raises; `what` names it in the error."""
+        """Consumes an integer that fits int64. Raises ParseError otherwise; `what` names the integer in the error."""
         self.skip_space()
         match = _INTEGER.match(self.text, self.at)
         if match is None:
@@ -101,7 +101,7 @@ class Cursor:
         return value
 
     def parse_optional_word(self) -> str | None:
-        """A word, or None."""
+        """Consumes a word and returns it; returns None if no word comes next."""
         self.skip_space()
         match = _WORD.match(self.text, self.at)
         if match is None:
@@ -110,20 +110,20 @@ class Cursor:
         return match.group()
 
     def parse_word(self, what: str = "a word") -> str:
-        """A word, or raises; `what` names it in the error."""
+        """Consumes a word and returns it. Raises ParseError otherwise; `what` names the word in the error."""
         word = self.parse_optional_word()
         if word is None:
             self.fail(what)
         return word
 
     def found(self) -> str:
-        """The next token as errors show it."""
+        """The next token, as error messages show it."""
         self.skip_space()
         match = _FOUND.match(self.text, self.at)
         return "the end of the text" if match is None else repr(match.group())
 
     def fail(self, expected: str) -> NoReturn:
-        """Raises: `expected` was expected here, and something else was found."""
+        """Raises a ParseError that says what was expected and what comes next."""
         found = self.found()
         raise self.error(f"expected {expected}, found {found}", expected=expected, found=found)
 
@@ -135,5 +135,5 @@ class Cursor:
         expected: str | None = None,
         found: str | None = None,
     ) -> ParseError:
-        """The error at `at` (default: here), ready to raise."""
+        """A ParseError at offset `at`, by default the current one. The caller raises it."""
         return self.source.error(self.at if at is None else at, message, expected=expected, found=found)

@@ -1,4 +1,4 @@
-"""A text and where things stand in it: offsets become line, column and a line to show."""
+"""A text, with the line and column of each offset for error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 100  # characters of a line that an error shows
 
 
 class Source:
-    """`text` with an optional `name` (a path) for messages. Line starts are found on the first error only."""
+    """`text`, and an optional `name` (a path) for messages. The offsets of lines are computed on the first error."""
 
     __slots__ = ("_line_starts", "name", "text")
 
@@ -27,7 +27,7 @@ class Source:
         self._line_starts: list[int] | None = None
 
     def position(self, offset: int) -> tuple[int, int]:
-        r"""(line, column) of an offset, both from 1.
+        r"""(line, column) of an offset, both counted from 1.
 
         >>> Source("ab\ncd").position(4)
         (2, 2)
@@ -49,7 +49,7 @@ class Source:
         expected: str | None = None,
         found: str | None = None,
     ) -> ParseError:
-        """The error at an offset, ready to raise, with the line (or the part of it around the offset) and a caret."""
+        """A ParseError at an offset, with its line (or the part of a long line around the offset) and a caret. The caller raises it."""
         line, column = self.position(offset)
         start = offset - column + 1
         end = self.text.find("\n", offset)

@@ -17,7 +17,7 @@ def leaves(shape: Shape) -> tuple[Shape, ...]:
     """The leaves of a shape.
 
     >>> leaves(Shape.parse("(f32[2], (s32[], pred[3]))"))
-    (Shape('f32[2]'), Shape('s32[]'), Shape('pred[3]'))
+    (Shape('f32[2]{0}'), Shape('s32[]'), Shape('pred[3]{0}'))
     """
     return _leaves(shape) if shape.is_tuple else (shape,)
 
