@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from google.protobuf.message import Message
 
-from xlashape.errors import InvalidMapError
+from xlashape.errors import FieldPath, InvalidMapError
 from xlashape.limits import spend
 from xlashape.math import checked_int64
 from xlashape.proto import coerce, v1
@@ -122,10 +122,10 @@ def parts_from_proto(value: bytes | Message) -> MapParts:
         raise InvalidMapError(f"there is no state {state}", field="state")
     groups = [_variables(message.dimensions), _variables(message.ranges), _variables(message.runtime)]
     nodes = _nodes(message.expressions, [len(group) for group in groups])
-    results = [_node(nodes, index, f"results[{i}]") for i, index in enumerate(message.results)]
+    results = [_node(nodes, index, ("results", i)) for i, index in enumerate(message.results)]
     constraints = [
         (
-            _node(nodes, constraint.expression, f"constraints[{i}].expression"),
+            _node(nodes, constraint.expression, ("constraints", i, "expression")),
             Interval(constraint.bounds.lower, constraint.bounds.upper),
         )
         for i, constraint in enumerate(message.constraints)
@@ -184,7 +184,7 @@ def _folded(operator: type[Binary], parts: Sequence[Expr]) -> Expr:
     return result
 
 
-def _node(nodes: Sequence[Expr], index: int, field: str) -> Expr:
+def _node(nodes: Sequence[Expr], index: int, field: FieldPath) -> Expr:
     if index >= len(nodes):
         raise InvalidMapError(f"there is no expression {index}: the map has {len(nodes)}", field=field)
     return nodes[index]

@@ -1,4 +1,4 @@
-"""Tiles of given numbers: boxes with steps, and what sums of runs make of them."""
+"""Tiles whose sizes are numbers: boxes with strides, and the arithmetic progressions that sums of runs give along each dimension."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.tile.digits import Run
 from xlashape.symbolic.tile.sums import is_mixed
 
-__all__ = ["Steps", "TileBox", "clipped", "integers", "steps_of"]
+__all__ = ["Progression", "TileBox", "clipped", "integers", "progression_of"]
 
 
 def integers(values: Iterable[Any], field: str) -> list[int]:
-    """Sizes, offsets or values as plain ints; InvalidArgumentError if they are not integers."""
+    """Sizes, offsets or values as Python integers. Raises InvalidArgumentError if they are not integers."""
     try:
         return [value if value.__class__ is int else const(value).value for value in values]
     except (TypeError, InvalidMapError):
@@ -26,7 +26,7 @@ def integers(values: Iterable[Any], field: str) -> list[int]:
 class TileBox(NamedTuple):
     """Along each dimension the indices offset, offset + stride, …, `size` of them.
 
-    The stride of a size of 1 means nothing. A size of 0 along any dimension: no element.
+    The stride of a dimension with size 1 has no meaning. A box with a size of 0 has no elements.
     """
 
     offsets: tuple[int, ...]
@@ -34,7 +34,7 @@ class TileBox(NamedTuple):
     strides: tuple[int, ...]
 
 
-class Steps(NamedTuple):
+class Progression(NamedTuple):
     """The numbers offset, offset + stride, …, `size` of them."""
 
     offset: int
@@ -42,46 +42,46 @@ class Steps(NamedTuple):
     stride: int
 
 
-def steps_of(offset: int, terms: Sequence[tuple[Run, int]]) -> Steps | None:
-    """offset + Σ factor × run as one sequence; None if it is none. With several terms of size 1 alone, the stride is 0.
+def progression_of(offset: int, terms: Sequence[tuple[Run, int]]) -> Progression | None:
+    """The numbers offset + Σ factor × run as one progression; None if they are not one. The stride is 0 if there are several terms, all of length 1.
 
-    Where factors of both signs meet, the sequence grows.
+    If there are factors of both signs, the stride is positive.
 
-    >>> steps_of(5, [(Run(1, 3), 8), (Run(0, 8), 1)]), steps_of(0, [(Run(0, 3), 8), (Run(0, 7), 1)])
-    (Steps(offset=13, size=24, stride=1), None)
+    >>> progression_of(5, [(Run(1, 3), 8), (Run(0, 8), 1)]), progression_of(0, [(Run(0, 3), 8), (Run(0, 7), 1)])
+    (Progression(offset=13, size=24, stride=1), None)
     """
     offset += sum([run.start * factor for run, factor in terms])
     if is_mixed([factor for _, factor in terms]):
         offset += sum([(run.length - 1) * factor for run, factor in terms if factor < 0])
         terms = [(run, abs(factor)) for run, factor in terms]
-    moving = sorted([(abs(factor), factor, run.length) for run, factor in terms if run.length > 1])
-    if len(moving) < 2:
-        size = moving[0][2] if moving else 1
-        stride = terms[0][1] if len(terms) == 1 else moving[0][1] if moving else 0
-        return Steps(offset, size, stride)
-    smallest = moving[0][1]
+    varying = sorted([(abs(factor), factor, run.length) for run, factor in terms if run.length > 1])
+    if len(varying) < 2:
+        size = varying[0][2] if varying else 1
+        stride = terms[0][1] if len(terms) == 1 else varying[0][1] if varying else 0
+        return Progression(offset, size, stride)
+    smallest = varying[0][1]
     reach = 0
-    for step, factor, count in moving:
+    for step, factor, count in varying:
         if factor % smallest or step > abs(smallest) + reach:
             return None
         reach += step * (count - 1)
-    return Steps(offset, reach // abs(smallest) + 1, smallest)
+    return Progression(offset, reach // abs(smallest) + 1, smallest)
 
 
-def clipped(steps: Steps, limit: Interval) -> Steps:
-    """Those of the numbers that lie within the limit.
+def clipped(progression: Progression, limit: Interval) -> Progression:
+    """The numbers of the progression that lie within the limit.
 
-    >>> clipped(Steps(-3, 5, 2), Interval(0, 4)), clipped(Steps(9, 5, -2), Interval(2, 7)), clipped(Steps(0, 3, 1), Interval(5, 9))
-    (Steps(offset=1, size=2, stride=2), Steps(offset=7, size=3, stride=-2), Steps(offset=0, size=0, stride=1))
+    >>> clipped(Progression(-3, 5, 2), Interval(0, 4)), clipped(Progression(9, 5, -2), Interval(2, 7)), clipped(Progression(0, 3, 1), Interval(5, 9))
+    (Progression(offset=1, size=2, stride=2), Progression(offset=7, size=3, stride=-2), Progression(offset=0, size=0, stride=1))
     """
-    offset, size, stride = steps
+    offset, size, stride = progression
     low, high = limit
     if stride < 0:
         offset, stride, low, high = -offset, -stride, -high, -low
     if stride == 0:
-        return steps if steps.offset in limit else steps._replace(size=0)
+        return progression if progression.offset in limit else progression._replace(size=0)
     first = max(0, ceil_div(low - offset, stride))
     last = min(size - 1, (high - offset) // stride)
     if first > last:
-        return steps._replace(size=0)
-    return Steps(steps.offset + first * steps.stride, last - first + 1, steps.stride)
+        return progression._replace(size=0)
+    return Progression(progression.offset + first * progression.stride, last - first + 1, progression.stride)

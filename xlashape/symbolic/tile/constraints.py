@@ -1,18 +1,18 @@
-"""For which tile sizes a symbolic tile holds: a disjunction of conjunctions of conditions. Matches `xla::ConstraintExpression`.
+"""The conditions on tile sizes under which a symbolic tile is right: a disjunction of conjunctions. Matches `xla::ConstraintExpression`.
 
     8 mod d0 in [0, 0] || d0 in [1, 1] && d1 mod 8 in [0, 0]
 
-A condition is `InRange`, an expression in the tile's sizes within an interval, or `Divides`, an expression that divides a number: XLA writes it as a mod
-by a variable, which expressions here do not have.
+A condition is either `InRange`, an expression of the tile's sizes that lies within an interval, or `Divides`, an expression that divides a number. XLA
+writes the latter as a mod by a variable; the expressions of this library have constant moduli only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
+from xlashape.caches import cached
 from xlashape.limits import check, spend
 from xlashape.symbolic.expr.expression import Expr, Variable
 from xlashape.symbolic.expr.interval import Interval
@@ -22,7 +22,7 @@ from xlashape.symbolic.expr.text import expression_text
 __all__ = ["MOST_ALTERNATIVES", "Condition", "Divides", "InRange", "TileConstraints"]
 
 MOST_ALTERNATIVES = 1 << 12
-"""Conjunctions of one disjunction."""
+"""The largest number of conjunctions in a disjunction."""
 
 
 class InRange(NamedTuple):
@@ -32,7 +32,7 @@ class InRange(NamedTuple):
     interval: Interval
 
     def holds(self, value: int) -> bool:
-        """Whether it does where the expression has this value."""
+        """Whether the condition holds if the expression has this value."""
         return value in self.interval
 
     def to_text(self, style: str = "xla") -> str:
@@ -43,13 +43,13 @@ class InRange(NamedTuple):
 
 
 class Divides(NamedTuple):
-    """`expr` divides `dividend`; 0 divides nothing."""
+    """`expr` divides `dividend`. The value 0 divides nothing."""
 
     expr: Expr
     dividend: int
 
     def holds(self, value: int) -> bool:
-        """Whether it does where the expression has this value."""
+        """Whether the condition holds if the expression has this value."""
         return value != 0 and self.dividend % value == 0
 
     def to_text(self, style: str = "xla") -> str:
@@ -64,7 +64,8 @@ Condition: TypeAlias = InRange | Divides
 
 
 class TileConstraints(NamedTuple):
-    """One of `alternatives` holds, with all its conditions. No alternative: unsatisfiable. One without conditions: always.
+    """At least one of `alternatives` holds: all of its conditions do. Without alternatives, no tile satisfies them; a conjunction without conditions
+    always holds.
 
     Alternatives and their conditions are sorted by their text, as XLA prints them.
 
@@ -82,17 +83,17 @@ class TileConstraints(NamedTuple):
 
     @classmethod
     def always(cls) -> TileConstraints:
-        """What every tile fulfils."""
+        """The constraints that every tile satisfies."""
         return cls(((),))
 
     @classmethod
     def unsatisfiable(cls) -> TileConstraints:
-        """What no tile fulfils."""
+        """The constraints that no tile satisfies."""
         return cls(())
 
     @classmethod
     def any_of(cls, alternatives: Iterable[Iterable[Condition]]) -> TileConstraints:
-        """The disjunction of conjunctions. Intervals of the same expression are intersected; a conjunction with an empty one goes away."""
+        """The disjunction of conjunctions. Intervals of the same expression are intersected; a conjunction with an empty one is dropped."""
         kept: dict[tuple[str, ...], tuple[Condition, ...]] = {}
         for alternative in alternatives:
             merged = _merged(alternative)
@@ -105,16 +106,16 @@ class TileConstraints(NamedTuple):
 
     @property
     def is_always(self) -> bool:
-        """Whether every tile fulfils them."""
+        """Whether every tile satisfies them."""
         return () in self.alternatives
 
     @property
     def is_unsatisfiable(self) -> bool:
-        """Whether no tile is known to fulfil them."""
+        """Whether no tile is known to satisfy them."""
         return not self.alternatives
 
     def __and__(self, other: TileConstraints) -> TileConstraints:
-        """Both hold. LimitExceededError beyond 4,096 alternatives."""
+        """The conjunction of both. Raises LimitExceededError if it has more than 4,096 alternatives."""
         if self.is_always:
             return other
         if other.is_always:
@@ -125,27 +126,35 @@ class TileConstraints(NamedTuple):
         return TileConstraints.any_of([(*a, *b) for a, b in product(self.alternatives, other.alternatives)])
 
     def replaced(self, values: Mapping[Variable, Expr]) -> TileConstraints:
-        """The same with expressions in place of variables."""
+        """The same constraints with variables replaced by expressions."""
         exprs = self.expressions()
         known = dict(zip(exprs, substitute(exprs, values), strict=True))
         return TileConstraints.any_of(
-            [[condition._replace(expr=known[condition.expr]) for condition in way] for way in self.alternatives]
+            [
+                [condition._replace(expr=known[condition.expr]) for condition in alternative]
+                for alternative in self.alternatives
+            ]
         )
 
     def expressions(self) -> tuple[Expr, ...]:
-        """Every expression that conditions speak of, once."""
-        return tuple(dict.fromkeys([condition.expr for way in self.alternatives for condition in way]))
+        """The expressions of all conditions, once each."""
+        return tuple(dict.fromkeys([condition.expr for alternative in self.alternatives for condition in alternative]))
 
     def hold(self, value: Callable[[Expr], int]) -> bool:
-        """Whether they hold where `value` says what each expression is worth."""
-        return any(all(condition.holds(value(condition.expr)) for condition in way) for way in self.alternatives)
+        """Whether the constraints hold; `value` gives the value of each expression."""
+        return any(
+            all(condition.holds(value(condition.expr)) for condition in alternative)
+            for alternative in self.alternatives
+        )
 
     def to_text(self, style: str = "xla") -> str:
-        """`always`, `unsatisfiable`, or the alternatives with `||` between, their conditions with `&&`."""
+        """`always`, `unsatisfiable`, or the alternatives joined by `||`, the conditions of each joined by `&&`."""
         if self.is_always:
             return "always"
-        ways = [" && ".join([condition.to_text(style) for condition in way]) for way in self.alternatives]
-        return " || ".join(ways) or "unsatisfiable"
+        texts = [
+            " && ".join([condition.to_text(style) for condition in alternative]) for alternative in self.alternatives
+        ]
+        return " || ".join(texts) or "unsatisfiable"
 
     __str__ = to_text
 
@@ -167,6 +176,6 @@ def _merged(alternative: Iterable[Condition]) -> list[tuple[str, Condition]] | N
     return sorted([(_text(condition), condition) for condition in (*ranges, *others)], key=lambda pair: pair[0])
 
 
-@lru_cache(1 << 10)
+@cached(max_bytes=1 << 20, weigh=lambda arguments, text: 400 + 2 * len(text))
 def _text(condition: Condition) -> str:
     return condition.to_text()

@@ -1,9 +1,10 @@
-"""Digits: the parts that a map's results are sums of, as tiles see them.
+"""The results of a map as sums of digits of its variables.
 
     result = offset + Σ factor × digit,    digit = ((variable + shift) / divisor) mod modulus
 
-While a variable goes through a tile, one digit goes through consecutive numbers, a *run*, unless a mod wraps around. Digits of different variables
-are independent of each other; those of one variable are if each begins where the one below ends, as the digits of a number do.
+While a variable takes the values of a tile, a digit takes consecutive values, a *run*, unless its mod wraps around. Digits of different variables are
+independent of each other: they take every combination of values. Digits of one variable are independent if each begins where the next lower one ends,
+as the digits of a number do.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules.rule import Context
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["MOST_ENUMERATED", "Digit", "Part", "Run", "TileReader", "linear_form", "part_of", "runs_of"]
+__all__ = ["MOST_ENUMERATED", "Digit", "DigitSum", "Run", "TileSimplifier", "digit_sum_of", "linear_form_of", "runs_of"]
 
 MOST_ENUMERATED = 1 << 12
-"""Values of one variable that are gone through to see which digits go together."""
+"""The largest number of values of a variable that are enumerated to decide whether its digits are independent."""
 
 
 class Run(NamedTuple):
@@ -48,7 +49,10 @@ class Run(NamedTuple):
 
 
 class Digit(NamedTuple):
-    """((variable + shift) / divisor) mod modulus; no modulus is 0. The shift lies in [0, divisor), or [0, divisor × modulus)."""
+    """((variable + shift) / divisor) mod modulus, where a modulus of 0 means none.
+
+    The shift is in [0, divisor), or in [0, divisor × modulus) if there is a modulus.
+    """
 
     variable: Variable
     shift: int = 0
@@ -56,12 +60,12 @@ class Digit(NamedTuple):
     modulus: int = 0
 
     def at(self, value: int) -> int:
-        """The digit of a value of its variable."""
+        """The digit for a value of its variable."""
         quotient = (value + self.shift) // self.divisor
         return quotient % self.modulus if self.modulus else quotient
 
     def run(self, start: int, end: int) -> Run | None:
-        """The digits of start, …, end - 1, which are not none; None if they wrap around without being all.
+        """The values of the digit for start, …, end - 1, with start < end; None if the mod wraps around and they are not all of its values.
 
         >>> from xlashape.symbolic.expr.expression import dim
         >>> digit = Digit(dim(0), 0, 4, 3)
@@ -77,14 +81,14 @@ class Digit(NamedTuple):
         first %= self.modulus
         return Run(first, count) if first + count <= self.modulus else None
 
-    def most(self, values: int) -> int:
-        """How many digits the first `values` values from 0 have."""
+    def count(self, values: int) -> int:
+        """How many values the digit has for the variable's values 0, …, values - 1."""
         count = (values + self.shift + self.divisor - 1) // self.divisor
         return min(count, self.modulus) if self.modulus else count
 
 
-class Part(NamedTuple):
-    """One result of a map: `fixed`, of runtime variables alone, + `constant` + Σ digit × factor, in XLA's order of terms."""
+class DigitSum(NamedTuple):
+    """One result of a map: `fixed` + `constant` + Σ digit × factor, in XLA's order of terms. `fixed` has runtime variables only."""
 
     fixed: Expr
     constant: int
@@ -92,14 +96,14 @@ class Part(NamedTuple):
 
 
 def _within_period(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """x mod m = x - q m if x lies within [q m, q m + m - 1], even where it has one value."""
+    """x mod m = x - q m if x lies within [q m, q m + m - 1]. Unlike `one_period`, keeps an x with one value as it is."""
     low, high = context.range_of_form(terms, constant)
     start = low // modulus * modulus
     return None if high >= start + modulus else (terms, constant - start)
 
 
-class TileReader(Simplifier):
-    """Simplifies as XLA does before it looks for tiles: variables and divisions stay, even if they have one value."""
+class TileSimplifier(Simplifier):
+    """Simplifies as XLA does before it looks for tiles: variables and divisions with one value are not replaced by it."""
 
     __slots__ = ()
     _floordiv_rules = tuple([rule for rule in floordiv_rules.RULES if rule is not floordiv_rules.one_value])
@@ -109,11 +113,11 @@ class TileReader(Simplifier):
         return {node: 1}, 0
 
 
-def linear_form(reader: Simplifier, expr: Expr) -> Form:
+def linear_form_of(simplifier: Simplifier, expr: Expr) -> Form:
     """The simplified expression as Σ coefficient × atom + constant."""
     terms: dict[Expr, int] = {}
     constant = 0
-    for term in sum_terms(reader.simplify(expr)):
+    for term in sum_terms(simplifier.simplify(expr)):
         if isinstance(term, Constant):
             constant += term.value
         elif isinstance(term, Mul) and isinstance(term.rhs, Constant):
@@ -123,28 +127,28 @@ def linear_form(reader: Simplifier, expr: Expr) -> Form:
     return terms, constant
 
 
-def part_of(reader: Simplifier, result: Expr) -> Part | None:
-    """A result as a sum of digits; None if it is none."""
-    terms, constant = linear_form(reader, result)
+def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
+    """A result as a sum of digits; None if it is not one."""
+    terms, constant = linear_form_of(simplifier, result)
     fixed: dict[Expr, int] = {}
-    found: list[tuple[Expr, Digit, int]] = []
+    digits: list[tuple[Expr, Digit, int]] = []
     for atom, factor in terms.items():
         if all(variable.kind is VariableKind.RUNTIME for variable in variables_of([atom])):
             fixed[atom] = factor
             continue
-        read = _digit_of(atom)
-        if read is None:
+        digit_and_shift = _digit_of(atom)
+        if digit_and_shift is None:
             return None
-        digit, added = read
+        digit, added = digit_and_shift
         constant += added * factor
         if digit.modulus != 1:
-            found.append((expression_of({atom: factor}, 0), digit, factor))
-    found.sort(key=lambda term: order_key(term[0]))
-    return Part(expression_of(fixed, 0), constant, tuple([(digit, factor) for _, digit, factor in found]))
+            digits.append((expression_of({atom: factor}, 0), digit, factor))
+    digits.sort(key=lambda term: order_key(term[0]))
+    return DigitSum(expression_of(fixed, 0), constant, tuple([(digit, factor) for _, digit, factor in digits]))
 
 
 def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
-    """(digit, number to add) of nested divisions and mods of one variable and constants."""
+    """An atom of divisions, mods and additions of constants on one variable, as (digit, constant to add); None if it is not a digit."""
     operators: list[Binary] = []
     node = atom
     while isinstance(node, FloorDiv | Mod | Add):
@@ -177,9 +181,9 @@ def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
 
 
 def runs_of(digits: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] | None:
-    """The runs of digits of one variable over start, …, end - 1, if they are runs and every combination of them comes up; else None.
+    """The runs of digits of one variable for its values start, …, end - 1. None if a digit is not a run or the digits are not independent.
 
-    None, too, for more than `MOST_ENUMERATED` values of digits that are not those of a number.
+    Also None for digits unlike those of a number if the variable has more than `MOST_ENUMERATED` values.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> row, column = Digit(dim(0), 0, 8), Digit(dim(0), 0, 1, 8)
@@ -192,26 +196,26 @@ def runs_of(digits: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] |
         if run is None:
             return None
         runs[digit] = run
-    moving = sorted([digit for digit in digits if runs[digit].length > 1], key=lambda digit: -digit.divisor)
-    if len(set(moving)) < len(moving):
+    varying = sorted([digit for digit in digits if runs[digit].length > 1], key=lambda digit: -digit.divisor)
+    if len(set(varying)) < len(varying):
         return None
-    if len(moving) > 1 and not (_together if is_chain(moving) else _enumerated)(moving, start, end):
+    if len(varying) > 1 and not (_chain_is_independent if is_chain(varying) else _enumerated)(varying, start, end):
         return None
     return runs
 
 
 def is_chain(digits: Sequence[Digit]) -> bool:
-    """Whether the digits, the highest first, are those of a number: each begins at a multiple of where the one below it ends."""
+    """Whether the digits, the highest first, are those of a number: the divisor of each is a multiple of where the next lower one ends."""
     return all(digit.shift == 0 for digit in digits) and all(
         low.modulus and high.divisor % (low.divisor * low.modulus) == 0 for high, low in pairwise(digits)
     )
 
 
-def _together(chain: Sequence[Digit], start: int, end: int) -> bool:
-    """Whether digits of a number that are runs over start, …, end - 1 take every combination.
+def _chain_is_independent(chain: Sequence[Digit], start: int, end: int) -> bool:
+    """Whether the digits of a number take every combination of values. Each of them is a run for the values start, …, end - 1.
 
-    The highest digit cuts the values into blocks. Within each, those below have to take the same values: all that they can, or, where no block
-    is whole, the same runs in both.
+    The highest digit divides the values into blocks. In all blocks the lower digits must take the same combinations: all there are if some block is
+    complete; otherwise there are two blocks, which must have the same runs.
     """
     if len(chain) < 2:
         return True
@@ -219,34 +223,36 @@ def _together(chain: Sequence[Digit], start: int, end: int) -> bool:
     step = top.divisor
     first, last = start // step, (end - 1) // step
     if first == last:
-        return _together(below, start, end)
+        return _chain_is_independent(below, start, end)
     count = last - first + 1
-    whole = {digit: Run(0, digit.modulus) for digit in below}
+    complete = {digit: Run(0, digit.modulus) for digit in below}
     if top.modulus and count >= top.modulus + 2:
         return True
-    head = _runs_together(below, start, (first + 1) * step)
-    tail = _runs_together(below, last * step, end)
+    head = _independent_runs(below, start, (first + 1) * step)
+    tail = _independent_runs(below, last * step, end)
     if top.modulus and count == top.modulus + 1:
-        # The first and the last block have the same digit.
-        covered = whole in (head, tail) or end - last * step >= start - first * step
+        # The first and the last block have the same highest digit, so together they must take all combinations of the lower ones.
+        covered = complete in (head, tail) or end - last * step >= start - first * step
         return covered or _enumerated(chain, start, end)
-    return head is not None and head == tail and (count == 2 or head == whole)
+    return head is not None and head == tail and (count == 2 or head == complete)
 
 
-def _runs_together(chain: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] | None:
+def _independent_runs(chain: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] | None:
+    """The runs of the digits of a number; None if a digit is not a run or they are not independent."""
     runs: dict[Digit, Run] = {}
     for digit in chain:
         run = digit.run(start, end)
         if run is None:
             return None
         runs[digit] = run
-    moving = [digit for digit in chain if runs[digit].length > 1]
-    return runs if _together(moving, start, end) else None
+    varying = [digit for digit in chain if runs[digit].length > 1]
+    return runs if _chain_is_independent(varying, start, end) else None
 
 
 def _enumerated(digits: Sequence[Digit], start: int, end: int) -> bool:
+    """Whether the digits take every combination of values, decided by enumeration. False if there are too many values to enumerate."""
     if end - start > MOST_ENUMERATED:
         return False
     spend(1 + (end - start) // 16)
-    seen = {tuple([digit.at(value) for digit in digits]) for value in range(start, end)}
-    return len(seen) == product(len({one[i] for one in seen}) for i in range(len(digits)))
+    combinations = {tuple([digit.at(value) for digit in digits]) for value in range(start, end)}
+    return len(combinations) == product(len(set(values)) for values in zip(*combinations, strict=True))

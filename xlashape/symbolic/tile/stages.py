@@ -32,7 +32,7 @@ from xlashape.symbolic.simplify.linear_form import expression_of
 
 __all__ = ["Stages", "stages_of"]
 
-_Sum = frozenset[tuple[Expr, int]]
+_TermSet = frozenset[tuple[Expr, int]]
 
 
 class Stages(NamedTuple):
@@ -56,7 +56,7 @@ def stages_of(found: IndexingMap) -> Stages | None:
         return None
     variables = [variable for group in found.variable_expressions() for variable in group]
     bounds = dict(zip(variables, [var.bounds for var in found.variables], strict=True))
-    starts: dict[_Sum, int] = {one: _at_start(one, bounds) for one in sums}
+    starts: dict[_TermSet, int] = {one: _at_start(one, bounds) for one in sums}
     # Placeholders beyond the map's own dimensions, until it is known which of those stay.
     placeholders = {one: dim(len(found.dims) + k) for k, one in enumerate(sums)}
     replaced = _replaced(exprs, {one: placeholders[one] + starts[one] for one in sums})
@@ -98,9 +98,9 @@ def _terms(expr: Expr) -> tuple[dict[Expr, int], int]:
     return terms, constant
 
 
-def _divided_sums(exprs: tuple[Expr, ...]) -> list[_Sum]:
+def _divided_sums(exprs: tuple[Expr, ...]) -> list[_TermSet]:
     """Sums of several terms that are divided, those within which no sum is; with runtime variables, none."""
-    found: dict[_Sum, None] = {}
+    found: dict[_TermSet, None] = {}
     has_one: dict[Expr, bool] = {}
     for node in postorder(exprs):
         within = isinstance(node, Binary) and (has_one[node.lhs] or has_one[node.rhs])
@@ -116,7 +116,7 @@ def _divided_sums(exprs: tuple[Expr, ...]) -> list[_Sum]:
     return list(found)
 
 
-def _at_start(one: _Sum, bounds: dict[Variable, Interval]) -> int:
+def _at_start(one: _TermSet, bounds: dict[Variable, Interval]) -> int:
     """The sum at index 0 of every dimension and the first value of every range variable."""
     expr = expression_of(dict(one), 0)
     values: dict[Variable, Expr] = {
@@ -128,7 +128,7 @@ def _at_start(one: _Sum, bounds: dict[Variable, Interval]) -> int:
     return value.value
 
 
-def _replaced(exprs: tuple[Expr, ...], values: dict[_Sum, Expr]) -> tuple[Expr, ...]:
+def _replaced(exprs: tuple[Expr, ...], values: dict[_TermSet, Expr]) -> tuple[Expr, ...]:
     """The expressions with the sums, and multiples of them, replaced; constants beside them stay."""
     order = postorder(exprs)
     # A long sum is one with many beginnings; those are sums to nobody else.

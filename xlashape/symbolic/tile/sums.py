@@ -1,12 +1,14 @@
-"""One result of a map for a tile of any size: the size and stride of what a sum of digits reads, and for which tile sizes that holds.
+"""Sums of digits for a tile of any size: the size and stride of the values of such a sum, and the tile sizes for which it has them.
 
-With n digits of sizes a, b, … and growing factors, a sum is one arithmetic sequence
+A sum of digits, in the order of their factors, takes the values of one arithmetic progression in two cases:
 
-- if digits of size 1 come first, then digits that are whole and meet the next one's factor, then one of any size, then digits of size 1: the size is
-  the product, the stride that of the first digit that is not of size 1. XLA's form;
-- if no factor is beyond the reach of the digits below it, as where windows overlap: the stride is the smallest factor. XLA knows no tile there.
+- It has digits of size 1, then complete digits (which take all their values), each followed by a digit whose factor is the product of the complete
+  digit's factor and size, then one digit of any size, then digits of size 1. The size of the progression is the product of all sizes, the stride is
+  the factor of the first digit that does not have size 1. This is XLA's form.
+- No factor is larger than the smaller digits can bridge, as with overlapping windows. The stride is the smallest factor. XLA has no tile here.
 
-Where factors of both signs meet, the digits with negative ones are counted from their end, so that all grow: the sequence then begins where they end.
+If there are factors of both signs, the digits with negative factors are counted from their last value down, so that all terms grow; the progression then
+begins where those digits end.
 """
 
 from __future__ import annotations
@@ -20,19 +22,19 @@ from xlashape.symbolic.expr.expression import Add, Constant, Expr, FloorDiv, Mul
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.tile.constraints import MOST_ALTERNATIVES, Condition, InRange, TileConstraints
 
-__all__ = ["SizedDigit", "Sum", "is_mixed", "sum_of"]
+__all__ = ["SizedDigit", "SymbolicProgression", "is_mixed", "sum_of_digits"]
 
 
 class SizedDigit(NamedTuple):
-    """A digit that runs through `size` numbers, an expression in the tile's sizes, at most `whole`; each of them counts `factor`."""
+    """A digit with a factor. It takes `size` values, an expression of the tile's sizes, and at most `most`."""
 
     size: Expr
-    whole: int
+    most: int
     factor: int
 
 
-class Sum(NamedTuple):
-    """First number, size and stride of a sum of digits, and when it has them. The first number is `start` + `constant`."""
+class SymbolicProgression(NamedTuple):
+    """The values of a sum of digits: `size` of them from `start` + `constant`, with this stride, for tile sizes that satisfy `constraints`."""
 
     start: Expr
     constant: int
@@ -41,53 +43,55 @@ class Sum(NamedTuple):
     constraints: TileConstraints
 
 
-def sum_of(digits: Sequence[SizedDigit]) -> Sum:
-    """The sum of digits in XLA's order of terms. Without digits: size 1, stride 0.
+def sum_of_digits(digits: Sequence[SizedDigit]) -> SymbolicProgression:
+    """The values of a sum of digits, which are in XLA's order of terms. Without digits, the size is 1 and the stride 0.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> row, column = SizedDigit(dim(0), 4, 8), SizedDigit(dim(1), 8, 1)
-    >>> found = sum_of([row, column])
+    >>> found = sum_of_digits([row, column])
     >>> found.size, str(found.constraints)
     (d0 * d1, 'd0 in [1, 1] || d1 in [1, 1] || d1 in [8, 8]')
-    >>> window = sum_of([SizedDigit(dim(0), 4, 2), SizedDigit(const(3), 3, 1)])
+    >>> window = sum_of_digits([SizedDigit(dim(0), 4, 2), SizedDigit(const(3), 3, 1)])
     >>> window.size, window.stride, str(window.constraints)
     (d0 * 2 + 1, 1, 'always')
-    >>> dilated = sum_of([SizedDigit(dim(0), 9, 1), SizedDigit(const(3), 3, 2)])
+    >>> dilated = sum_of_digits([SizedDigit(dim(0), 9, 1), SizedDigit(const(3), 3, 2)])
     >>> dilated.size, dilated.stride, str(dilated.constraints)
     (d0 + 4, 1, 'd0 in [2, 9]')
     """
     start: Expr = const(0)
     constant = 0
     if not digits:
-        return Sum(start, 0, const(1), const(0), TileConstraints.always())
+        return SymbolicProgression(start, 0, const(1), const(0), TileConstraints.always())
     if len(digits) == 1:
-        return Sum(start, 0, digits[0].size, const(digits[0].factor), TileConstraints.always())
+        return SymbolicProgression(start, 0, digits[0].size, const(digits[0].factor), TileConstraints.always())
     if is_mixed([digit.factor for digit in digits]):
         start, constant = _weighted([(digit.size, digit.factor) for digit in digits if digit.factor < 0])
         digits = [digit._replace(factor=abs(digit.factor)) for digit in digits]
-    # Of equal factors, XLA takes the later term for the smaller one.
+    # XLA treats the later one of two terms with equal factors as the smaller one.
     ascending = sorted(digits, key=lambda digit: -abs(digit.factor))[::-1]
-    meets = all(high.factor == low.factor * low.whole for low, high in pairwise(ascending))
-    dense = TileConstraints.unsatisfiable() if meets else _dense(ascending)
-    # A window has all its elements for any tile: without overlap, only tiles of one index would be left.
+    is_radix_number = all(high.factor == low.factor * low.most for low, high in pairwise(ascending))
+    dense = TileConstraints.unsatisfiable() if is_radix_number else _dense(ascending)
+    # A window reads all its elements for any tile. Requiring that windows do not overlap would leave only tiles of one index.
     windowed = any(isinstance(digit.size, Constant) and digit.size.value > 1 for digit in ascending[1:])
     if dense.is_always or (windowed and not dense.is_unsatisfiable):
         smallest = ascending[0].factor
         size, more = _weighted([(digit.size, digit.factor // smallest) for digit in digits])
-        return Sum(start, constant, size + (more + 1), const(smallest), dense)
+        return SymbolicProgression(start, constant, size + (more + 1), const(smallest), dense)
     size = digits[0].size
     for digit in digits[1:]:
         size = size * digit.size
-    return Sum(start, constant, size, _stride(ascending), TileConstraints.any_of(_ways(ascending)))
+    return SymbolicProgression(
+        start, constant, size, _stride(ascending), TileConstraints.any_of(_alternatives(ascending))
+    )
 
 
 def is_mixed(factors: Sequence[int]) -> bool:
-    """Whether factors of both signs are there."""
+    """Whether there are factors of both signs."""
     return any(factor < 0 for factor in factors) and any(factor > 0 for factor in factors)
 
 
 def _weighted(terms: Sequence[tuple[Expr, int]]) -> tuple[Expr, int]:
-    """Σ (size - 1) × factor as an expression and the constant to add."""
+    """Σ (size - 1) × factor as (expression, constant to add)."""
     total: Expr = const(0)
     constant = 0
     for size, factor in terms:
@@ -100,7 +104,7 @@ def _weighted(terms: Sequence[tuple[Expr, int]]) -> tuple[Expr, int]:
 
 
 def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
-    """When no factor is beyond the reach of the digits below it, apart from digits of size 1; the smallest factor divides all, and all have one sign."""
+    """The conditions under which each digit has size 1 or a factor that the smaller digits bridge. Factors have one sign; the smallest must divide all."""
     smallest = abs(ascending[0].factor)
     constraints = TileConstraints.always()
     least = most = 0
@@ -111,49 +115,49 @@ def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
             return TileConstraints.unsatisfiable()
         needed = factor - smallest
         if needed > least:
-            ways: list[list[Condition]] = []
+            alternatives: list[list[Condition]] = []
             if needed <= most:
                 reach, constant = _weighted(below)
-                ways.append([InRange(reach, Interval(needed - constant, most - constant))])
+                alternatives.append([InRange(reach, Interval(needed - constant, most - constant))])
             if not isinstance(digit.size, Constant):
-                ways.append([InRange(digit.size, Interval(1, 1))])
-            constraints = constraints & TileConstraints.any_of(ways)
+                alternatives.append([InRange(digit.size, Interval(1, 1))])
+            constraints = constraints & TileConstraints.any_of(alternatives)
         least += factor * (digit.size.value - 1) if isinstance(digit.size, Constant) else 0
-        most += factor * (digit.whole - 1)
+        most += factor * (digit.most - 1)
         below.append((digit.size, factor))
     return constraints
 
 
-def _ways(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:
-    """When the digits add up to one sequence: from `first` on they are whole, up to `last`, which has any size; the others have size 1."""
+def _alternatives(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:
+    """The conditions of XLA's form for every choice of digits: those from `first` to `last` are complete, `last` has any size, the others size 1."""
     count = len(ascending) * (len(ascending) + 1) // 2
     check("tile alternatives", count, MOST_ALTERNATIVES)
     spend(count)
-    ways: list[list[Condition]] = []
+    alternatives: list[list[Condition]] = []
     for first in range(len(ascending)):
         for last in range(first, len(ascending)):
             if last > first:
                 low, high = ascending[last - 1], ascending[last]
-                if high.factor != low.factor * low.whole:
+                if high.factor != low.factor * low.most:
                     break
-            wanted = [(digit.size, 1) for digit in (*ascending[:first], *ascending[last + 1 :])]
-            wanted += [(digit.size, digit.whole) for digit in ascending[first:last]]
-            if any(isinstance(size, Constant) and size.value != value for size, value in wanted):
+            sizes = [(digit.size, 1) for digit in (*ascending[:first], *ascending[last + 1 :])]
+            sizes += [(digit.size, digit.most) for digit in ascending[first:last]]
+            if any(isinstance(size, Constant) and size.value != value for size, value in sizes):
                 continue
-            ways.append(
-                [InRange(size, Interval(value, value)) for size, value in wanted if not isinstance(size, Constant)]
+            alternatives.append(
+                [InRange(size, Interval(value, value)) for size, value in sizes if not isinstance(size, Constant)]
             )
-    return ways
+    return alternatives
 
 
 def _stride(ascending: Sequence[SizedDigit]) -> Expr:
-    """The factor of the first digit that is not of size 1; 0 if there is none. Written as XLA writes it."""
+    """The factor of the first digit that does not have size 1; 0 if all have. In the form in which XLA writes it."""
     stride: Expr = const(0)
     for digit in reversed(ascending):
-        # (whole + 1 - size) / whole is 1 for a size of 1 and 0 for others up to the whole.
-        is_one: Expr = -digit.size + (digit.whole + 1)
-        if digit.whole != 1:
-            is_one = is_one // digit.whole
+        # (most + 1 - size) / most is 1 for size 1 and 0 for the other sizes up to `most`.
+        is_one: Expr = -digit.size + (digit.most + 1)
+        if digit.most != 1:
+            is_one = is_one // digit.most
         stride = _chosen(is_one, stride, digit.factor)
     return stride
 

@@ -23,10 +23,10 @@ from xlashape.symbolic.expr.text import expression_text
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.simplify.simplifier import Simplifier
-from xlashape.symbolic.tile.box import Steps, TileBox, clipped, integers, steps_of
+from xlashape.symbolic.tile.box import Progression, TileBox, clipped, integers, progression_of
 from xlashape.symbolic.tile.constraints import Condition, InRange, TileConstraints
-from xlashape.symbolic.tile.digits import Digit, TileReader, runs_of
-from xlashape.symbolic.tile.reading import Reading, Step, TileDomain, read_results
+from xlashape.symbolic.tile.digits import Digit, TileSimplifier, runs_of
+from xlashape.symbolic.tile.results import DigitSums, Rescaling, TileDomain, digit_sums_of
 from xlashape.symbolic.tile.stages import stages_of
 
 __all__ = ["SymbolicTile", "symbolic_tile"]
@@ -36,8 +36,8 @@ class _Numbers(NamedTuple):
     """What numbers are told by, if the domain has points: the bounds of its dimensions, their steps, and the results."""
 
     bounds: tuple[Interval, ...]
-    steps: tuple[Step, ...]
-    reading: Reading
+    steps: tuple[Rescaling, ...]
+    reading: DigitSums
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class SymbolicTile:
             if found is None:
                 return None
             runs |= found
-        boxes: list[Steps] = []
+        boxes: list[Progression] = []
         for part, offset, limit in zip(reading.parts, offsets, reading.limits, strict=True):
-            one = steps_of(offset, [(runs[digit], factor) for digit, factor in part.terms])
+            one = progression_of(offset, [(runs[digit], factor) for digit, factor in part.terms])
             if one is None:
                 return None
             boxes.append(one if limit is None else clipped(one, limit))
@@ -262,10 +262,10 @@ def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
     domain = TileDomain.of(bounds, simple.constraints)
     if any(low > high for low, high in domain.bounds.values()):
         return _nothing(found)
-    reading = read_results(TileReader(domain.bounds), domain, domain.replaced(found.results))
+    reading = digit_sums_of(TileSimplifier(domain.bounds), domain, domain.replaced(found.results))
     if reading is None or reading.constraints.is_unsatisfiable:
         # XLA looks no further. Bounds, and what the constraints promise, may tell more.
-        reading = read_results(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
+        reading = digit_sums_of(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
     if reading is None or reading.constraints.is_unsatisfiable:
         return _staged(found, simple)
     return _tile(found, simple, domain, reading)
@@ -319,7 +319,7 @@ def _steps_of_one(tile: SymbolicTile, way: Sequence[Condition]) -> bool:
     return True
 
 
-def _tile(found: IndexingMap, simple: IndexingMap, domain: TileDomain, reading: Reading) -> SymbolicTile:
+def _tile(found: IndexingMap, simple: IndexingMap, domain: TileDomain, reading: DigitSums) -> SymbolicTile:
     dims = found.variable_expressions()[0]
     sizes = {variable: step.size(variable) for variable, step in domain.steps.items() if variable in dims}
 
@@ -335,7 +335,7 @@ def _tile(found: IndexingMap, simple: IndexingMap, domain: TileDomain, reading: 
         reading.constraints.replaced(sizes) if sizes else reading.constraints,
         _Numbers(
             tuple([var.bounds for var in simple.dims]),
-            tuple([domain.steps.get(variable, Step()) for variable in dims]),
+            tuple([domain.steps.get(variable, Rescaling()) for variable in dims]),
             reading,
         ),
     )

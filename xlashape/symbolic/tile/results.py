@@ -15,17 +15,26 @@ from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.linear_form import Terms
 from xlashape.symbolic.simplify.simplifier import Simplifier
 from xlashape.symbolic.tile.constraints import Condition, Divides, InRange, TileConstraints
-from xlashape.symbolic.tile.digits import MOST_ENUMERATED, Digit, Part, Run, is_chain, linear_form, part_of, runs_of
-from xlashape.symbolic.tile.sums import SizedDigit, Sum, sum_of
+from xlashape.symbolic.tile.digits import (
+    MOST_ENUMERATED,
+    Digit,
+    DigitSum,
+    Run,
+    digit_sum_of,
+    is_chain,
+    linear_form_of,
+    runs_of,
+)
+from xlashape.symbolic.tile.sums import SizedDigit, SymbolicProgression, sum_of_digits
 
-__all__ = ["Reading", "Step", "TileDomain", "read_results"]
+__all__ = ["DigitSums", "Rescaling", "TileDomain", "digit_sums_of"]
 Term: TypeAlias = tuple[Digit, int]
 
 _MOST_INTERVALS = 64
 """Intervals of tile sizes that are listed one by one in constraints."""
 
 
-class Step(NamedTuple):
+class Rescaling(NamedTuple):
     """A variable that is by × t + first, for t = 0, 1, …: `first` lies in [0, by)."""
 
     by: int = 1
@@ -45,7 +54,7 @@ class TileDomain(NamedTuple):
 
     bounds: dict[Variable, Bounds]
     constraints: list[Constraint]
-    steps: dict[Variable, Step]
+    steps: dict[Variable, Rescaling]
 
     @classmethod
     def of(cls, bounds: dict[Variable, Bounds], constraints: Sequence[Constraint]) -> TileDomain:
@@ -54,9 +63,9 @@ class TileDomain(NamedTuple):
         >>> from xlashape.symbolic.expr.expression import dim
         >>> domain = TileDomain.of({dim(0): (1, 9)}, [((dim(0) + 1) % 2, Interval(0, 0))])
         >>> domain.bounds, domain.steps, domain.replaced((dim(0) * 3,))
-        ({d0: (0, 4)}, {d0: Step(by=2, first=1)}, ((d0 * 2 + 1) * 3,))
+        ({d0: (0, 4)}, {d0: Rescaling(by=2, first=1)}, ((d0 * 2 + 1) * 3,))
         """
-        steps: dict[Variable, Step] = {}
+        steps: dict[Variable, Rescaling] = {}
         others: list[Constraint] = []
         for expr, interval in constraints:
             found = _congruence(expr, interval)
@@ -84,7 +93,7 @@ class TileDomain(NamedTuple):
         return max(1, self.bounds[variable][1] + 1)
 
 
-def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Step] | None:
+def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Rescaling] | None:
     """(factor × variable + c) mod m = v as a step of a dimension or range variable."""
     if not (isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.is_point):
         return None
@@ -101,23 +110,23 @@ def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Step] | None:
     if value % common:
         return None
     by = modulus // common
-    return inner, Step(by, value // common * pow(factor // common, -1, by) % by if by > 1 else 0)
+    return inner, Rescaling(by, value // common * pow(factor // common, -1, by) % by if by > 1 else 0)
 
 
-class Reading(NamedTuple):
+class DigitSums(NamedTuple):
     """The results as sums of digits of t: `limits` is what they are cut off at, `runs` those of range variables, `constraints` when digits are runs
     that come in every combination and sums are one sequence, by tile sizes in terms of t."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[DigitSum, ...]
     limits: tuple[Interval | None, ...]
     runs: dict[Digit, Run]
-    sums: tuple[Sum, ...]
+    sums: tuple[SymbolicProgression, ...]
     constraints: TileConstraints
 
 
-def read_results(reader: Simplifier, domain: TileDomain, results: tuple[Expr, ...]) -> Reading | None:
+def digit_sums_of(reader: Simplifier, domain: TileDomain, results: tuple[Expr, ...]) -> DigitSums | None:
     """Results in terms of t as a tile of any size reads them; None where no such form is seen."""
-    read = [part_of(reader, result) for result in results]
+    read = [digit_sum_of(reader, result) for result in results]
     parts = tuple([part for part in read if part is not None])
     cut = _limits(reader, domain, results)
     together = _together(domain, parts)
@@ -126,7 +135,7 @@ def read_results(reader: Simplifier, domain: TileDomain, results: tuple[Expr, ..
     limits, constraints = cut
     runs, independent = together
     constraints = constraints & independent
-    sums: list[Sum] = []
+    sums: list[SymbolicProgression] = []
     for part in parts:
         constant = part.constant
         sized: list[SizedDigit] = []
@@ -136,25 +145,25 @@ def read_results(reader: Simplifier, domain: TileDomain, results: tuple[Expr, ..
                 constant += run.start * factor
                 sized.append(SizedDigit(const(run.length), run.length, factor))
             else:
-                sized.append(SizedDigit(_size(digit), digit.most(domain.whole(digit.variable)), factor))
+                sized.append(SizedDigit(_size(digit), digit.count(domain.whole(digit.variable)), factor))
                 constraints = constraints & _runs(digit, factor)
         spend(1 + len(sized))
-        total = sum_of(sized)
+        total = sum_of_digits(sized)
         constraints = constraints & total.constraints
         sums.append(total._replace(start=part.fixed + total.start, constant=constant + total.constant))
-    return Reading(parts, limits, runs, tuple(sums), constraints)
+    return DigitSums(parts, limits, runs, tuple(sums), constraints)
 
 
 def _limits(
     reader: Simplifier, domain: TileDomain, results: tuple[Expr, ...]
 ) -> tuple[tuple[Interval | None, ...], TileConstraints] | None:
     """What each result is cut off at, and conditions on runtime variables alone: the domain's constraints. None if there are others."""
-    forms = [linear_form(reader, result) for result in results]
+    forms = [linear_form_of(reader, result) for result in results]
     normal = [_without_factor(terms) for terms, _ in forms]
     limits: list[Interval | None] = [None] * len(results)
     conditions: list[Condition] = []
     for expr, interval in domain.constraints:
-        terms, constant = linear_form(reader, expr)
+        terms, constant = linear_form_of(reader, expr)
         common, shape = _without_factor(terms)
         # expr = common × x + constant, and result = ± factor × x + added for the same x.
         low, high = ceil_div(interval.lower - constant, common), (interval.upper - constant) // common
@@ -178,7 +187,7 @@ def _without_factor(terms: Terms) -> tuple[int, dict[Expr, int]]:
     return common, {atom: coefficient // common for atom, coefficient in terms.items()}
 
 
-def _together(domain: TileDomain, parts: Sequence[Part]) -> tuple[dict[Digit, Run], TileConstraints] | None:
+def _together(domain: TileDomain, parts: Sequence[DigitSum]) -> tuple[dict[Digit, Run], TileConstraints] | None:
     """The runs of the range variables' digits, and for which tile sizes the digits of each dimension come in every combination.
 
     None if range variables' digits wrap around or do not come in every combination.
@@ -205,7 +214,7 @@ def _together(domain: TileDomain, parts: Sequence[Part]) -> tuple[dict[Digit, Ru
 
 def _independent(variable: Variable, terms: list[Term], most: int) -> TileConstraints:
     """For which sizes from 1 to `most` a tile's digits of one dimension come in every combination, where each of them is a run."""
-    terms = [(digit, factor) for digit, factor in terms if digit.most(most) > 1]
+    terms = [(digit, factor) for digit, factor in terms if digit.count(most) > 1]
     digits = [digit for digit, _ in terms]
     if is_chain(sorted(digits, key=lambda digit: -digit.divisor)):
         return TileConstraints.always()
