@@ -1,4 +1,4 @@
-"""How a map's domain and results are read for tiles: which digits the results are sums of, what cuts them off, and when they are independent."""
+"""A map's domain and results as tiles need them: the results as sums of digits, their limits, and when the digits are independent runs."""
 
 from __future__ import annotations
 
@@ -31,75 +31,75 @@ __all__ = ["DigitSums", "Rescaling", "TileDomain", "digit_sums_of"]
 Term: TypeAlias = tuple[Digit, int]
 
 _MOST_INTERVALS = 64
-"""Intervals of tile sizes that are listed one by one in constraints."""
+"""The largest number of intervals of tile sizes that become alternatives of the constraints."""
 
 
 class Rescaling(NamedTuple):
-    """A variable that is by × t + first, for t = 0, 1, …: `first` lies in [0, by)."""
+    """A variable as step × t + first, for t = 0, 1, …, with `first` in [0, step). t is the *rescaled* variable."""
 
-    by: int = 1
+    step: int = 1
     first: int = 0
 
     def size(self, size: Expr) -> Expr:
-        """How many t a tile of `size` values from 0 has."""
-        return size if self.by == 1 else (size + (self.by - 1 - self.first)) // self.by
+        """How many values t has in a tile of `size` values of the variable from 0."""
+        return size if self.step == 1 else (size + (self.step - 1 - self.first)) // self.step
 
     def within(self, begin: int, end: int) -> Bounds:
-        """The t from begin, …, end - 1, as a half-open range."""
-        return ceil_div(begin - self.first, self.by), ceil_div(end - self.first, self.by)
+        """The values of t for values begin, …, end - 1 of the variable, as a half-open range."""
+        return ceil_div(begin - self.first, self.step), ceil_div(end - self.first, self.step)
 
 
 class TileDomain(NamedTuple):
-    """A domain in terms of t, where constraints let only every so manieth value of a variable be. `steps` has those variables alone."""
+    """A domain in terms of rescaled variables. `rescalings` has those variables of which constraints allow every k-th value only."""
 
     bounds: dict[Variable, Bounds]
     constraints: list[Constraint]
-    steps: dict[Variable, Rescaling]
+    rescalings: dict[Variable, Rescaling]
 
     @classmethod
     def of(cls, bounds: dict[Variable, Bounds], constraints: Sequence[Constraint]) -> TileDomain:
-        """Of simplified bounds and constraints: (d + c) mod m = v, for a dimension or range variable d, makes it a step of m.
+        """From simplified bounds and constraints: (d + c) mod m = v rescales the dimension or range variable d by m.
 
         >>> from xlashape.symbolic.expr.expression import dim
         >>> domain = TileDomain.of({dim(0): (1, 9)}, [((dim(0) + 1) % 2, Interval(0, 0))])
-        >>> domain.bounds, domain.steps, domain.replaced((dim(0) * 3,))
-        ({d0: (0, 4)}, {d0: Rescaling(by=2, first=1)}, ((d0 * 2 + 1) * 3,))
+        >>> domain.bounds, domain.rescalings, domain.replaced((dim(0) * 3,))
+        ({d0: (0, 4)}, {d0: Rescaling(step=2, first=1)}, ((d0 * 2 + 1) * 3,))
         """
-        steps: dict[Variable, Rescaling] = {}
+        rescalings: dict[Variable, Rescaling] = {}
         others: list[Constraint] = []
         for expr, interval in constraints:
-            found = _congruence(expr, interval)
-            if found is not None and found[0] not in steps:
-                steps[found[0]] = found[1]
+            congruence = _congruence(expr, interval)
+            if congruence is not None and congruence[0] not in rescalings:
+                rescalings[congruence[0]] = congruence[1]
             else:
                 others.append((expr, interval))
-        made = cls(dict(bounds), [], steps)
-        for variable, step in steps.items():
+        domain = cls(dict(bounds), [], rescalings)
+        for variable, rescaling in rescalings.items():
             low, high = bounds[variable]
-            begin, end = step.within(low, high + 1)
-            made.bounds[variable] = (begin, end - 1)
-        replaced = made.replaced(tuple([expr for expr, _ in others]))
-        made.constraints.extend(zip(replaced, [interval for _, interval in others], strict=True))
-        return made
+            begin, end = rescaling.within(low, high + 1)
+            domain.bounds[variable] = (begin, end - 1)
+        replaced = domain.replaced(tuple([expr for expr, _ in others]))
+        domain.constraints.extend(zip(replaced, [interval for _, interval in others], strict=True))
+        return domain
 
     def replaced(self, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Expressions in terms of t."""
-        if not self.steps:
+        """The expressions in terms of rescaled variables."""
+        if not self.rescalings:
             return exprs
-        return substitute(exprs, {variable: variable * step.by + step.first for variable, step in self.steps.items()})
+        return substitute(exprs, {variable: variable * by.step + by.first for variable, by in self.rescalings.items()})
 
-    def whole(self, variable: Variable) -> int:
-        """How many values of a dimension from 0 there are; at least 1."""
+    def extent(self, variable: Variable) -> int:
+        """How many values from 0 to its upper bound a dimension has; at least 1."""
         return max(1, self.bounds[variable][1] + 1)
 
 
 def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Rescaling] | None:
-    """(factor × variable + c) mod m = v as a step of a dimension or range variable."""
+    """(factor × variable + c) mod m = v as a rescaling of a dimension or range variable; None for other constraints."""
     if not (isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.is_point):
         return None
     modulus, value, factor, inner = expr.rhs.value, interval.lower, 1, expr.lhs
     if not 0 <= value < modulus:
-        return None  # no point is in the domain
+        return None  # never holds
     if isinstance(inner, Add) and isinstance(inner.rhs, Constant):
         value, inner = value - inner.rhs.value, inner.lhs
     if isinstance(inner, Mul) and isinstance(inner.rhs, Constant):
@@ -109,66 +109,72 @@ def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Rescaling] | 
     common = gcd(factor, modulus)
     if value % common:
         return None
-    by = modulus // common
-    return inner, Rescaling(by, value // common * pow(factor // common, -1, by) % by if by > 1 else 0)
+    step = modulus // common
+    return inner, Rescaling(step, value // common * pow(factor // common, -1, step) % step if step > 1 else 0)
 
 
 class DigitSums(NamedTuple):
-    """The results as sums of digits of t: `limits` is what they are cut off at, `runs` those of range variables, `constraints` when digits are runs
-    that come in every combination and sums are one sequence, by tile sizes in terms of t."""
+    """The results of a map as sums of digits of rescaled variables. All tuples but `runs` have one element for each result."""
 
-    parts: tuple[DigitSum, ...]
+    sums: tuple[DigitSum, ...]
     limits: tuple[Interval | None, ...]
-    runs: dict[Digit, Run]
-    sums: tuple[SymbolicProgression, ...]
+    """The interval in which constraints of the domain keep the result."""
+    runs: tuple[tuple[Digit, Run], ...]
+    """The runs of the digits of range variables."""
+    progressions: tuple[SymbolicProgression, ...]
+    """The values of the result for a tile at index 0."""
     constraints: TileConstraints
+    """The sizes of tiles, in terms of rescaled variables, for which digits are independent runs and each result takes one progression of values."""
 
 
-def digit_sums_of(reader: Simplifier, domain: TileDomain, results: tuple[Expr, ...]) -> DigitSums | None:
-    """Results in terms of t as a tile of any size reads them; None where no such form is seen."""
-    read = [digit_sum_of(reader, result) for result in results]
-    parts = tuple([part for part in read if part is not None])
-    cut = _limits(reader, domain, results)
-    together = _together(domain, parts)
-    if len(parts) < len(read) or cut is None or together is None:
+def digit_sums_of(simplifier: Simplifier, domain: TileDomain, results: tuple[Expr, ...]) -> DigitSums | None:
+    """The results, in terms of rescaled variables, as sums of digits; None if that form is not found."""
+    sums_or_none = [digit_sum_of(simplifier, result) for result in results]
+    sums = tuple([digit_sum for digit_sum in sums_or_none if digit_sum is not None])
+    limits_and_conditions = _limits(simplifier, domain, results)
+    runs_and_conditions = _independent_digits(domain, sums)
+    if len(sums) < len(results) or limits_and_conditions is None or runs_and_conditions is None:
         return None
-    limits, constraints = cut
-    runs, independent = together
+    limits, constraints = limits_and_conditions
+    runs, independent = runs_and_conditions
     constraints = constraints & independent
-    sums: list[SymbolicProgression] = []
-    for part in parts:
-        constant = part.constant
+    progressions: list[SymbolicProgression] = []
+    for digit_sum in sums:
+        constant = digit_sum.constant
         sized: list[SizedDigit] = []
-        for digit, factor in part.terms:
+        for digit, factor in digit_sum.terms:
             run = runs.get(digit)
             if run is not None:
                 constant += run.start * factor
                 sized.append(SizedDigit(const(run.length), run.length, factor))
             else:
-                sized.append(SizedDigit(_size(digit), digit.count(domain.whole(digit.variable)), factor))
-                constraints = constraints & _runs(digit, factor)
+                sized.append(SizedDigit(_size(digit), digit.count(domain.extent(digit.variable)), factor))
+                constraints = constraints & _is_run(digit, factor)
         spend(1 + len(sized))
-        total = sum_of_digits(sized)
-        constraints = constraints & total.constraints
-        sums.append(total._replace(start=part.fixed + total.start, constant=constant + total.constant))
-    return DigitSums(parts, limits, runs, tuple(sums), constraints)
+        progression = sum_of_digits(sized)
+        constraints = constraints & progression.constraints
+        progressions.append(
+            progression._replace(start=digit_sum.fixed + progression.start, constant=constant + progression.constant)
+        )
+    return DigitSums(sums, limits, tuple(runs.items()), tuple(progressions), constraints)
 
 
 def _limits(
-    reader: Simplifier, domain: TileDomain, results: tuple[Expr, ...]
+    simplifier: Simplifier, domain: TileDomain, results: tuple[Expr, ...]
 ) -> tuple[tuple[Interval | None, ...], TileConstraints] | None:
-    """What each result is cut off at, and conditions on runtime variables alone: the domain's constraints. None if there are others."""
-    forms = [linear_form_of(reader, result) for result in results]
-    normal = [_without_factor(terms) for terms, _ in forms]
+    """The domain's constraints as a limit of each result and conditions on runtime variables. None if a constraint is neither."""
+    forms = [linear_form_of(simplifier, result) for result in results]
+    factors_and_shapes = [_without_factor(terms) for terms, _ in forms]
     limits: list[Interval | None] = [None] * len(results)
     conditions: list[Condition] = []
     for expr, interval in domain.constraints:
-        terms, constant = linear_form_of(reader, expr)
+        terms, constant = linear_form_of(simplifier, expr)
         common, shape = _without_factor(terms)
-        # expr = common × x + constant, and result = ± factor × x + added for the same x.
+        # expr = common × x + constant, and the result is ± factor × x + its constant, for the same x.
         low, high = ceil_div(interval.lower - constant, common), (interval.upper - constant) // common
-        for i, (factor, other) in enumerate(normal):
-            sign = 1 if shape == other else -1 if shape == {atom: -c for atom, c in other.items()} else 0
+        for i, (factor, shape_of_result) in enumerate(factors_and_shapes):
+            negated = {atom: -coefficient for atom, coefficient in shape_of_result.items()}
+            sign = 1 if shape == shape_of_result else -1 if shape == negated else 0
             if shape and sign:
                 ends = sorted([sign * factor * bound + forms[i][1] for bound in (low, high)])
                 limit, known = Interval(ends[0], ends[1]), limits[i]
@@ -182,45 +188,47 @@ def _limits(
 
 
 def _without_factor(terms: Terms) -> tuple[int, dict[Expr, int]]:
-    """The greatest common factor of coefficients, and the terms divided by it."""
+    """The greatest common divisor of the coefficients, and the terms divided by it."""
     common = gcd(*terms.values()) if terms else 1
     return common, {atom: coefficient // common for atom, coefficient in terms.items()}
 
 
-def _together(domain: TileDomain, parts: Sequence[DigitSum]) -> tuple[dict[Digit, Run], TileConstraints] | None:
-    """The runs of the range variables' digits, and for which tile sizes the digits of each dimension come in every combination.
+def _independent_digits(
+    domain: TileDomain, sums: Sequence[DigitSum]
+) -> tuple[dict[Digit, Run], TileConstraints] | None:
+    """The runs of the range variables' digits, and the tile sizes for which the digits of each dimension are independent.
 
-    None if range variables' digits wrap around or do not come in every combination.
+    None if a digit of a range variable is not a run, or the digits of one are not independent.
     """
     terms: dict[Variable, list[Term]] = {}
-    for part in parts:
-        for digit, factor in part.terms:
+    for digit_sum in sums:
+        for digit, factor in digit_sum.terms:
             terms.setdefault(digit.variable, []).append((digit, factor))
     runs: dict[Digit, Run] = {}
     constraints = TileConstraints.always()
-    for variable, found in terms.items():
+    for variable, its_terms in terms.items():
         low, high = domain.bounds[variable]
         if variable.kind is VariableKind.RANGE:
-            taken = runs_of([digit for digit, _ in found], low, high + 1)
-            if taken is None:
+            its_runs = runs_of([digit for digit, _ in its_terms], low, high + 1)
+            if its_runs is None:
                 return None
-            runs |= taken
-        elif any(digit.shift >= digit.divisor for digit, _ in found):
-            return None  # a tile at 0 would begin in the middle of a mod
-        elif len(found) > 1:
-            constraints = constraints & _independent(variable, found, domain.whole(variable))
+            runs |= its_runs
+        elif any(digit.shift >= digit.divisor for digit, _ in its_terms):
+            return None  # a tile at index 0 would begin in the middle of a period of the mod
+        elif len(its_terms) > 1:
+            constraints = constraints & _independent(variable, its_terms, domain.extent(variable))
     return runs, constraints
 
 
 def _independent(variable: Variable, terms: list[Term], most: int) -> TileConstraints:
-    """For which sizes from 1 to `most` a tile's digits of one dimension come in every combination, where each of them is a run."""
+    """The tile sizes from 1 to `most` for which the digits of one dimension are independent, given that each of them is a run."""
     terms = [(digit, factor) for digit, factor in terms if digit.count(most) > 1]
     digits = [digit for digit, _ in terms]
     if is_chain(sorted(digits, key=lambda digit: -digit.divisor)):
         return TileConstraints.always()
-    intervals = _sizes_together(terms, most) if most <= MOST_ENUMERATED else None
+    intervals = _independent_sizes(terms, most) if most <= MOST_ENUMERATED else None
     if intervals is None or len(intervals) > _MOST_INTERVALS:
-        # All but one have a single value.
+        # Digits are independent if all but one have a single value.
         return TileConstraints.any_of(
             [
                 [InRange(_size(other), Interval(1, 1)) for j, other in enumerate(digits) if j != i]
@@ -232,19 +240,21 @@ def _independent(variable: Variable, terms: list[Term], most: int) -> TileConstr
     return TileConstraints.any_of([[InRange(variable, interval)] for interval in intervals])
 
 
-def _sizes_together(terms: list[Term], most: int) -> list[Interval]:
-    """The tile sizes from 1 to `most` but those for which digits do not come in every combination though each of them fits."""
+def _independent_sizes(terms: list[Term], most: int) -> list[Interval]:
+    """The tile sizes from 1 to `most` without those for which each digit is a run but the digits are not independent."""
     spend(1 + most * len(terms) // 8)
-    seen: set[tuple[int, ...]] = set()
-    single: list[set[int]] = [set() for _ in terms]
+    combinations: set[tuple[int, ...]] = set()
+    values_of_digits: list[set[int]] = [set() for _ in terms]
     intervals: list[Interval] = []
     begin = 1
     for size in range(1, most + 1):
-        one = tuple([digit.at(size - 1) for digit, _ in terms])
-        seen.add(one)
-        for values, each in zip(single, one, strict=True):
-            values.add(each)
-        if len(seen) != product(map(len, single)) and all(_fits(digit, factor, size) for digit, factor in terms):
+        combination = tuple([digit.at(size - 1) for digit, _ in terms])
+        combinations.add(combination)
+        for values, value in zip(values_of_digits, combination, strict=True):
+            values.add(value)
+        if len(combinations) != product(map(len, values_of_digits)) and all(
+            _is_run_for(digit, factor, size) for digit, factor in terms
+        ):
             if begin < size:
                 intervals.append(Interval(begin, size - 1))
             begin = size + 1
@@ -252,7 +262,7 @@ def _sizes_together(terms: list[Term], most: int) -> list[Interval]:
 
 
 def _size(digit: Digit) -> Expr:
-    """How many numbers a dimension's digit runs through; the tile's size has the name of its dimension."""
+    """How many values a digit of a dimension takes, for a tile at index 0. The dimension's variable stands for the tile's size."""
     size = _quotients(digit)
     if digit.modulus:
         size = size - (size - 1) // digit.modulus * digit.modulus
@@ -260,15 +270,16 @@ def _size(digit: Digit) -> Expr:
 
 
 def _quotients(digit: Digit) -> Expr:
-    """How many numbers (variable + shift) / divisor runs through."""
+    """How many values (variable + shift) / divisor takes."""
     more = digit.shift + digit.divisor - 1
     return digit.variable if digit.divisor == 1 else (digit.variable + more) // digit.divisor
 
 
-def _runs(digit: Digit, factor: int) -> TileConstraints:
-    """When a dimension's digit is a run: a whole number of tiles fits a period, or of periods a tile.
+def _is_run(digit: Digit, factor: int) -> TileConstraints:
+    """When a digit of a dimension is a run.
 
-    XLA asks that of digits without factor, so that each tile of a row is one, and nothing of others. What those need at 0 is asked of them.
+    For a digit without factor, as in XLA, a whole number of tiles must fill a period of the mod, or a whole number of periods a tile: then it is a run
+    for every tile of a row. XLA has no condition for a digit with a factor. Here the first tile must be shorter than a period, or whole periods.
     """
     if not digit.modulus:
         return TileConstraints.always()
@@ -279,8 +290,8 @@ def _runs(digit: Digit, factor: int) -> TileConstraints:
     return TileConstraints.any_of([[below], [InRange(quotients % digit.modulus, Interval(0, 0))]])
 
 
-def _fits(digit: Digit, factor: int, size: int) -> bool:
-    """What `_runs` says, for a tile of this size."""
+def _is_run_for(digit: Digit, factor: int, size: int) -> bool:
+    """Whether a tile of this size satisfies the conditions of `_is_run`."""
     if not digit.modulus:
         return True
     quotients = (size + digit.shift + digit.divisor - 1) // digit.divisor

@@ -1,13 +1,14 @@
-"""Maps in two stages for tiles: sums that are divided, as reshapes have them that collapse dimensions and split them elsewhere.
+"""Maps that divide sums, split into two maps: the sums, and what is made of them. Reshapes that collapse dimensions and split them elsewhere are such.
 
     (d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16)
 
-is (d0, d1) -> (d0 * 6 + d1) and then (d0) -> (d0 / 16, d0 mod 16). If a tile reads a run of the first, what it reads of the second is what the run does.
+is (d0, d1) -> (d0 * 6 + d1), followed by (d0) -> (d0 / 16, d0 mod 16). If the values of the first map for a tile are a run, then the tile reads what that
+run reads through the second map.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import (
@@ -32,51 +33,63 @@ from xlashape.symbolic.simplify.linear_form import expression_of
 
 __all__ = ["Stages", "stages_of"]
 
-_TermSet = frozenset[tuple[Expr, int]]
+_TermSet: TypeAlias = frozenset[tuple[Expr, int]]
+"""The terms of a sum, without its constant: pairs (atom, coefficient)."""
 
 
 class Stages(NamedTuple):
-    """`second` after `first` is the map. Each result of `first` is a dimension of `second`, counted from 0 in a tile at 0."""
+    """A map as `first` followed by `second`. The results of `first`, which are the dimensions of `second`, are 0 at the start of a tile at index 0."""
 
     first: IndexingMap
     second: IndexingMap
 
 
-def stages_of(found: IndexingMap) -> Stages | None:
-    """The stages of a simplified map; None where no sum is divided.
+def stages_of(simple: IndexingMap) -> Stages | None:
+    """The stages of a simplified map; None if it divides no sum.
 
-    >>> found = IndexingMap.parse("(d0, d1, d2) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16, d2), domain: d0 in [0, 7], d1 in [0, 5], d2 in [0, 2]")
-    >>> for stage in stages_of(found): print(stage)
+    >>> simple = IndexingMap.parse("(d0, d1, d2) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16, d2), domain: d0 in [0, 7], d1 in [0, 5], d2 in [0, 2]")
+    >>> for stage in stages_of(simple): print(stage)
     (d0, d1, d2) -> (d0 * 6 + d1, d2), domain: d0 in [0, 7], d1 in [0, 5], d2 in [0, 2]
     (d0, d1) -> (d0 / 16, d0 mod 16, d1), domain: d0 in [0, 47], d1 in [0, 2]
     """
-    exprs = (*found.results, *(expr for expr, _ in found.constraints))
+    exprs = (*simple.results, *(expr for expr, _ in simple.constraints))
     sums = _divided_sums(exprs)
     if not sums:
         return None
-    variables = [variable for group in found.variable_expressions() for variable in group]
-    bounds = dict(zip(variables, [var.bounds for var in found.variables], strict=True))
-    starts: dict[_TermSet, int] = {one: _at_start(one, bounds) for one in sums}
-    # Placeholders beyond the map's own dimensions, until it is known which of those stay.
-    placeholders = {one: dim(len(found.dims) + k) for k, one in enumerate(sums)}
-    replaced = _replaced(exprs, {one: placeholders[one] + starts[one] for one in sums})
-    left = variables_of(replaced)
-    inner = variables_of([expression_of(dict(one), 0) for one in sums])
-    kept = [variable for variable in variables[: len(found.dims)] if variable in left]
-    kept += [variable for variable in variables if variable.kind is VariableKind.RANGE and variable in left & inner]
-    sources = [expression_of(dict(one), -starts[one]) for one in sums] + list(kept)
+    variables = [variable for group in simple.variable_expressions() for variable in group]
+    bounds = dict(zip(variables, [var.bounds for var in simple.variables], strict=True))
+    starts: dict[_TermSet, int] = {terms: _at_start(terms, bounds) for terms in sums}
+    # The sums become dimensions with numbers above the map's own, until it is known which of those the second map keeps.
+    placeholders = {terms: dim(len(simple.dims) + k) for k, terms in enumerate(sums)}
+    replaced = _replaced(exprs, {terms: placeholders[terms] + starts[terms] for terms in sums})
+    used_outside = variables_of(replaced)
+    used_in_sums = variables_of([expression_of(dict(terms), 0) for terms in sums])
+    kept = [variable for variable in variables[: len(simple.dims)] if variable in used_outside]
+    kept += [
+        variable
+        for variable in variables
+        if variable.kind is VariableKind.RANGE and variable in used_outside and variable in used_in_sums
+    ]
+    first_results = [expression_of(dict(terms), -starts[terms]) for terms in sums] + list(kept)
     ranges = Ranges({variable: (low, high) for variable, (low, high) in bounds.items()})
-    dims = [Var(Interval(*ranges.of(source))) for source in sources]
-    others = [variable for variable in variables if variable.kind is VariableKind.RANGE and variable not in inner]
-    renamed: dict[Variable, Expr] = {placeholders[one]: dim(k) for k, one in enumerate(sums)}
-    renamed |= {variable: dim(len(sums) + k) for k, variable in enumerate(kept)}
-    renamed |= {variable: Variable(VariableKind.RANGE, k) for k, variable in enumerate(others)}
-    final = substitute(replaced, renamed)
-    count = len(found.results)
-    constraints = zip(final[count:], [interval for _, interval in found.constraints], strict=True)
+    second_dims = [Var(Interval(*ranges.of(result))) for result in first_results]
+    second_ranges = [
+        variable for variable in variables if variable.kind is VariableKind.RANGE and variable not in used_in_sums
+    ]
+    renumbered: dict[Variable, Expr] = {placeholders[terms]: dim(k) for k, terms in enumerate(sums)}
+    renumbered |= {variable: dim(len(sums) + k) for k, variable in enumerate(kept)}
+    renumbered |= {variable: Variable(VariableKind.RANGE, k) for k, variable in enumerate(second_ranges)}
+    of_second = substitute(replaced, renumbered)
+    count = len(simple.results)
     return Stages(
-        IndexingMap(found.dims, found.ranges, (), sources),
-        IndexingMap(dims, [found.ranges[v.index] for v in others], found.runtime, final[:count], constraints),
+        IndexingMap(simple.dims, simple.ranges, (), first_results),
+        IndexingMap(
+            second_dims,
+            [simple.ranges[variable.index] for variable in second_ranges],
+            simple.runtime,
+            of_second[:count],
+            zip(of_second[count:], [interval for _, interval in simple.constraints], strict=True),
+        ),
     )
 
 
@@ -99,26 +112,26 @@ def _terms(expr: Expr) -> tuple[dict[Expr, int], int]:
 
 
 def _divided_sums(exprs: tuple[Expr, ...]) -> list[_TermSet]:
-    """Sums of several terms that are divided, those within which no sum is; with runtime variables, none."""
-    found: dict[_TermSet, None] = {}
-    has_one: dict[Expr, bool] = {}
+    """The sums of several terms that are divided, or taken modulo, without another such sum inside and without runtime variables."""
+    sums: dict[_TermSet, None] = {}  # a set that keeps the order of insertion
+    divides_sum: dict[Expr, bool] = {}
     for node in postorder(exprs):
-        within = isinstance(node, Binary) and (has_one[node.lhs] or has_one[node.rhs])
+        divides = isinstance(node, Binary) and (divides_sum[node.lhs] or divides_sum[node.rhs])
         if isinstance(node, FloorDiv | Mod) and isinstance(node.lhs, Add):
             terms, _ = _terms(node.lhs)
             spend(len(terms))
             if len(terms) > 1:
-                moving = any(variable.kind is VariableKind.RUNTIME for variable in variables_of([node.lhs]))
-                if not within and not moving:
-                    found[frozenset(terms.items())] = None
-                within = True
-        has_one[node] = within
-    return list(found)
+                has_runtime = any(variable.kind is VariableKind.RUNTIME for variable in variables_of([node.lhs]))
+                if not divides and not has_runtime:
+                    sums[frozenset(terms.items())] = None
+                divides = True
+        divides_sum[node] = divides
+    return list(sums)
 
 
-def _at_start(one: _TermSet, bounds: dict[Variable, Interval]) -> int:
-    """The sum at index 0 of every dimension and the first value of every range variable."""
-    expr = expression_of(dict(one), 0)
+def _at_start(terms: _TermSet, bounds: dict[Variable, Interval]) -> int:
+    """The value of a sum where every dimension is 0 and every range variable has its first value."""
+    expr = expression_of(dict(terms), 0)
     values: dict[Variable, Expr] = {
         variable: Constant(0 if variable.kind is VariableKind.DIM else bounds[variable].lower)
         for variable in variables_of([expr])
@@ -129,32 +142,32 @@ def _at_start(one: _TermSet, bounds: dict[Variable, Interval]) -> int:
 
 
 def _replaced(exprs: tuple[Expr, ...], values: dict[_TermSet, Expr]) -> tuple[Expr, ...]:
-    """The expressions with the sums, and multiples of them, replaced; constants beside them stay."""
+    """The expressions with the sums of `values`, and integer multiples of them, replaced. Constants added to a sum stay."""
     order = postorder(exprs)
-    # A long sum is one with many beginnings; those are sums to nobody else.
-    whole = set(exprs)
+    # A sum of many terms contains partial sums as nodes, which are not sums of the map.
+    complete = set(exprs)
     for node in order:
         if isinstance(node, Binary) and not isinstance(node, Add):
-            whole |= {node.lhs, node.rhs}
-    made: dict[Expr, Expr] = {}
+            complete |= {node.lhs, node.rhs}
+    replaced: dict[Expr, Expr] = {}
     for node in order:
-        terms, constant = _terms(node) if isinstance(node, Add) and node in whole else ({}, 0)
+        terms, constant = _terms(node) if isinstance(node, Add) and node in complete else ({}, 0)
         spend(1 + len(terms))
         value = None
-        for one, replacement in values.items() if len(terms) > 1 else ():
-            factor = _multiple(terms, dict(one))
+        for terms_of_sum, replacement in values.items() if len(terms) > 1 else ():
+            factor = _quotient(terms, dict(terms_of_sum))
             if factor:
                 value = replacement * factor + constant
         if value is None and isinstance(node, Binary):
-            value = node.__class__(made[node.lhs], made[node.rhs])
-        made[node] = node if value is None else value
-    return tuple([made[expr] for expr in exprs])
+            value = node.__class__(replaced[node.lhs], replaced[node.rhs])
+        replaced[node] = node if value is None else value
+    return tuple([replaced[expr] for expr in exprs])
 
 
-def _multiple(terms: dict[Expr, int], one: dict[Expr, int]) -> int:
-    """The factor by which the terms are those of `one`; 0 if they are not."""
-    if terms.keys() != one.keys():
+def _quotient(terms: dict[Expr, int], divisor: dict[Expr, int]) -> int:
+    """The integer by which `terms` are a multiple of the terms `divisor`; 0 if there is none."""
+    if terms.keys() != divisor.keys():
         return 0
-    atom = next(iter(one))
-    factor = terms[atom] // one[atom]
-    return factor if all(terms[atom] == factor * coefficient for atom, coefficient in one.items()) else 0
+    atom = next(iter(divisor))
+    factor = terms[atom] // divisor[atom]
+    return factor if all(terms[atom] == factor * coefficient for atom, coefficient in divisor.items()) else 0

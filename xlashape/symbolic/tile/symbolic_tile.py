@@ -1,20 +1,20 @@
-"""Tiles pushed through maps symbolically: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
+"""Symbolic tiles: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
 
-An output tile has sizes d0, d1, … and strides 1. A result of the map reads, for all of the tile, the numbers offset + stride × [0, size): offset,
-size and stride are expressions in the tile's sizes, and `constraints` says for which sizes that is so.
+An output tile has sizes d0, d1, … and strides 1. For all of its elements, a result of the map takes the values offset + stride × [0, size). Offset, size
+and stride are expressions of the tile's sizes, and `constraints` says for which sizes they are right.
 
-The three expressions are those of a tile at index 0 of every dimension, as XLA gives them, before anything is cut off. `SymbolicTile.evaluate` gives
-the box in numbers, for a tile anywhere: cut off where the map's domain ends, and exactly what is read.
+As in XLA, these expressions are for a tile at index 0 of every dimension, and do not consider where the map's domain ends. `SymbolicTile.evaluate` gives
+the box in numbers for a tile at any index: exactly the elements that are read, with those outside of the domain left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
+from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import FrozenValue, set_field
 from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const, dim
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.ranges import Ranges
@@ -32,20 +32,19 @@ from xlashape.symbolic.tile.stages import stages_of
 __all__ = ["SymbolicTile", "symbolic_tile"]
 
 
-class _Numbers(NamedTuple):
-    """What numbers are told by, if the domain has points: the bounds of its dimensions, their steps, and the results."""
+class _Digits(NamedTuple):
+    """What `evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and its results as sums of digits."""
 
     bounds: tuple[Interval, ...]
-    steps: tuple[Rescaling, ...]
-    reading: DigitSums
+    rescalings: tuple[Rescaling, ...]
+    results: DigitSums
 
 
-@dataclass(frozen=True)
-class SymbolicTile:
+class SymbolicTile(FrozenValue):
     """What an output tile reads. Variables d are the tile's sizes, from 1 to the size of the dimension; rt are the map's runtime variables.
 
-    `offsets`, `sizes` and `strides` have one expression a result; the answer holds where `constraints` does. Where the domain has every other
-    index alone, or the like, they are of tiles with one in them. `str` is XLA's text.
+    `offsets`, `sizes` and `strides` have one expression for each result. They are right for tiles that satisfy `constraints` and, if the domain has
+    every k-th index only, have such an index. `str` is XLA's text.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]"))
     >>> print(tile)
@@ -57,28 +56,52 @@ class SymbolicTile:
       constraints: 8 mod d0 in [0, 0] || d0 mod 8 in [0, 0]
     """
 
+    # Boxes are computed from `_digits`, or from the tiles of two maps that are applied one after the other. A map without points has neither.
+    __slots__ = ("_digits", "_stages", "constraints", "offsets", "runtime", "sizes", "sizes_of_tile", "strides")
+    _fields = ("sizes_of_tile", "runtime", "offsets", "sizes", "strides", "constraints", "_digits", "_stages")
+
     sizes_of_tile: tuple[Var, ...]
     runtime: tuple[Var, ...]
     offsets: tuple[Expr, ...]
     sizes: tuple[Expr, ...]
     strides: tuple[Expr, ...]
     constraints: TileConstraints
-    _numbers: _Numbers | None = field(repr=False, hash=False)
-    _stages: tuple[SymbolicTile, SymbolicTile] | None = field(default=None, repr=False, hash=False)
+    _digits: _Digits | None
+    _stages: tuple[SymbolicTile, SymbolicTile] | None
+
+    def __init__(
+        self,
+        sizes_of_tile: tuple[Var, ...],
+        runtime: tuple[Var, ...],
+        offsets: tuple[Expr, ...],
+        sizes: tuple[Expr, ...],
+        strides: tuple[Expr, ...],
+        constraints: TileConstraints,
+        digits: _Digits | None = None,
+        stages: tuple[SymbolicTile, SymbolicTile] | None = None,
+    ) -> None:
+        for name, value in zip(
+            self._fields, (sizes_of_tile, runtime, offsets, sizes, strides, constraints, digits, stages), strict=True
+        ):
+            set_field(self, name, value)
+
+    def __repr__(self) -> str:
+        fields = [f"{name}={getattr(self, name)!r}" for name in self._fields if not name.startswith("_")]
+        return f"SymbolicTile({', '.join(fields)})"
 
     @property
     def alternatives(self) -> tuple[tuple[Condition, ...], ...]:
-        """The alternatives of `constraints`; `((),)` is always."""
+        """The alternatives of `constraints`; `((),)` if they always hold."""
         return self.constraints.alternatives
 
     @property
     def offset_map(self) -> IndexingMap:
-        """From the tile's sizes and the runtime variables to the first index along each dimension of the operand, for a tile at index 0."""
+        """From the tile's sizes and the runtime variables to the first index in each dimension of the operand, for a tile at index 0."""
         return IndexingMap(self._dims(), (), self.runtime, self.offsets)
 
     @property
     def size_map(self) -> IndexingMap:
-        """From the tile's sizes to those of the operand's tile, for a tile at index 0, before anything is cut off."""
+        """From the tile's sizes to those of the operand's tile, for a tile at index 0, as if the domain did not end."""
         return IndexingMap(self._dims(), (), (), self.sizes)
 
     @property
@@ -87,21 +110,23 @@ class SymbolicTile:
         return IndexingMap(self._dims(), (), (), self.strides)
 
     def _dims(self) -> tuple[Var, ...]:
-        """Beyond the dimensions' sizes in the domain nothing is read, and the expressions mean nothing."""
+        """The tile's sizes with the bounds of the domain. The expressions have no meaning for larger tiles, which read nothing more."""
         if self._stages is not None:
             return self._stages[0]._dims()
-        if self._numbers is None:
+        if self._digits is None:
             return self.sizes_of_tile
-        return tuple([Var(Interval(1, max(1, bounds.upper + 1))) for bounds in self._numbers.bounds])
+        return tuple([Var(Interval(1, max(1, bounds.upper + 1))) for bounds in self._digits.bounds])
 
     def evaluate(
         self, tile: Sequence[int], runtime: Sequence[int] = (), start: Sequence[int] | None = None
     ) -> TileBox | None:
-        """The elements that a tile of these sizes reads, if it begins at index `start` of the map's dimensions: 0 unless given.
+        """The elements that a tile of these sizes reads if it begins at index `start` of the map's dimensions, by default 0.
 
-        Offsets, sizes and strides of exactly the elements read: nothing outside of the domain is. None where the constraints fail, or where
-        what a tile at `start` reads, or what the domain leaves of it, is seen to be no such box: d0 / 8 and d0 mod 8 are one for 4, …, 7, but none for 6, …, 9. A tile that
-        reads nothing has a size of 0; of a map without results, which has no sizes, None. InvalidArgumentError for a tile of another rank or larger than the dimensions.
+        Offsets, sizes and strides of exactly the elements that are read. None if the sizes do not satisfy the constraints, or if the elements that a tile
+        at `start` reads within the domain are not found to be a box: d0 / 8 and d0 mod 8 are one for d0 in 4, …, 7, but not for d0 in 6, …, 9.
+        If nothing is read, the box has a size of 0; for a map without results, whose boxes have no sizes, the answer is None.
+
+        Raises InvalidArgumentError for a tile of another rank, or larger than the dimensions.
 
         >>> tile = symbolic_tile(IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"))
         >>> tuple(tile.evaluate([16])), tuple(tile.evaluate([4])), tile.evaluate([12])
@@ -113,50 +138,55 @@ class SymbolicTile:
         start = None if start is None else integers(start, "tile starts")
         self._check(tile, runtime, start)
         if self._stages is not None:
-            return self._staged_box(tile, runtime, start)
-        if self._numbers is None:
+            return self._box_of_stages(self._stages, tile, runtime, start)
+        if self._digits is None:
             return _empty_box(len(self.offsets))
-        bounds, steps, reading = self._numbers
-        cut = [min(size, max(1, upper + 1)) for size, (_, upper) in zip(tile, bounds, strict=True)]
-        if not self._constraints_hold(cut, runtime):
+        bounds, rescalings, results = self._digits
+        sizes = [min(size, max(1, upper + 1)) for size, (_, upper) in zip(tile, bounds, strict=True)]
+        if not self._constraints_hold(sizes, runtime):
             return None
-        offsets = tuple([part.constant for part in reading.parts])
+        offsets = tuple([digit_sum.constant for digit_sum in results.sums])
         if self.runtime:
-            moved = self._values([part.fixed for part in reading.parts], cut, runtime)
-            offsets = tuple([offset + more for offset, more in zip(offsets, moved, strict=True)])
-        digits: dict[int, list[Digit]] = {}
-        for part in reading.parts:
-            for digit, _ in part.terms:
-                if digit not in reading.runs:
-                    digits.setdefault(digit.variable.index, []).append(digit)
-        runs = dict(reading.runs)
-        for d, (size, (lower, upper), step) in enumerate(zip(tile, bounds, steps, strict=True)):
+            at_runtime = self._values([digit_sum.fixed for digit_sum in results.sums], sizes, runtime)
+            offsets = tuple([offset + added for offset, added in zip(offsets, at_runtime, strict=True)])
+        runs = dict(results.runs)
+        digits_of_dims: dict[int, list[Digit]] = {}
+        for digit_sum in results.sums:
+            for digit, _ in digit_sum.terms:
+                if digit not in runs:
+                    digits_of_dims.setdefault(digit.variable.index, []).append(digit)
+        for d, (size, (lower, upper), rescaling) in enumerate(zip(tile, bounds, rescalings, strict=True)):
             first = start[d] if start is not None else 0
-            begin, end = step.within(max(first, lower), min(first + size, upper + 1))
+            begin, end = rescaling.within(max(first, lower), min(first + size, upper + 1))
             if begin >= end:
                 if not offsets:
                     return None
-                return TileBox(offsets, (0,) * len(offsets), self._values(self.strides, cut, runtime))
-            found = runs_of(digits.get(d, ()), begin, end)
-            if found is None:
+                return TileBox(offsets, (0,) * len(offsets), self._values(self.strides, sizes, runtime))
+            runs_of_dim = runs_of(digits_of_dims.get(d, ()), begin, end)
+            if runs_of_dim is None:
                 return None
-            runs |= found
-        boxes: list[Progression] = []
-        for part, offset, limit in zip(reading.parts, offsets, reading.limits, strict=True):
-            one = progression_of(offset, [(runs[digit], factor) for digit, factor in part.terms])
-            if one is None:
+            runs |= runs_of_dim
+        progressions: list[Progression] = []
+        for digit_sum, offset, limit in zip(results.sums, offsets, results.limits, strict=True):
+            progression = progression_of(offset, [(runs[digit], factor) for digit, factor in digit_sum.terms])
+            if progression is None:
                 return None
-            boxes.append(one if limit is None else clipped(one, limit))
+            progressions.append(progression if limit is None else clipped(progression, limit))
         return TileBox(
-            tuple([one.offset for one in boxes]),
-            tuple([one.size for one in boxes]),
-            tuple([one.stride for one in boxes]),
+            tuple([progression.offset for progression in progressions]),
+            tuple([progression.size for progression in progressions]),
+            tuple([progression.stride for progression in progressions]),
         )
 
-    def _staged_box(self, tile: Sequence[int], runtime: Sequence[int], start: Sequence[int] | None) -> TileBox | None:
-        """What the second stage reads for what the first does, if that is a tile with strides 1."""
-        assert self._stages is not None
-        first, second = self._stages
+    def _box_of_stages(
+        self,
+        stages: tuple[SymbolicTile, SymbolicTile],
+        tile: Sequence[int],
+        runtime: Sequence[int],
+        start: Sequence[int] | None,
+    ) -> TileBox | None:
+        """The box that the second stage reads for the box of the first, if that has strides 1."""
+        first, second = stages
         box = first.evaluate(first._cut(tile), (), start)
         if box is None or any(size > 1 and stride != 1 for size, stride in zip(box.sizes, box.strides, strict=True)):
             return None
@@ -165,6 +195,7 @@ class SymbolicTile:
         return second.evaluate(second._cut(box.sizes), runtime, box.offsets)
 
     def _cut(self, tile: Sequence[int]) -> list[int]:
+        """The sizes of a tile, none larger than the dimension."""
         return [min(size, var.bounds.upper) for size, var in zip(tile, self.sizes_of_tile, strict=True)]
 
     def _check(self, tile: Sequence[int], runtime: Sequence[int], start: Sequence[int] | None) -> None:
@@ -196,9 +227,9 @@ class SymbolicTile:
         return self.constraints.hold(values.__getitem__)
 
     def to_text(self, style: str = "xla") -> str:
-        """XLA's text of a symbolic tile, a line each: maps without domains, runtime variables that offsets speak of as s0, s1, …, constraints if any.
+        """XLA's text of a symbolic tile: a line for each of its maps, which are without domains, and for its runtime variables and constraints, if any.
 
-        `style` is that of expressions, as in `IndexingMap.to_text`.
+        The runtime variables that the offsets use print as s0, s1, …. `style` is that of expressions, as in `IndexingMap.to_text`.
         """
         used = sorted([v.index for v in variables_of(self.offsets) if v.kind is VariableKind.RUNTIME])
         names = {Variable(VariableKind.RUNTIME, k): f"s{i}" for i, k in enumerate(used)}
@@ -224,87 +255,103 @@ class SymbolicTile:
 
 
 def _empty_box(rank: int) -> TileBox:
-    none = (0,) * rank
-    return TileBox(none, none, none)
+    zeros = (0,) * rank
+    return TileBox(zeros, zeros, zeros)
 
 
-@lru_cache(256)
+def _bytes(arguments: tuple[tuple[Var, ...], tuple[Var, ...], tuple[Expr, ...]], result: IndexingMap) -> int:
+    """An upper bound of the bytes of an entry of `_map_of`, measured as in `xlashape.symbolic.map.indexing_map`."""
+    del result  # made of the arguments
+    dims, runtime, exprs = arguments
+    return 2000 + 300 * len(dims + runtime) + 500 * sum([expr.size for expr in exprs])
+
+
+@cached(max_bytes=4 << 20, weigh=_bytes)
 def _map_of(dims: tuple[Var, ...], runtime: tuple[Var, ...], exprs: tuple[Expr, ...]) -> IndexingMap:
-    """The map to these expressions, whose program is kept with it."""
+    """The map to these expressions. It keeps their compiled form, so that several tiles of one symbolic tile compile them once."""
     return IndexingMap(dims, (), runtime, exprs)
 
 
-def symbolic_tile(found: IndexingMap) -> SymbolicTile | None:
-    """The operand's tile for an output tile; None where no such form is seen: results that are no sums of digits of dimensions and range
-    variables, or a domain with constraints on anything but results.
+def symbolic_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
+    """The operand's tile for an output tile. None if that form is not found: the results must be sums of digits of dimensions and range variables, and
+    the domain may have constraints on results only.
 
-    It holds where XLA's does, but for tiles of which XLA's is wrong: XLA takes two results with one dimension, such as (d0, d0), for a box.
-    It also holds where windows overlap, for sums of any digits and their quotients, for domains that hold every so manieth index, and where a
-    dimension has one element. LimitExceededError for constraints of
-    more than 4,096 alternatives, or expressions beyond the limits of expressions.
+    The tile is right for all sizes for which XLA's is. XLA's is wrong for two results of one dimension, such as (d0, d0), which it takes for a box.
+    Unlike XLA this finds tiles for overlapping windows, for sums of any digits and their quotients, for domains that have every k-th index only, and for
+    dimensions with one element.
+
+    Raises LimitExceededError for constraints with more than 4,096 alternatives, and for expressions beyond the limits of expressions.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
     >>> tile.offsets, tile.sizes, tile.strides, str(tile.constraints)
     ((3, 0), (d1, 5), (2, 1), 'always')
     """
-    checked_map(found)
-    if found.is_undefined:
+    checked_map(indexing_map)
+    if indexing_map.is_undefined:
         return None
-    if found.is_known_empty:
-        return _nothing(found)
-    simple = found.simplify()
+    simple = indexing_map.simplify()
     if simple.is_known_empty:
-        return _nothing(found)
+        return _empty_tile(indexing_map)
     variables = [variable for group in simple.variable_expressions() for variable in group]
     bounds: dict[Variable, tuple[int, int]] = {
         variable: var.bounds for variable, var in zip(variables, simple.variables, strict=True)
     }
     domain = TileDomain.of(bounds, simple.constraints)
     if any(low > high for low, high in domain.bounds.values()):
-        return _nothing(found)
-    reading = digit_sums_of(TileSimplifier(domain.bounds), domain, domain.replaced(found.results))
-    if reading is None or reading.constraints.is_unsatisfiable:
-        # XLA looks no further. Bounds, and what the constraints promise, may tell more.
-        reading = digit_sums_of(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
-    if reading is None or reading.constraints.is_unsatisfiable:
-        return _staged(found, simple)
-    return _tile(found, simple, domain, reading)
+        return _empty_tile(indexing_map)
+    results = digit_sums_of(TileSimplifier(domain.bounds), domain, domain.replaced(indexing_map.results))
+    if results is None or results.constraints.is_unsatisfiable:
+        # XLA stops here. The results of the simplified map, which also use its bounds and constraints, can have a form that this finds.
+        results = digit_sums_of(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
+    if results is None or results.constraints.is_unsatisfiable:
+        return _tile_of_stages(indexing_map, simple)
+    return _tile_of_digits(indexing_map, simple, domain, results)
 
 
-def _staged(found: IndexingMap, simple: IndexingMap) -> SymbolicTile | None:
-    """The tile of the second stage for the tile of the first, where that has strides 1."""
+def _tile_of_stages(indexing_map: IndexingMap, simple: IndexingMap) -> SymbolicTile | None:
+    """The tile that the second stage reads for the tile of the first, for tile sizes for which that has strides 1."""
     stages = stages_of(simple)
     first = None if stages is None else symbolic_tile(stages.first)
     second = None if stages is None or first is None else symbolic_tile(stages.second)
     if first is None or second is None or any(offset is not const(0) for offset in first.offsets):
         return None
     sizes: dict[Variable, Expr] = {dim(k): size for k, size in enumerate(first.sizes)}
-    alternatives = [way for way in first.constraints.alternatives if _steps_of_one(first, way)]
+    alternatives = [conditions for conditions in first.constraints.alternatives if _has_strides_1(first, conditions)]
     constraints = TileConstraints.any_of(alternatives) & second.constraints.replaced(sizes)
     if constraints.is_unsatisfiable:
         return None
-    offsets, lengths, steps = [substitute(part, sizes) for part in (second.offsets, second.sizes, second.strides)]
+    second_offsets, second_sizes, second_strides = [
+        substitute(exprs, sizes) for exprs in (second.offsets, second.sizes, second.strides)
+    ]
     return SymbolicTile(
-        _sizes_of_tile(found), second.runtime, offsets, lengths, steps, constraints, None, (first, second)
+        _sizes_of_tile(indexing_map),
+        second.runtime,
+        second_offsets,
+        second_sizes,
+        second_strides,
+        constraints,
+        stages=(first, second),
     )
 
 
-def _nothing(found: IndexingMap) -> SymbolicTile | None:
-    """The tile of a domain without points: sizes 0, if there are results to have sizes."""
-    if not found.results:
+def _empty_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
+    """The tile of a map without points: all sizes are 0. None for a map without results, whose tile has no sizes."""
+    if not indexing_map.results:
         return None
-    none = (const(0),) * len(found.results)
-    return SymbolicTile(_sizes_of_tile(found), found.runtime, none, none, none, TileConstraints.always(), None)
+    zeros = (const(0),) * len(indexing_map.results)
+    return SymbolicTile(
+        _sizes_of_tile(indexing_map), indexing_map.runtime, zeros, zeros, zeros, TileConstraints.always()
+    )
 
 
-def _sizes_of_tile(found: IndexingMap) -> tuple[Var, ...]:
-    return tuple([Var(Interval(1, max(1, var.bounds.upper + 1))) for var in found.dims])
+def _sizes_of_tile(indexing_map: IndexingMap) -> tuple[Var, ...]:
+    return tuple([Var(Interval(1, max(1, var.bounds.upper + 1))) for var in indexing_map.dims])
 
 
-def _steps_of_one(tile: SymbolicTile, way: Sequence[Condition]) -> bool:
-    """Whether all strides are 1, or 0, for tile sizes that fulfil these conditions."""
+def _has_strides_1(tile: SymbolicTile, conditions: Sequence[Condition]) -> bool:
+    """Whether, for tile sizes that satisfy these conditions, each dimension has stride 0 or 1, or size 1."""
     bounds = {dim(i): var.bounds for i, var in enumerate(tile.sizes_of_tile)}
-    for condition in way:
+    for condition in conditions:
         if isinstance(condition, InRange) and isinstance(condition.expr, Variable):
             both = bounds[condition.expr].intersect(condition.interval)
             if both.is_empty:
@@ -319,23 +366,28 @@ def _steps_of_one(tile: SymbolicTile, way: Sequence[Condition]) -> bool:
     return True
 
 
-def _tile(found: IndexingMap, simple: IndexingMap, domain: TileDomain, reading: DigitSums) -> SymbolicTile:
-    dims = found.variable_expressions()[0]
-    sizes = {variable: step.size(variable) for variable, step in domain.steps.items() if variable in dims}
-
-    def of_tile(exprs: list[Expr]) -> tuple[Expr, ...]:
-        return substitute(tuple(exprs), sizes) if sizes else tuple(exprs)
-
+def _tile_of_digits(
+    indexing_map: IndexingMap, simple: IndexingMap, domain: TileDomain, results: DigitSums
+) -> SymbolicTile:
+    dims = indexing_map.variable_expressions()[0]
+    rescaled_sizes: dict[Variable, Expr] = {
+        variable: rescaling.size(variable) for variable, rescaling in domain.rescalings.items() if variable in dims
+    }
+    offsets, sizes, strides = [
+        substitute(tuple(exprs), rescaled_sizes)
+        for exprs in (
+            [progression.start + progression.constant for progression in results.progressions],
+            [progression.size for progression in results.progressions],
+            [progression.stride for progression in results.progressions],
+        )
+    ]
+    rescalings = tuple([domain.rescalings.get(variable, Rescaling()) for variable in dims])
     return SymbolicTile(
-        _sizes_of_tile(found),
+        _sizes_of_tile(indexing_map),
         simple.runtime,
-        of_tile([total.start + total.constant for total in reading.sums]),
-        of_tile([total.size for total in reading.sums]),
-        of_tile([total.stride for total in reading.sums]),
-        reading.constraints.replaced(sizes) if sizes else reading.constraints,
-        _Numbers(
-            tuple([var.bounds for var in simple.dims]),
-            tuple([domain.steps.get(variable, Rescaling()) for variable in dims]),
-            reading,
-        ),
+        offsets,
+        sizes,
+        strides,
+        results.constraints.replaced(rescaled_sizes) if rescaled_sizes else results.constraints,
+        _Digits(tuple([var.bounds for var in simple.dims]), rescalings, results),
     )
