@@ -23,15 +23,15 @@ def error(line, source=None):
 @pytest.mark.parametrize(
     ("line", "column", "message"),
     [
-        ("  a = f32[2] negate(q)", 21, "no instruction 'q' stands before this"),
-        ("  a = f32[2] negate(a)", 21, "no instruction 'a' stands before this"),
+        ("  a = f32[2] negate(q)", 21, "no instruction 'q' is defined before this"),
+        ("  a = f32[2] negate(a)", 21, "no instruction 'a' is defined before this"),
         ("  a = f32[2] frobnicate(p0)", 14, "unknown opcode 'frobnicate'"),
         ("  a = f32[2] add(p0)", 14, "add takes 2 operands, found 1"),
         ("  a = f33[2] negate(p0)", 7, "'f33' is no element type"),
         ("  a = f32[2 negate(p0)", 13, "expected ',' or ']' of the dimensions"),
         ("  a = f32[2] negate(f32[3] p0)", 21, "operand 'p0' has shape f32[2], not f32[3]"),
-        ("  p0 = f32[2] negate(p0)", 3, "instruction 'p0' stands in this computation already"),
-        ("  a = f32[2] parameter(0)", 14, "parameter 0 stands in this computation already"),
+        ("  p0 = f32[2] negate(p0)", 3, "instruction 'p0' is already defined in this computation"),
+        ("  a = f32[2] parameter(0)", 14, "parameter 0 is already defined in this computation"),
         (
             "  a = f32[2] negate(p0), dimensions={0}",
             26,
@@ -40,8 +40,8 @@ def error(line, source=None):
         ('  a = f32[2] negate(p0), metadata={op_nam="x"}', 36, "metadata has no 'op_nam'; it has deduplicated_name"),
         ("  a = f32[2] transpose(p0)", 27, "transpose needs the attribute dimensions"),
         ("  a = f32[2] negate(p0), sharding={replicatd}", 36, "expected a kind of sharding, found 'replicatd'"),
-        ("  a = f32[2] negate(p0), sharding={manual}, sharding={manual}", 45, "attribute sharding stands there twice"),
-        ("  a = f32[2] call(p0), to_apply=g", 33, "no computation 'g' stands before this"),
+        ("  a = f32[2] negate(p0), sharding={manual}, sharding={manual}", 45, "attribute sharding is given twice"),
+        ("  a = f32[2] call(p0), to_apply=g", 33, "no computation 'g' is defined before this"),
         (
             "  a = f32[] compare(p0, p0), direction=LESS",
             40,
@@ -87,7 +87,7 @@ def test_independent_mistakes_are_told_together():
     assert [(one.line, one.message) for one in found] == [
         (5, "unknown opcode 'neg'"),
         (8, "add takes 2 operands, found 1"),
-        (9, "no instruction 'zz' stands before this"),
+        (9, "no instruction 'zz' is defined before this"),
     ]
     assert str(caught.value).count("^") == 3
 
@@ -115,7 +115,7 @@ def test_a_flood_of_mistakes_is_cut():
             "computation 'a' declares the result f32[3], its root 'p' is f32[2]",
         ),
         ("ENTRY a { p = f32[2] parameter(1) }", "computation 'a' has 1 parameters, but none of number 0"),
-        ("a = f32[2] add(x, y)", "no instruction 'x' stands before this"),
+        ("a = f32[2] add(x, y)", "no instruction 'x' is defined before this"),
         (
             "HloModule m, input_output_alias={ {1}: (0, {}) }\nENTRY a { p = f32[2] parameter(0) }",
             "[1] is no index into the result",

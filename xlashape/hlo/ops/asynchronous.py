@@ -16,7 +16,7 @@ from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
 
-__all__ = ["OPERATIONS"]
+__all__ = ["ASYNC_EXECUTION_THREAD", "OPERATIONS"]
 
 
 def _write_thread(message: Any, _context: Context) -> str:
@@ -25,13 +25,13 @@ def _write_thread(message: Any, _context: Context) -> str:
 
 
 # The reader reads it itself: what is read is no field of the instruction alone.
-_ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
+ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
 
 OPERATIONS: Final = (
     Operation(
         Opcode.ASYNC_START,
         operands=at_least(0),
-        attributes=(optional(_ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
+        attributes=(optional(ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
         verify=any_shape,
         async_step=AsyncStep.START,
@@ -41,7 +41,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.ASYNC_UPDATE,
         operands=exactly(1),
-        attributes=(optional(_ASYNC_EXECUTION_THREAD),),
+        attributes=(optional(ASYNC_EXECUTION_THREAD),),
         calls=OPTIONAL_CALLS,
         verify=any_shape,
         async_step=AsyncStep.UPDATE,
@@ -51,7 +51,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.ASYNC_DONE,
         operands=exactly(1),
-        attributes=(optional(_ASYNC_EXECUTION_THREAD),),
+        attributes=(optional(ASYNC_EXECUTION_THREAD),),
         calls=OPTIONAL_CALLS,
         verify=any_shape,
         async_step=AsyncStep.DONE,

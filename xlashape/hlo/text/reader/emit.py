@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xlashape.hlo.order import post_order, roots
 from xlashape.hlo.text.reader.stack_frames import StackFrames
-from xlashape.hlo.text.reader.state import MAIN_THREAD, Computation, Instruction
+from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction
 from xlashape.hlo.text.reader.unique_names import UniqueNames
 from xlashape.limits import spend
 from xlashape.proto import xla
@@ -48,7 +48,7 @@ class _Tables:
         """Serialized payload of metadata → its index in the module's table."""
 
 
-def instruction_order(instructions: Sequence[Instruction]) -> list[int]:
+def instruction_order(instructions: Sequence[ParsedInstruction]) -> list[int]:
     """The indices of a computation's instructions in XLA's post order."""
     operands = [instruction.operands for instruction in instructions]
     predecessors = operands
@@ -57,7 +57,7 @@ def instruction_order(instructions: Sequence[Instruction]) -> list[int]:
     return post_order(predecessors, roots(operands))
 
 
-def program_shape(computation: Computation, names: Sequence[str]) -> bytes:
+def program_shape(computation: ParsedComputation, names: Sequence[str]) -> bytes:
     """A ProgramShapeProto: parameters, result, and the parameters' names."""
     instructions = computation.instructions
     pieces: list[bytes] = []
@@ -69,7 +69,7 @@ def program_shape(computation: Computation, names: Sequence[str]) -> bytes:
 
 
 def emit_computations(
-    computations: Sequence[Computation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
+    computations: Sequence[ParsedComputation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
 ) -> tuple[bytes, list[str]]:
     """Fields of the module: its computations, its tables and, if it is scheduled, its schedule. Also the computations' final names.
 
@@ -104,7 +104,7 @@ def emit_computations(
     return b"".join(pieces), final_names
 
 
-def _computation(computation: Computation, name: str, computation_id: int, tables: _Tables) -> bytes:
+def _computation(computation: ParsedComputation, name: str, computation_id: int, tables: _Tables) -> bytes:
     """A serialized HloComputationProto."""
     instructions = computation.instructions
     first_id = computation_id << 32
@@ -139,7 +139,7 @@ def _computation(computation: Computation, name: str, computation_id: int, table
     return b"".join(pieces)
 
 
-def _references(instruction: Instruction, first_id: int, tables: _Tables) -> bytes:
+def _references(instruction: ParsedInstruction, first_id: int, tables: _Tables) -> bytes:
     """The fields of an instruction that refer to other parts of the module: computations, predecessors, frames, payloads, threads."""
     parts: list[bytes] = []
     if instruction.calls:

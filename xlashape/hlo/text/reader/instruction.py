@@ -4,11 +4,11 @@ r"""Instructions of HLO text.
     right       := shape? opcode '(' operands ')' (',' attribute)*
     operands    := (operand (',' operand)*)? ','?           operand := shape? reference | right
     parameter(INT)      constant(literal)                   what stands in their parentheses
-    attribute   := name '=' value                           the names an opcode has: `attributes`; the values: `parse_value`
+    attribute   := name '=' value                           which names an opcode has says its row; values: xlashape.hlo.values
 
-What real dumps write is matched by three regular expressions an instruction, head, operands and one attribute after the other, and
-shapes and attributes are kept by their text. Everything else, comments in odd places, operands with operations within, goes the
-long way through the cursor, which also finds the words for what is wrong.
+The instructions of real dumps are matched by three regular expressions: head, operands, and each attribute. Their
+shapes and attributes are kept by their text. Everything else, such as comments in odd indices and operations within operands, is read
+with the cursor, which also says what is wrong.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ import re
 from xlashape.errors import ParseError
 from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.literal import parse_literal
-from xlashape.hlo.ops.table import OPERATIONS, UNSET_ASYNC, Operation
-from xlashape.hlo.text.reader import complete
+from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
+from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
 from xlashape.hlo.text.reader.attributes import parse_attributes
-from xlashape.hlo.text.reader.state import MAX_DEPTH, Attribute, Body, Computation, KnownShape, State
+from xlashape.hlo.text.reader.complete import complete_instruction, complete_parameter
+from xlashape.hlo.text.reader.form import Form, form_of
+from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, KnownShape, ParsedComputation, State
 from xlashape.limits import spend
-from xlashape.proto import xla
-from xlashape.proto.wire import Fields
 
 __all__ = ["parse_body", "parse_instruction_text"]
-
-_FIELDS = Fields(xla.HloInstructionProto)
 
 _NO_NAME = RESERVED | KEYWORDS
 
@@ -44,10 +43,10 @@ _SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
 _MAX_PARAMETER = 1 << 24
-_STEPS = 10  # of a budget, an instruction
+_STEPS = 10  # of the budget of `xlashape.limits`, for each instruction
 
 
-def parse_body(state: State, computation: Computation) -> None:
+def parse_body(state: State, computation: ParsedComputation) -> None:
     """Reads instructions up to and with the '}' that ends the computation; the '{' is consumed. Fills `computation`."""
     body = Body(state, computation, parse_body)
     cursor = state.cursor
@@ -65,10 +64,10 @@ def parse_body(state: State, computation: Computation) -> None:
             last = _parse_instruction(body, match)
         except ParseError as error:
             if state.depth:
-                # Within an instruction of another computation, which is where to go on from.
+                # Within an instruction of another computation, behind which reading goes on.
                 raise
             state.note(error)
-            # Those that use it are not mistakes of their own.
+            # Instructions that use it are not errors of their own.
             body.names.setdefault(body.current, -1)
             last = -1
             match = _RESYNC.search(state.text, cursor.at)
@@ -83,7 +82,7 @@ def parse_body(state: State, computation: Computation) -> None:
 
 
 def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
-    """Reads one instruction, whose head is `match` if it is written as real dumps write it; answers its place."""
+    """Reads one instruction, whose head is `match` if it is written as real dumps write it; returns its index."""
     cursor, text = body.cursor, body.text
     start = cursor.at
     if match is not None:
@@ -115,18 +114,18 @@ def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
         shape, opcode, opcode_at = _shape_and_opcode(body)
         cursor.expect("(")
     body.current = name
-    place = _finish_right(body, name, shape, opcode, opcode_at, 0)
-    body.names[name] = place
+    index = _finish_right(body, name, shape, opcode, opcode_at, 0)
+    body.names[name] = index
     if root:
         if body.computation.root >= 0:
             raise cursor.error("a computation has only one ROOT", at=start, expected="no second ROOT")
-        body.computation.root = place
-    return place
+        body.computation.root = index
+    return index
 
 
 def _twice(body: Body, name: str, at: int) -> ParseError:
     return body.cursor.error(
-        f"instruction {name!r} stands in this computation already", at=at, expected="another name", found=name
+        f"instruction {name!r} is already defined in this computation", at=at, expected="another name", found=name
     )
 
 
@@ -168,10 +167,10 @@ def _is_named(cursor: HloCursor) -> bool:
         cursor.at = start
 
 
-def parse_instruction_text(state: State, computation: Computation) -> None:
+def parse_instruction_text(state: State, computation: ParsedComputation) -> None:
     """Reads a text of one instruction, `(ROOT? name =)? shape opcode(operands), attributes`.
 
-    An operand that is nowhere is a parameter of `computation`, of the shape written before it.
+    An operand that no instruction defines is a parameter of `computation`, of the shape written before it.
     """
     body = Body(state, computation, parse_body)
     body.open = True
@@ -195,65 +194,60 @@ def parse_instruction_text(state: State, computation: Computation) -> None:
 
 
 def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, opcode_at: int, depth: int) -> int:
-    """Reads operands and attributes, the '(' consumed; adds the instruction and answers its place."""
+    """Reads operands and attributes, the '(' consumed; adds the instruction and returns its index."""
     cursor = body.cursor
-    wrapper = ""
-    operation = OPERATIONS.get(opcode)
-    if operation is None:
-        operation, opcode, wrapper = _async(body, opcode, opcode_at)
+    wrapped = ""
+    form = row = OPERATIONS.get(opcode)
+    if form is None or row is None:
+        found = form_of(opcode)
+        if found is None:
+            raise cursor.error(f"unknown opcode {opcode!r}", at=opcode_at, expected="an opcode", found=opcode)
+        row, form, wrapped = found
     operands: tuple[int, ...] = ()
     data = b""
-    number = 0
-    if opcode == "parameter":
-        number = _parameter(body)
-        data = _FIELDS.integer("parameter_number", number)
-    elif opcode == "constant":
+    number = -1
+    if row.contents is Contents.OPERANDS:
+        operands = _operands(body, depth)
+    elif row.contents is Contents.LITERAL:
         data = _constant(body, shape, opcode_at)
         if shape is not None and not shape.is_plain:
             shape = shape.of_literal()
     else:
-        operands = _operands(body, depth)
-    # Within operands there are no attributes: the comma behind is the operands' own.
-    attributes = parse_attributes(body, opcode, operation, wrapper, nested=depth > 0)
+        number = _parameter(body)
+        data = FIELDS.integer("parameter_number", number)
+    # An operand that is an operation has no attributes: the comma behind it separates operands.
+    attributes = parse_attributes(body, form, wrapped, nested=depth > 0)
     if -1 in operands:
-        # An operand could not be read; nothing more can be said of this instruction.
+        # An operand could not be read, so nothing more can be said of this instruction.
         return -1
     instructions = body.computation.instructions
     count = len(operands)
-    if not operation.least <= count <= operation.most:
-        raise _count_error(cursor, opcode, operation, count, opcode_at)
+    if not form.operands.least <= count <= form.operands.most:
+        raise _count_error(cursor, form, count, opcode_at)
     known = [instructions[operand] for operand in operands]
-    made = complete.instruction(body.state, name, shape, opcode, data, operands, known, attributes, opcode_at, wrapper)
-    place = len(instructions)
-    if opcode == "parameter":
-        if body.computation.parameters.setdefault(number, place) != place:
-            raise cursor.error(f"parameter {number} stands in this computation already", at=opcode_at)
+    if wrapped and row.async_step is AsyncStep.START:
+        made = complete_wrapped_start(body.state, name, shape, operands, known, attributes, opcode_at, wrapped)
+    else:
+        made = complete_instruction(body.state, name, shape, row, data, operands, known, attributes, opcode_at)
+        if row.async_step is not None:
+            complete_step(body.state, made, row.async_step, known, attributes, opcode_at, wrapped)
+    index = len(instructions)
+    if number >= 0 and body.computation.parameters.setdefault(number, index) != index:
+        raise cursor.error(f"parameter {number} is already defined in this computation", at=opcode_at)
     if "control-predecessors" in attributes:
         made.control = attributes["control-predecessors"].calls
     instructions.append(made)
-    return place
+    return index
 
 
-def _count_error(cursor: HloCursor, opcode: str, operation: Operation, count: int, at: int) -> ParseError:
-    bound = f"{operation.least}" if operation.most == operation.least else f"at least {operation.least}"
+def _count_error(cursor: HloCursor, form: Form, count: int, at: int) -> ParseError:
+    bound = str(form.operands)
     return cursor.error(
-        f"{opcode} takes {bound} operand{'' if operation.least == 1 else 's'}, found {count}",
+        f"{form.opcode} takes {bound} operand{'' if form.operands.least == 1 else 's'}, found {count}",
         at=at,
         expected=f"{bound} operands",
         found=str(count),
     )
-
-
-def _async(body: Body, opcode: str, at: int) -> tuple[Operation, str, str]:
-    """The operation that `negate-start`, `-update` or `-done` stands for, and the opcode wrapped."""
-    wrapped, _, ending = opcode.rpartition("-")
-    if ending not in ("start", "update", "done") or wrapped not in OPERATIONS:
-        raise body.cursor.error(f"unknown opcode {opcode!r}", at=at, expected="an opcode", found=opcode)
-    if ending == "start":
-        inner = OPERATIONS[wrapped]
-        allowed = inner.allowed | {"async_execution_thread"}
-        return Operation(inner.least, inner.most, inner.required, allowed), "async-start", wrapped
-    return Operation(1, 1, (), UNSET_ASYNC), f"async-{ending}", wrapped
 
 
 def _parameter(body: Body) -> int:
@@ -273,20 +267,18 @@ def _constant(body: Body, shape: KnownShape | None, at: int) -> bytes:
         raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
     start = cursor.at
     match = _SCALAR.match(cursor.text, start)
-    cache = state.attributes_of("constant")
     key = ""
-    if match is not None:
-        if shape.shape.is_scalar and shape.shape.is_array:
-            key = f"\0{shape.shape.element_type}\0{match.group(1)}"
-        kept = cache.get(key) if key else None
-        if kept is not None:
+    if match is not None and shape.shape.is_scalar and shape.shape.is_array:
+        key = f"{shape.shape.element_type} {match.group(1)}"
+        data = state.literals.get(key)
+        if data is not None:
             cursor.at = match.end()
-            return kept.data
+            return data
     literal, cursor.at = parse_literal(state.source, start, shape.proto(), state.elided)
     cursor.expect(")")
-    data = _FIELDS.message("literal", literal)
+    data = FIELDS.message("literal", literal)
     if key and match is not None and cursor.at == match.end():
-        state.keep_attribute(cache, key, Attribute("", data))
+        state.keep_literal(key, data)
     return data
 
 
@@ -309,33 +301,33 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
         else:
             cursor.at = match.end()
             return found
-    places: list[int] = []
+    indices: list[int] = []
     state = body.state
     while True:
         match = _OPERAND.match(text, cursor.at)
         if match is not None:
             shape_text, _, name, closing = match.groups()
-            place = names.get(name)
-            if place is not None:
-                if shape_text is not None and place >= 0:
+            index = names.get(name)
+            if index is not None:
+                if shape_text is not None and index >= 0:
                     shape = state.shapes.get(shape_text) or state.shape_of_text(shape_text, match.start(1))
-                    _check_written(body, shape, place, match.start(1))
-                places.append(place)
+                    _check_written(body, shape, index, match.start(1))
+                indices.append(index)
                 cursor.at = match.end()
                 if closing == ")":
-                    return tuple(places)
+                    return tuple(indices)
                 continue
         if cursor.accept(")"):
-            return tuple(places)
-        places.append(_operand(body, depth))
+            return tuple(indices)
+        indices.append(_operand(body, depth))
         if cursor.accept(")"):
-            return tuple(places)
+            return tuple(indices)
         if not cursor.accept(","):
             cursor.fail("',' or ')' behind an operand")
 
 
-def _check_written(body: Body, written: KnownShape, place: int, at: int) -> None:
-    made = body.computation.instructions[place]
+def _check_written(body: Body, written: KnownShape, index: int, at: int) -> None:
+    made = body.computation.instructions[index]
     if made.shape is not written and made.shape.data != written.data and made.shape.bare != written.bare:
         raise body.cursor.error(
             f"operand {made.name!r} has shape {made.shape.bare}, not {written.bare}",
@@ -346,7 +338,7 @@ def _check_written(body: Body, written: KnownShape, place: int, at: int) -> None
 
 
 def _operand(body: Body, depth: int) -> int:
-    """One operand, the long way: shape? reference | shape? opcode '(' …."""
+    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …."""
     cursor, text = body.cursor, body.text
     cursor.skip_space()
     at = cursor.at
@@ -368,16 +360,19 @@ def _operand(body: Body, depth: int) -> int:
         cursor.fail("an operand")
     name = match.group()
     cursor.at = match.end()
-    place = body.names.get(name)
-    if place is None and body.open and shape is not None and not cursor.looking_at("("):
+    index = body.names.get(name)
+    if index is None and body.open and shape is not None and not cursor.looking_at("("):
         return _outside(body, name, shape)
-    if place is not None and not cursor.looking_at("("):
-        if shape is not None and place >= 0:
-            _check_written(body, shape, place, shape_at)
-        return place
+    if index is not None and not cursor.looking_at("("):
+        if shape is not None and index >= 0:
+            _check_written(body, shape, index, shape_at)
+        return index
     if percent or not cursor.looking_at("("):
         raise cursor.error(
-            f"no instruction {name!r} stands before this", at=at, expected="an instruction read already", found=name
+            f"no instruction {name!r} is defined before this",
+            at=at,
+            expected="an instruction defined before",
+            found=name,
         )
     if depth >= MAX_DEPTH:
         raise cursor.error(f"operations nest deeper than {MAX_DEPTH} levels", at=at)
@@ -387,9 +382,9 @@ def _operand(body: Body, depth: int) -> int:
 
 def _outside(body: Body, name: str, shape: KnownShape) -> int:
     computation = body.computation
-    place = len(computation.instructions)
-    made = complete.parameter(name, shape, len(computation.parameters))
-    computation.parameters[len(computation.parameters)] = place
+    index = len(computation.instructions)
+    made = complete_parameter(name, shape, len(computation.parameters))
+    computation.parameters[len(computation.parameters)] = index
     computation.instructions.append(made)
-    body.names[name] = place
-    return place
+    body.names[name] = index
+    return index

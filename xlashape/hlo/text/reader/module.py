@@ -21,7 +21,7 @@ from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.hlo.text.reader.emit import emit_computations, program_shape
 from xlashape.hlo.text.reader.header import Header, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
-from xlashape.hlo.text.reader.state import Computation, KnownShape, State
+from xlashape.hlo.text.reader.state import KnownShape, ParsedComputation, State
 from xlashape.proto import coerce, xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
@@ -154,9 +154,9 @@ def _computation(state: State) -> int:
     name = cursor.parse_name("the name of a computation")
     if name in RESERVED or (not has_percent and name in KEYWORDS):
         raise cursor.error(f"{name!r} cannot be a name", at=at, expected="a name", found=name)
-    if name in state.places:
+    if name in state.computation_indices:
         raise cursor.error(f"computation {name!r} is already defined", at=at, expected="another name", found=name)
-    computation = Computation(name)
+    computation = ParsedComputation(name)
     result: KnownShape | None = None
     result_at = cursor.at
     plain_signature = _plain_signature(state)
@@ -197,7 +197,7 @@ def _computation(state: State) -> int:
             )
     index = len(state.computations)
     state.computations.append(computation)
-    state.places[name] = index if computation.instructions else -1
+    state.computation_indices[name] = index if computation.instructions else -1
     return index
 
 
@@ -214,7 +214,7 @@ def _signature_parameter(state: State) -> None:
 def _single(state: State) -> int:
     """Reads a text of one instruction. Returns the index of its computation."""
     cursor = state.cursor
-    computation = Computation("_")
+    computation = ParsedComputation("_")
     parse_instruction_text(state, computation)
     if not cursor.at_end():
         cursor.fail("the end of the text: without 'HloModule' or a computation it holds one instruction")

@@ -1,4 +1,4 @@
-"""What the parser of one module knows while it reads: shapes and attributes by their text, computations by name, and what it made.
+"""What the parser of one module knows while it reads: shapes and attributes by their text, computations by name, instructions read.
 
 An instruction is kept as bytes of its HloInstructionProto, without what is known only at the end: its final name, the ids of a module
 that may still change, and the number of its stack frame in the table that the module gets.
@@ -11,25 +11,34 @@ from collections.abc import Callable
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.literal import Elided
-from xlashape.hlo.values.table import VALUES_OF
+from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import parse_shape
 from xlashape.text import Source
 
-__all__ = ["MAIN_THREAD", "MAX_DEPTH", "Attribute", "Body", "Computation", "Instruction", "KnownShape", "State"]
+__all__ = [
+    "MAIN_THREAD",
+    "MAX_DEPTH",
+    "Body",
+    "KnownShape",
+    "ParsedAttribute",
+    "ParsedComputation",
+    "ParsedInstruction",
+    "State",
+]
 
 _FIELDS = Fields(xla.HloInstructionProto)
 MAX_DEPTH = 100
 """Levels of operations within operands, and of computations within instructions."""
 
 MAIN_THREAD = b"main"
-"""The thread of whatever text names none for; a proto names it by silence."""
+"""The execution thread of whatever text names none for. Protos do not have its name."""
 
 _SHAPES_KEPT = 1 << 23  # characters of shapes' texts
 _ATTRIBUTES_KEPT = 1 << 23
-_ERRORS = 20  # after so many mistakes the rest is left unread
+_ERRORS = 20  # after so many errors the rest of the text is not read
 
 
 class KnownShape:
@@ -46,14 +55,14 @@ class KnownShape:
 
     @property
     def bare(self) -> Shape:
-        """The shape without layouts: what operands' written shapes and computations' results are compared by."""
+        """The shape without layouts. Operands' written shapes and computations' results are compared without them."""
         if self._bare is None:
             self._bare = self.shape.without_layout()
         return self._bare
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is an array that a literal of it has as its own shape: static, elements of their type's own size."""
+        """Whether a literal of this shape has this very shape: a static array whose elements have their type's own size."""
         shape = self.shape
         return (
             shape.is_array
@@ -62,7 +71,7 @@ class KnownShape:
         )
 
     def of_literal(self) -> KnownShape:
-        """The shape that a literal of this shape has, and a constant with it."""
+        """The shape of a literal of this shape, which is also that of the constant."""
         if self._of_literal is None:
             proto = self.proto()
             make_static(proto)
@@ -70,7 +79,7 @@ class KnownShape:
         return self._of_literal
 
     def proto(self) -> xla.ShapeProto:
-        """A message of its own."""
+        """A new message of the shape."""
         return xla.ShapeProto.FromString(self.data)
 
 
@@ -84,14 +93,14 @@ def make_static(shape: xla.ShapeProto) -> None:
         make_static(part)
 
 
-class Attribute:
+class ParsedAttribute:
     """An attribute read: bytes of the instruction's fields, and what cannot be bytes yet."""
 
-    __slots__ = ("calls", "data", "frame", "name", "payload", "thread")
+    __slots__ = ("attribute", "calls", "data", "frame", "payload", "thread")
 
     def __init__(
         self,
-        name: str,
+        attribute: Attribute,
         data: bytes,
         *,
         calls: tuple[int, ...] = (),
@@ -99,10 +108,10 @@ class Attribute:
         payload: bytes | None = None,
         thread: bytes = b"",
     ) -> None:
-        self.name = name
+        self.attribute = attribute
         self.data = data
         self.calls = calls
-        """Places of the computations it calls."""
+        """The indices of the computations it calls, or of the instructions it names."""
         self.frame = frame
         """The stack frame in the text's table that metadata names; 0 for none."""
         self.payload = payload
@@ -111,12 +120,12 @@ class Attribute:
         """The execution thread of an asynchronous operation."""
 
 
-class Instruction:
+class ParsedInstruction:
     """An instruction read. `data` are its fields but name, id and operands."""
 
     __slots__ = (
-        "async_place",
-        "async_root",
+        "async_computation",
+        "async_opcode",
         "calls",
         "control",
         "data",
@@ -140,46 +149,46 @@ class Instruction:
         self.frame = 0
         self.payload: bytes | None = None
         self.thread = MAIN_THREAD
-        self.async_place = -1
-        """The place of the computation that an asynchronous instruction runs."""
-        self.async_root = ""
-        """The opcode that an asynchronous instruction wraps."""
+        self.async_computation = -1
+        """The index of the computation that an asynchronous instruction runs; -1 if there is none."""
+        self.async_opcode = ""
+        """The opcode that an asynchronous instruction wraps; "" if it is not known."""
 
     @property
     def is_linked(self) -> bool:
-        """Whether it names anything beyond its operands."""
+        """Whether it refers to anything but its operands."""
         return bool(self.calls or self.control or self.frame) or self.thread != MAIN_THREAD or self.payload is not None
 
 
-class Computation:
+class ParsedComputation:
     """A computation read: its instructions in the order of the text."""
 
     __slots__ = ("instructions", "is_fusion", "name", "parameters", "root", "thread")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.instructions: list[Instruction] = []
+        self.instructions: list[ParsedInstruction] = []
         self.root = -1
         self.parameters: dict[int, int] = {}
-        """Parameter number → place of the instruction."""
+        """Parameter number → index of the instruction."""
         self.thread = MAIN_THREAD
         self.is_fusion = False
 
 
 class State:
-    """The parser's memory for one module."""
+    """What is known of the module that is being read."""
 
     __slots__ = (
         "_attributes_kept",
-        "_caches",
-        "_common",
         "_shapes_kept",
+        "attributes",
+        "computation_indices",
         "computations",
         "cursor",
         "depth",
         "elided",
         "errors",
-        "places",
+        "literals",
         "shapes",
         "source",
         "text",
@@ -189,9 +198,9 @@ class State:
         self.source = source
         self.text = source.text
         self.cursor = HloCursor(source)
-        self.computations: list[Computation] = []
-        self.places: dict[str, int] = {}
-        """Computation's name → its place; -1 for one that could not be read."""
+        self.computations: list[ParsedComputation] = []
+        self.computation_indices: dict[str, int] = {}
+        """Name of a computation → its index; -1 for a computation that could not be read."""
         self.elided = Elided()
         self.errors: list[ParseError] = []
         self.depth = 0
@@ -199,22 +208,29 @@ class State:
         self.shapes: dict[str, KnownShape] = {}
         self._shapes_kept = 0
         self._attributes_kept = 0
-        self._common: dict[str, Attribute] = {}
-        self._caches: dict[str, dict[str, Attribute]] = {opcode: {} for opcode in VALUES_OF}
+        self.attributes: dict[str, ParsedAttribute] = {}
+        """Attributes by their text. A text may mean one attribute for one opcode and another for the next: `ParsedAttribute.attribute`
+        says which it is. Kept while this module is read, as are the literals."""
+        self.literals: dict[str, bytes] = {}
+        """The field `literal` of scalar constants, by element type and text."""
 
-    def attributes_of(self, opcode: str) -> dict[str, Attribute]:
-        """Attributes by their text. Opcodes for which a name means another field have their own."""
-        return self._caches.get(opcode, self._common)
+    def keep_attribute(self, text: str, attribute: ParsedAttribute) -> None:
+        """Keeps an attribute by its text."""
+        self._make_room(text)
+        self.attributes[text] = attribute
 
-    def keep_attribute(self, cache: dict[str, Attribute], text: str, attribute: Attribute) -> None:
-        """Keeps an attribute by its text; forgets all when they become many."""
+    def keep_literal(self, text: str, data: bytes) -> None:
+        """Keeps the literal of a scalar by its element type and text."""
+        self._make_room(text)
+        self.literals[text] = data
+
+    def _make_room(self, text: str) -> None:
+        # Forgets all attributes and literals when they become many.
         self._attributes_kept += len(text) + 64
         if self._attributes_kept > _ATTRIBUTES_KEPT:
             self._attributes_kept = 0
-            self._common.clear()
-            for other in self._caches.values():
-                other.clear()
-        cache[text] = attribute
+            self.attributes.clear()
+            self.literals.clear()
 
     def shape_of_text(self, text: str, at: int) -> KnownShape:
         """The shape that `text`, which stands at `at`, is."""
@@ -246,22 +262,25 @@ class State:
         return found
 
     def computation(self, name: str, at: int) -> int:
-        """The place of the computation called `name` at `at`."""
-        place = self.places.get(name)
-        if place is None:
+        """The index of the computation of a name, which stands at `at` in the text."""
+        index = self.computation_indices.get(name)
+        if index is None:
             raise self.cursor.error(
-                f"no computation {name!r} stands before this", at=at, expected="a computation read already", found=name
+                f"no computation {name!r} is defined before this",
+                at=at,
+                expected="a computation defined before",
+                found=name,
             )
-        return place
+        return index
 
     def note(self, error: ParseError) -> None:
-        """Keeps a mistake, to go on behind it; raises all when they are many."""
+        """Keeps an error, so that reading can go on behind it. Raises all of them when they are many."""
         self.errors.append(error)
         if len(self.errors) >= _ERRORS:
             self.raise_errors()
 
     def raise_errors(self) -> None:
-        """Raises what was noted, if anything was."""
+        """Raises the first of the errors kept, with the others in it, if there are any."""
         if self.errors:
             first, *others = self.errors
             first.others = tuple(others)
@@ -274,7 +293,7 @@ class Body:
     __slots__ = ("computation", "current", "cursor", "names", "open", "parse_body", "state", "text")
 
     def __init__(
-        self, state: State, computation: Computation, parse_body: Callable[[State, Computation], None]
+        self, state: State, computation: ParsedComputation, parse_body: Callable[[State, ParsedComputation], None]
     ) -> None:
         self.state = state
         self.cursor = state.cursor
@@ -283,11 +302,11 @@ class Body:
         self.parse_body = parse_body
         """Reads a computation written where it is called."""
         self.names: dict[str, int] = {}
-        """Name → place; -1 for an instruction that could not be read."""
+        """Name → index; -1 for an instruction that could not be read."""
         self.current = ""
         """The name of the instruction that is being read."""
         self.open = False
-        """Whether an operand that is nowhere becomes a parameter."""
+        """Whether an operand that no instruction defines becomes a parameter."""
 
     def check_parameters(self) -> None:
         """Raises ParseError if a parameter of a number below the greatest is missing."""

@@ -1,0 +1,160 @@
+"""The steps of asynchronous operations: what each takes, and what it and the operation that it wraps say of each other."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from google.protobuf.message import Message
+
+from xlashape.hlo.ops.common import COMMON
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import AsyncStep
+from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.text.reader.complete import (
+    Attributes,
+    complete_instruction,
+    complete_parameter,
+    sharding_of_tuple,
+)
+from xlashape.hlo.text.reader.state import KnownShape, ParsedComputation, ParsedInstruction, State
+from xlashape.proto import xla
+
+__all__ = ["complete_step", "complete_wrapped_start"]
+
+_THREAD = "async_execution_thread"
+
+
+def complete_step(
+    state: State,
+    made: ParsedInstruction,
+    step: AsyncStep,
+    known: list[ParsedInstruction],
+    attributes: Attributes,
+    at: int,
+    wrapped: str,
+) -> None:
+    """Checks an async-start, async-update or async-done, and notes in `made` what it runs.
+
+    `wrapped` is the opcode that text writes it as, "" for `async-start` and so on themselves.
+    """
+    if step is AsyncStep.START:
+        _complete_start(state, made, attributes, at)
+        return
+    thread = attributes.get(_THREAD)
+    made.calls = ()
+    started = known[0]
+    row = OPERATIONS.get(started.opcode)
+    if row is None or row.async_step not in (AsyncStep.START, AsyncStep.UPDATE):
+        raise state.cursor.error(
+            f"{made.opcode} takes the result of an async-start or async-update, found {started.opcode}", at=at
+        )
+    if wrapped and started.async_opcode != wrapped:
+        raise state.cursor.error(
+            f"expected {started.async_opcode}, the operation that was started, found {wrapped}", at=at
+        )
+    if step is AsyncStep.UPDATE and made.shape.bare != started.shape.bare:
+        raise state.cursor.error(f"an async-update has the shape of its operand, {started.shape.bare}", at=at)
+    made.async_opcode, made.async_computation = started.async_opcode, started.async_computation
+    if made.async_computation >= 0:
+        computation = state.computations[made.async_computation]
+        if thread is not None and thread.thread != computation.thread:
+            expected, found = computation.thread.decode(), thread.thread.decode()
+            raise state.cursor.error(f"what was started runs on the thread {expected!r}, not {found!r}", at=at)
+        _pass_on(computation, attributes)
+
+
+def _complete_start(state: State, made: ParsedInstruction, attributes: Attributes, at: int) -> None:
+    _check_shape(state, made.shape, at)
+    thread = attributes.get(_THREAD)
+    if thread is not None:
+        made.thread = thread.thread
+    index = made.calls[0] if len(made.calls) == 1 else -1
+    if index >= 0:
+        called = state.computations[index]
+        made.async_opcode = called.instructions[called.root].opcode
+        made.async_computation = index
+        _pass_on(called, attributes)
+        # The thread of the start holds, even where the computation names another.
+        called.thread = made.thread
+
+
+def complete_wrapped_start(
+    state: State,
+    name: str,
+    shape: KnownShape | None,
+    operands: tuple[int, ...],
+    known: list[ParsedInstruction],
+    attributes: Attributes,
+    at: int,
+    wrapped: str,
+) -> ParsedInstruction:
+    """`negate-start(p)`: a computation of its own that holds the operation, and an async-start that calls it."""
+    if shape is None:
+        raise state.cursor.error(f"the shape of {wrapped}-start must be written", at=at)
+    _check_shape(state, shape, at)
+    outer = {key: value for key, value in attributes.items() if key in COMMON}
+    inner = {key: value for key, value in attributes.items() if key not in outer and key != _THREAD}
+    computation = ParsedComputation("async_wrapped")
+    for number, operand in enumerate(known):
+        computation.parameters[number] = number
+        computation.instructions.append(complete_parameter("async_param", operand.shape, number))
+    root = complete_instruction(
+        state,
+        wrapped,
+        KnownShape(shape.shape.tuple_shapes[1]),
+        OPERATIONS[wrapped],
+        b"",
+        tuple(range(len(known))),
+        list(computation.instructions),
+        inner,
+        at,
+    )
+    computation.root = len(known)
+    computation.instructions.append(root)
+    thread = attributes.get(_THREAD)
+    if thread is not None:
+        computation.thread = thread.thread
+    index = len(state.computations)
+    state.computations.append(computation)
+    row = OPERATIONS[Opcode.ASYNC_START]
+    pieces = [row.base, shape.field]
+    for key, attribute in outer.items():
+        pieces.append(sharding_of_tuple(attribute.data, shape) if key == "sharding" else attribute.data)
+    made = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operands)
+    made.calls = (index,)
+    made.thread = computation.thread
+    made.async_opcode, made.async_computation = wrapped, index
+    _pass_on(computation, outer)
+    metadata = outer.get("metadata")
+    if metadata is not None:
+        made.frame, made.payload = metadata.frame, metadata.payload
+    return made
+
+
+def _check_shape(state: State, shape: KnownShape, at: int) -> None:
+    parts = shape.shape.tuple_shapes
+    if not shape.shape.is_tuple or len(parts) < 2 or not parts[0].is_tuple:
+        raise state.cursor.error(f"an async-start has the shape ((operands…), result, …), found {shape.shape}", at=at)
+
+
+# What is said of an asynchronous instruction holds for the operation that it wraps as well; the last step that says it holds.
+_PASSED_ON = {
+    "backend_config": "backend_config",
+    "frontend_attributes": "frontend_attributes",
+    "metadata": "metadata",
+    "origin": "original_value",
+    "statistics": "statistics_viz",
+}
+
+
+def _pass_on(wrapped: ParsedComputation, attributes: Attributes) -> None:
+    """Gives what is said of an asynchronous instruction to the operation that it wraps."""
+    root = wrapped.instructions[wrapped.root]
+    for name, field in _PASSED_ON.items():
+        attribute = attributes.get(name)
+        if attribute is not None:
+            message = cast("Message", xla.HloInstructionProto.FromString(root.data))
+            message.ClearField(field)
+            root.data = message.SerializeToString() + attribute.data
+            if name == "metadata":
+                root.frame, root.payload = attribute.frame, attribute.payload

@@ -1,0 +1,60 @@
+"""What text may say of an instruction: that of its opcode's row, or that of an asynchronous operation written as what it wraps.
+
+`negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and an execution thread.
+`negate-update(s)` and `negate-done(s)` take the started operation, and the attributes that any instruction may have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xlashape.hlo.ops.asynchronous import ASYNC_EXECUTION_THREAD
+from xlashape.hlo.ops.common import COMMON
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.operation import AsyncStep, Count, Operation, exactly
+from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.values.attribute import Attribute
+
+__all__ = ["Form", "WrappedForm", "form_of"]
+
+_STEPS = {
+    step.value: (step, opcode)
+    for step, opcode in (
+        (AsyncStep.START, Opcode.ASYNC_START),
+        (AsyncStep.UPDATE, Opcode.ASYNC_UPDATE),
+        (AsyncStep.DONE, Opcode.ASYNC_DONE),
+    )
+}
+_THREAD = {ASYNC_EXECUTION_THREAD.name: ASYNC_EXECUTION_THREAD}
+
+
+class WrappedForm(NamedTuple):
+    """What text may say of an asynchronous operation that is written as the operation it wraps."""
+
+    opcode: Opcode | UnknownOpcode
+    operands: Count
+    required: tuple[str, ...]
+    readable: dict[str, Attribute]
+
+
+Form = Operation | WrappedForm
+
+
+def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
+    """The row of the instruction that text writes with `opcode`, what text may say of it, and the opcode that it wraps, if any.
+
+    None for an opcode that is not known.
+    """
+    row = OPERATIONS.get(opcode)
+    if row is not None:
+        return row, row, ""
+    wrapped, dash, ending = opcode.rpartition("-")
+    inner = OPERATIONS.get(wrapped)
+    if inner is None or dash + ending not in _STEPS:
+        return None
+    step, outer = _STEPS[dash + ending]
+    if step is AsyncStep.START:
+        form = WrappedForm(outer, inner.operands, inner.required, {**inner.readable, **_THREAD})
+    else:
+        form = WrappedForm(outer, exactly(1), (), {**COMMON, **_THREAD})
+    return OPERATIONS[outer], form, wrapped
