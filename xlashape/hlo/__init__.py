@@ -1,7 +1,7 @@
 """HLO modules: views over HloModuleProto, their text both ways, and what can be asked of them and changed in them.
 
     HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
-    Opcode                                      what an instruction does
+    Opcode, UnknownOpcode                       what an instruction does
     ModuleConfig                                what a module's text says and its proto cannot hold
     PrintOptions                                what `HloModule.to_text` shows
     Editor                                      renames and deletes instructions, changes layouts
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 
 if TYPE_CHECKING:
     from xlashape.hlo import convert as convert
@@ -62,6 +62,7 @@ __all__ = [
     "Opcode",
     "PrintOptions",
     "Problem",
+    "UnknownOpcode",
     "check",
     "convert",
     "literal",

@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto
-from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
 from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from xlashape.hlo.text.writer.options import PrintOptions
 
 __all__ = ["HloComputation", "HloInstruction", "HloModule"]
-
-_OPCODES = {opcode.value: opcode for opcode in Opcode}
 
 
 class HloModule:
@@ -422,11 +420,10 @@ class HloInstruction:
 
     @property
     def opcode(self) -> Opcode | UnknownOpcode:
-        """What it does. An opcode that this version does not know is an UnknownOpcode, which has the opcode's name."""
+        """What it does. An opcode that this version does not know is an UnknownOpcode of the name that the proto has."""
         opcode = self._opcode
         if opcode is None:
-            name = self.proto.opcode
-            opcode = self._opcode = _OPCODES.get(name) or UnknownOpcode(name)
+            opcode = self._opcode = opcode_of(self.proto.opcode)
         return opcode
 
     @property

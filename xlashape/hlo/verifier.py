@@ -4,23 +4,21 @@
         print(problem)                  # computation 'main': instruction 'add.3': its shape is f32[4], …
     check(module)                       # raises InvalidModuleError with all of them
 
-Shapes are checked against operands for operations with simple rules (elementwise, broadcast, reshape, transpose, slices, pad, concatenate,
-dot, reduce, tuples, control flow, …); what an operation does to layouts is not checked, nor operations whose rule is not simple.
-Matches the part of XLA's HloVerifier that needs no target.
+The rules of an instruction's operands, shape and calls stand in the row of its opcode, in xlashape.hlo.ops. What an operation does to
+layouts is not checked, and an opcode whose row has no rule may have any shape. Matches the part of XLA's HloVerifier that needs no target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo import structure
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.ops.infer import infer_shape
-from xlashape.hlo.ops.opcode import UnknownOpcode
-from xlashape.hlo.ops.table import OPERATIONS
-from xlashape.hlo.ops.verify_rules import CALLS, RULES
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import CannotInfer, Operation
+from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
@@ -31,21 +29,17 @@ __all__ = ["Problem", "check", "verify"]
 _SHOWN = 20
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One broken rule, and where: "" stands for the module or the computation as a whole."""
+class Problem(NamedTuple):
+    """One broken rule, and where. A name is "" where the rule is one of the whole module or the whole computation."""
 
     computation: str
     instruction: str
     message: str
 
     def __str__(self) -> str:
-        where = [
-            f"{what} {name!r}: "
-            for what, name in (("computation", self.computation), ("instruction", self.instruction))
-            if name
-        ]
-        return "".join(where) + self.message
+        text = f"computation {self.computation!r}: " if self.computation else ""
+        text += f"instruction {self.instruction!r}: " if self.instruction else ""
+        return text + self.message
 
 
 def check(module: HloModule | xla.HloModuleProto | bytes) -> None:
@@ -60,13 +54,13 @@ def check(module: HloModule | xla.HloModuleProto | bytes) -> None:
 def verify(module: HloModule | xla.HloModuleProto | bytes) -> tuple[Problem, ...]:
     """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says why.
 
-    >>> one = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
-    >>> main = xla.HloComputationProto(name="main", instructions=[one])
+    >>> negate = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
+    >>> main = xla.HloComputationProto(name="main", instructions=[negate])
     >>> [str(problem) for problem in verify(xla.HloModuleProto(name="m", computations=[main]))]
     ["computation 'main': instruction 'n': negate takes 1 operand, found 0"]
     """
     if isinstance(module, HloModule):
-        # A view knows its module as it was; the proto may have changed since.
+        # A view keeps what it has decoded; the proto may have changed since.
         module = module.proto
     proto = coerce(xla.HloModuleProto, module)
     try:
@@ -78,22 +72,26 @@ def verify(module: HloModule | xla.HloModuleProto | bytes) -> tuple[Problem, ...
 
 
 def _problems(module: HloModule) -> Iterator[Problem]:
-    names: dict[str, str] = {}
-    for place, computation in enumerate(module.computations):
+    first_computations: dict[str, str] = {}
+    for index, computation in enumerate(module.computations):
         if not computation.name:
-            yield Problem("", "", f"computation {place} has no name")
-        for one in computation.instructions:
-            for message in _instruction(one, place):
-                yield Problem(computation.name, one.name or f"of id {one.id}", message)
-            first = names.setdefault(one.name, computation.name)
-            if first != computation.name or not one.name:
-                message = f"has the name of one in computation {first!r}" if one.name else "has no name"
-                yield Problem(computation.name, one.name or f"of id {one.id}", message)
-        seen: set[str] = set()
-        for one in computation.instructions:
-            if one.name in seen:
-                yield Problem(computation.name, one.name, "has the name of another one in its computation")
-            seen.add(one.name)
+            yield Problem("", "", f"computation {index} has no name")
+        for instruction in computation.instructions:
+            where = instruction.name or f"of id {instruction.id}"
+            for message in _instruction(instruction, index):
+                yield Problem(computation.name, where, message)
+            first = first_computations.setdefault(instruction.name, computation.name)
+            if not instruction.name:
+                yield Problem(computation.name, where, "has no name")
+            elif first != computation.name:
+                yield Problem(computation.name, where, f"has the name of an instruction in computation {first!r}")
+        names: set[str] = set()
+        for instruction in computation.instructions:
+            if instruction.name in names:
+                yield Problem(
+                    computation.name, instruction.name, "has the name of another instruction in its computation"
+                )
+            names.add(instruction.name)
         for message in _parameters(computation):
             yield Problem(computation.name, "", message)
     for message in _entry(module):
@@ -102,74 +100,72 @@ def _problems(module: HloModule) -> Iterator[Problem]:
     yield from _aliases(module)
 
 
-def _instruction(one: HloInstruction, place: int) -> Iterator[str]:
+# -- instructions ---------------------------------------------------------------------------
+
+
+def _instruction(instruction: HloInstruction, computation_index: int) -> Iterator[str]:
+    """What is wrong with an instruction of the computation at an index."""
+    row = OPERATIONS.get(instruction.proto.opcode)
+    if row is None:
+        yield f"has the unknown opcode {instruction.proto.opcode!r}"
+        return
     try:
-        opcode = one.opcode
-        shape = one.shape
-        operands = [operand.shape for operand in one.operands]
+        shape = instruction.shape
+        operands = [operand.shape for operand in instruction.operands]
     except XlashapeError as error:
         yield error.message
         return
-    if isinstance(opcode, UnknownOpcode):
-        yield f"has the unknown opcode {opcode.value!r}"
-        return
-    for number, operand in enumerate(one.operands):
-        if operand.index >= one.index:
-            yield f"operand {number}, {operand.name!r}, stands behind it"
-    for called in one.called_computations:
-        if called.index >= place:
-            yield f"calls {called.name!r}, which stands behind its computation"
-    row = OPERATIONS.get(opcode)
-    if row is not None and opcode != "fusion" and not row.least <= len(operands) <= row.most:
-        bound = (
-            str(row.least)
-            if row.least == row.most
-            else f"at least {row.least}"
-            if len(operands) < row.least
-            else f"at most {row.most}"
-        )
-        yield f"{opcode} takes {bound} operand{'' if bound == '1' else 's'}, found {len(operands)}"
+    for number, operand in enumerate(instruction.operands):
+        if operand.index >= instruction.index:
+            yield f"operand {number}, {operand.name!r}, is defined after it"
+    for called in instruction.called_computations:
+        if called.index >= computation_index:
+            yield f"calls {called.name!r}, which is defined after its computation"
+    if not row.operands.least <= len(operands) <= row.operands.most:
+        bound = str(row.operands) if len(operands) < row.operands.least else f"at most {row.operands.most}"
+        bound = str(row.operands.least) if row.operands.least == row.operands.most else bound
+        yield f"{row.opcode} takes {bound} operand{'' if bound == '1' else 's'}, found {len(operands)}"
         return
     try:
-        message = _shape_problem(one, shape, operands)
+        problem = _shape_problem(instruction, row, shape, operands)
     except XlashapeError as error:
-        message = error.message
-    if message:
-        yield message
+        problem = error.message
+    if problem:
+        yield problem
 
 
-def _shape_problem(one: HloInstruction, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    opcode = str(one.opcode)
-    if opcode == "constant":
-        if not one.proto.HasField("literal"):
-            return "has no literal"
-        literal = Shape.from_proto(one.proto.literal.shape)
-        return None if compatible(shape, literal) else f"its shape is {shape}, its literal's {literal}"
-    called = [[parameter.shape for parameter in target.parameters] for target in one.called_computations]
-    results = [target.root.shape for target in one.called_computations]
-    calls = CALLS.get(opcode)
-    if calls is not None:
-        message = calls(shape, operands, called, results)
-        if message:
-            return message
-    rule = RULES.get(opcode)
-    if rule is not None:
-        return rule(one.proto, shape, operands)
-    if opcode in ("while", "call", "fusion", "conditional", "parameter") or opcode.startswith("async-"):
+def _shape_problem(instruction: HloInstruction, row: Operation, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    called = instruction.called_computations
+    results = [computation.root.shape for computation in called]
+    if row.verify_calls is not None:
+        parameters = [[parameter.shape for parameter in computation.parameters] for computation in called]
+        problem = row.verify_calls(shape, operands, parameters, results)
+        if problem:
+            return problem
+    if row.verify is not None:
+        return row.verify(instruction.proto, shape, operands)
+    if row.infer is None:
         return None
     try:
-        inferred = infer_shape(opcode, one.proto, operands, results)
+        inferred = row.infer_shape(instruction.proto, operands, results)
+    except CannotInfer as error:
+        return str(error)
     except (ArithmeticError, LookupError):
-        # Inference is written for what the parser has checked; a proto may hold anything.
+        # Inference relies on what the parser has checked; a proto may hold anything.
         return "its attributes do not fit its operands"
-    if isinstance(inferred, str):
-        # "must be written": there is no rule for it. Anything else says what is wrong with its operands.
-        return None if inferred.endswith("must be written") else inferred
-    return None if compatible(shape, inferred) else f"its shape is {shape}, of its operands follows {inferred}"
+    return None if compatible(shape, inferred) else f"its shape is {shape}, its operands give {inferred}"
+
+
+# -- computations and the module ------------------------------------------------------------
 
 
 def _parameters(computation: HloComputation) -> Iterator[str]:
-    numbers = sorted(one.proto.parameter_number for one in computation.instructions if one.proto.opcode == "parameter")
+    """What is wrong with the parameters of a computation and with its program_shape."""
+    numbers = sorted(
+        instruction.proto.parameter_number
+        for instruction in computation.instructions
+        if instruction.proto.opcode == Opcode.PARAMETER
+    )
     if numbers != list(range(len(numbers))):
         yield f"its parameters are numbered {numbers}, not from 0 on"
         return
@@ -185,9 +181,10 @@ def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, wha
         yield f"{what} has {len(declared.parameters)} parameters, {computation.name!r} has {len(parameters)}"
         return
     try:
-        for number, (ours, theirs) in enumerate(zip(declared.parameters, parameters, strict=True)):
-            if not compatible(Shape.from_proto(ours), theirs.shape):
-                yield f"{what} has {Shape.from_proto(ours)} as parameter {number}, {theirs.name!r} is {theirs.shape}"
+        for number, (proto, parameter) in enumerate(zip(declared.parameters, parameters, strict=True)):
+            shape = Shape.from_proto(proto)
+            if not compatible(shape, parameter.shape):
+                yield f"{what} has {shape} as parameter {number}, {parameter.name!r} is {parameter.shape}"
         result = Shape.from_proto(declared.result)
         root = computation.root
         if not compatible(result, root.shape):
@@ -205,50 +202,54 @@ def _entry(module: HloModule) -> Iterator[str]:
 
 
 def _schedule(module: HloModule) -> Iterator[Problem]:
-    computations = {one.id & LOCAL_ID: one for one in module.computations}
+    computations = {computation.id & LOCAL_ID: computation for computation in module.computations}
     for key, sequence in module.proto.schedule.sequences.items():
         computation = computations.get(key & LOCAL_ID)
         if computation is None:
-            yield Problem("", "", f"the schedule has a computation of id {key}, which is not there")
+            yield Problem("", "", f"the schedule has a computation of id {key}, which does not exist")
             continue
-        ids = [one & LOCAL_ID for one in sequence.instruction_ids]
-        if sorted(ids) != sorted(one.id & LOCAL_ID for one in computation.instructions):
+        ids = [instruction_id & LOCAL_ID for instruction_id in sequence.instruction_ids]
+        if sorted(ids) != sorted(instruction.id & LOCAL_ID for instruction in computation.instructions):
             yield Problem(computation.name, "", "its schedule does not name each of its instructions once")
             continue
-        place = {one: number for number, one in enumerate(ids)}
-        for one in computation.instructions:
-            for before in (*one.operands, *one.control_predecessors):
-                if place[before.id & LOCAL_ID] > place[one.id & LOCAL_ID]:
-                    yield Problem(computation.name, one.name, f"is scheduled before {before.name!r}, which it needs")
+        steps = {local_id: step for step, local_id in enumerate(ids)}
+        for instruction in computation.instructions:
+            for before in (*instruction.operands, *instruction.control_predecessors):
+                if steps[before.id & LOCAL_ID] > steps[instruction.id & LOCAL_ID]:
+                    message = f"is scheduled before {before.name!r}, which it needs"
+                    yield Problem(computation.name, instruction.name, message)
 
 
 def _aliases(module: HloModule) -> Iterator[Problem]:
     try:
-        parameters = [one.shape for one in module.entry.parameters]
+        parameters = [parameter.shape for parameter in module.entry.parameters]
         result = module.entry.root.shape
-        targets = [
-            (one.parameter_number, tuple(one.parameter_shape_index), tuple(one.output_shape_index))
-            for one in module.proto.input_output_alias.entries
-        ]
-        for number, index, output in targets:
-            ours = _part(parameters[number], index) if 0 <= number < len(parameters) else None
-            theirs = _part(result, output)
-            if ours is None or theirs is None:
-                what = f"parameter {number} at {list(index)}" if ours is None else f"output {list(output)}"
-                yield Problem("", "", f"input_output_alias names {what}, which is not there")
-            elif not compatible(ours, theirs):
-                yield Problem("", "", f"input_output_alias joins output {theirs} with parameter {number}, {ours}")
-        for one in module.proto.buffer_donor.entries:
-            number, index = one.parameter_number, tuple(one.parameter_shape_index)
-            if not 0 <= number < len(parameters) or _part(parameters[number], index) is None:
-                yield Problem("", "", f"buffer_donor names parameter {number} at {list(index)}, which is not there")
     except XlashapeError:
-        return  # shapes that cannot be are told where they stand
+        return  # the instruction whose shape cannot be decoded is a problem of its own
+    for alias in module.proto.input_output_alias.entries:
+        number, index = alias.parameter_number, tuple(alias.parameter_shape_index)
+        output_index = tuple(alias.output_shape_index)
+        given = _parameter_part(parameters, number, index)
+        output = _part(result, output_index)
+        if given is None or output is None:
+            what = f"parameter {number} at {list(index)}" if given is None else f"output {list(output_index)}"
+            yield Problem("", "", f"input_output_alias names {what}, which does not exist")
+        elif not compatible(given, output):
+            yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
+    for donor in module.proto.buffer_donor.entries:
+        number, index = donor.parameter_number, tuple(donor.parameter_shape_index)
+        if _parameter_part(parameters, number, index) is None:
+            yield Problem("", "", f"buffer_donor names parameter {number} at {list(index)}, which does not exist")
+
+
+def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[int]) -> Shape | None:
+    return _part(parameters[number], index) if 0 <= number < len(parameters) else None
 
 
 def _part(shape: Shape, index: Sequence[int]) -> Shape | None:
-    for i in index:
-        if not shape.is_tuple or not 0 <= i < len(shape.tuple_shapes):
+    """The part of a shape at an index; None if it has none there."""
+    for element in index:
+        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
             return None
-        shape = shape.tuple_shapes[i]
+        shape = shape.tuple_shapes[element]
     return shape

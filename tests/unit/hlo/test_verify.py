@@ -125,10 +125,13 @@ def change(proto: xla.HloModuleProto, name: str) -> xla.HloInstructionProto:
         (lambda p: find(p, "du").operand_ids.pop(), "it has 1 start indices for an operand of rank 2"),
         (lambda p: setattr(find(p, "ge"), "tuple_index", 5), "instruction 'ge': "),
         (lambda p: find(p, "k").ClearField("literal"), "instruction 'k': has no literal"),
-        (lambda p: setattr(find(p, "sum"), "name", "neg"), "instruction 'neg': has the name of another one"),
-        (lambda p: setattr(find(p, "fn"), "name", "neg"), "instruction 'neg': has the name of one in computation 'fb'"),
+        (lambda p: setattr(find(p, "sum"), "name", "neg"), "instruction 'neg': has the name of another instruction"),
+        (
+            lambda p: setattr(find(p, "fn"), "name", "neg"),
+            "instruction 'neg': has the name of an instruction in computation 'fb'",
+        ),
         (lambda p: setattr(find(p, "neg"), "name", ""), "has no name"),
-        (lambda p: setattr(find(p, "neg"), "opcode", "nugate"), "instruction 'neg': "),
+        (lambda p: setattr(find(p, "neg"), "opcode", "nugate"), "instruction 'neg': has the unknown opcode 'nugate'"),
         (
             lambda p: setattr(find(p, "b"), "parameter_number", 0),
             "computation 'add': its parameters are numbered [0, 0]",
@@ -153,7 +156,7 @@ def change(proto: xla.HloModuleProto, name: str) -> xla.HloInstructionProto:
         ),
         (
             lambda p: p.input_output_alias.entries.add(kind=1, parameter_number=3),
-            "names parameter 3 at [], which is not there",
+            "names parameter 3 at [], which does not exist",
         ),
         (
             lambda p: p.input_output_alias.entries.add(kind=1, output_shape_index=[0]),
@@ -171,7 +174,7 @@ def test_each_rule_says_what_is_broken(proto, edit, message):
     edit(proto)
     found = messages(proto)
     if message is None:
-        assert any("which stands behind its computation" in one for one in found)
+        assert any("which is defined after its computation" in one for one in found)
     elif message == "calls":
         assert any("instruction 'wh'" in one for one in found)
     else:
@@ -185,7 +188,7 @@ def test_operands_behind_their_users_are_found(proto):
     moved.CopyFrom(entry.instructions[place])
     del entry.instructions[place]
     entry.instructions.append(moved)
-    assert any("operand 0, 'p', stands behind it" in one for one in messages(proto))
+    assert any("operand 0, 'p', is defined after it" in one for one in messages(proto))
 
 
 def test_many_problems_are_told_together_and_cut(proto):
@@ -195,7 +198,7 @@ def test_many_problems_are_told_together_and_cut(proto):
         check(proto)
     lines = caught.value.message.split("\n")
     assert len(lines) == 21
-    assert lines[0] == "computation 'e': instruction 'x': has the name of another one in its computation"
+    assert lines[0] == "computation 'e': instruction 'x': has the name of another instruction in its computation"
     assert lines[-1] == f"… and {len(verify(proto)) - 20} more"
 
 

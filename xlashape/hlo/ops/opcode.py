@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Opcode", "UnknownOpcode"]
+__all__ = ["Opcode", "UnknownOpcode", "opcode_of"]
 
 
 class Opcode(str, Enum):
@@ -189,3 +189,15 @@ class UnknownOpcode(str):
 
     def __repr__(self) -> str:
         return f"UnknownOpcode({str.__repr__(self)})"
+
+
+def opcode_of(name: str) -> Opcode | UnknownOpcode:
+    """The opcode of a name.
+
+    >>> opcode_of("add"), opcode_of("frobnicate")
+    (Opcode.ADD, UnknownOpcode('frobnicate'))
+    """
+    try:
+        return Opcode(name)
+    except ValueError:
+        return UnknownOpcode(name)
