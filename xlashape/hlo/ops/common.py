@@ -13,20 +13,21 @@ from xlashape.hlo.values.statistics import STATISTICS
 
 __all__ = ["COMMON", "CONTROL_PREDECESSORS", "METADATA"]
 
+# The reader reads these itself, and the writer writes them: they belong to a computation's instructions and to a module's tables.
 CONTROL_PREDECESSORS: Final = Attribute("control-predecessors", None, not_written)
 METADATA: Final = Attribute("metadata", None, not_written)
 
 COMMON: Final = {
     attribute.name: attribute
     for attribute in (
-        BACKEND_CONFIG,
-        CONTROL_PREDECESSORS,
-        FRONTEND_ATTRIBUTES,
-        METADATA,
-        ORIGIN,
-        PARAMETER_REPLICATION,
         SHARDING,
+        FRONTEND_ATTRIBUTES,
+        CONTROL_PREDECESSORS,
         STATISTICS,
+        ORIGIN,
+        METADATA,
+        BACKEND_CONFIG,
+        PARAMETER_REPLICATION,
     )
 }
-"""The attributes by name."""
+"""The attributes by name, in the order in which they are written. Only a parameter's PARAMETER_REPLICATION is written, as its own."""

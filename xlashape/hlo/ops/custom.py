@@ -68,5 +68,6 @@ OPERATIONS: Final = (
         calls=CALLED_COMPUTATIONS,
         check=_check_layout_constraints,
         verify=any_shape,
+        text_depends_on_operands=True,  # a precision is written for each operand
     ),
 )

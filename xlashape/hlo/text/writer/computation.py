@@ -72,7 +72,7 @@ class ComputationWriter:
         parameters = [
             (templates[i].message.parameter_number, f"{names[i][percent:]}: {shapes[templates[i].shape]}")
             for i in computation.notable
-            if templates[i].opcode == "parameter"
+            if templates[i].is_parameter
         ]
         parameters.sort(key=itemgetter(0))
         result = shapes[templates[computation.root].shape] if computation.root >= 0 else ""

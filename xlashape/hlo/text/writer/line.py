@@ -14,9 +14,11 @@ from typing import Final
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.formatting import with_index_comments
-from xlashape.hlo.text.writer.attributes import ATTRIBUTES
+from xlashape.hlo.ops.asynchronous import ASYNC_EXECUTION_THREAD
+from xlashape.hlo.ops.opcode import UnknownOpcode
+from xlashape.hlo.ops.operation import AsyncStep, Contents
 from xlashape.hlo.text.writer.constants import constant_text
-from xlashape.hlo.text.writer.printed_module import ASYNC, PrintedModule
+from xlashape.hlo.text.writer.printed_module import PrintedModule
 from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import ABSENT
@@ -32,15 +34,6 @@ _OPCODE: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """What may be written as an opcode. An opcode of a newer XLA is written by its name."""
 _NO_MESSAGE: Final = (ABSENT, b"")
 _COMPACT: Final = 4  # operands shown of a compact list
-
-# How an opcode introduces the computation that it calls: by name, and where it is printed in full.
-_TO_APPLY: Final = frozenset(
-    "all-reduce all-reduce-start call map reduce reduce-scatter reduce-window scan scatter sort topk".split()
-)
-_BODY_TO_APPLY: Final = _TO_APPLY - {"reduce-scatter", "scan"}
-
-# The text of these depends on operands, so it is not the same for all instructions of a template.
-_DEPENDENT: Final = frozenset(("collective-permute", "collective-permute-start", "compare", "conditional", *ASYNC))
 
 
 class LineWriter:
@@ -100,16 +93,16 @@ class LineWriter:
         """Sets the texts of a template, for the current instruction."""
         module = self._module
         options = module.options
-        opcode, message = template.opcode, template.message
+        row, message = template.row, template.message
         depends_on_instruction = (
-            opcode in _DEPENDENT
+            row.text_depends_on_operands
             or template.predecessors
-            or (opcode == "custom-call" and message.precision_config not in _NO_MESSAGE)
             or (template.called and options.print_computation_bodies)
         )
-        if opcode in ASYNC:
-            opcode, attributes = self._async(template)
-        elif _OPCODE.fullmatch(opcode) is None:
+        opcode = template.opcode
+        if row.async_step is not None:
+            opcode, attributes = self._async(template, row.async_step)
+        elif isinstance(row.opcode, UnknownOpcode) and _OPCODE.fullmatch(opcode) is None:
             raise InvalidModuleError(f"{opcode!r} is no opcode")
         else:
             attributes = self._attributes(template)
@@ -118,21 +111,24 @@ class LineWriter:
         template.head = f" = {shape}{opcode}("
         template.attributes = f"){attributes}"
         template.inside = ""
-        if opcode == "parameter":
+        if row.contents is Contents.PARAMETER_NUMBER:
             template.inside = str(message.parameter_number)
-        elif opcode == "constant":
+        elif row.contents is Contents.LITERAL:
             template.inside = constant_text(message.literal, options)
         template.backend_config = BACKEND_CONFIG.write(message, self) if options.print_backend_config else ""
         template.is_written = not depends_on_instruction
 
     def _attributes(self, template: InstructionTemplate) -> str:
         """The attributes of the opcode, and the computations that are called."""
-        message = template.message
+        message, row = template.message, template.row
         text = ""
         # An accuracy is written even where the options ask for no attributes.
         if self._module.options.print_extra_attributes or message.result_accuracy not in _NO_MESSAGE:
-            text = "".join([attribute.write(message, self) for attribute in ATTRIBUTES.get(template.opcode, ())])
-        return text + self._called(template) if template.called else text
+            text = "".join([use.attribute.write(message, self) for use in row.attributes])
+        if template.called:
+            text += self._called(template)
+            text += "".join([use.attribute.write(message, self) for use in row.attributes_behind_calls])
+        return text
 
     def _operands(self, operands: tuple[int, ...]) -> str:
         module = self._module
@@ -166,26 +162,23 @@ class LineWriter:
     # -- called computations ------------------------------------------------------------------
 
     def _called(self, template: InstructionTemplate) -> str:
-        opcode, called = template.opcode, template.called
-        if opcode == "while" and len(called) == 2:
-            return f", condition={self._target(called[1])}, body={self._target(called[0])}"
-        if opcode == "select-and-scatter" and len(called) == 2:
-            return f", select={self._target(called[0])}, scatter={self._target(called[1])}"
-        if opcode == "conditional":
-            shape = self.operand_shape(0)
-            if len(called) == 2 and shape is not None and shape.element_type == PrimitiveType.PRED:
-                return f", true_computation={self._target(called[0])}, false_computation={self._target(called[1])}"
-            return f", branch_computations={self._targets(called)}"
-        if opcode == "custom-call":
-            return f", called_computations={self._targets(called)}"
+        calls, called = template.row.calls, template.called
+        if len(called) == len(calls.parts) and (not calls.parts_need_predicate or self._is_on_predicate()):
+            return "".join([f", {name}={self._target(called[index])}" for name, index in calls.parts])
+        if calls.is_list:
+            return f", {calls.label}={self._targets(called)}"
         bodies = self._module.options.print_computation_bodies
-        label = "to_apply" if opcode in (_BODY_TO_APPLY if bodies else _TO_APPLY) else "calls"
+        label = (bodies and calls.label_of_bodies) or calls.label
         if len(called) == 1:
-            text = f", {label}={self._target(called[0])}"
-            return f"{text}, is_composite=true" if template.message.is_composite else text
+            return f", {label}={self._target(called[0])}"
         if bodies:
             return f", {label}={self._targets(called)}"
         return f", {label}={', '.join([self._target(i) for i in called])}"
+
+    def _is_on_predicate(self) -> bool:
+        """Whether the first operand is a predicate."""
+        shape = self.operand_shape(0)
+        return shape is not None and shape.element_type == PrimitiveType.PRED
 
     def _target(self, called: int) -> str:
         """The name of a called computation, or its body where the options ask for bodies."""
@@ -201,30 +194,27 @@ class LineWriter:
             return "{\n" + ",\n".join([self._body(i, self._level + 1) for i in called]) + "\n}"
         return f"{{{', '.join([module.names[module.index_of(i)] for i in called])}}}"
 
-    def _async(self, template: InstructionTemplate) -> tuple[str, str]:
+    def _async(self, template: InstructionTemplate, step: AsyncStep) -> tuple[str, str]:
         """The opcode that is written for an asynchronous instruction, and its attributes."""
-        module = self._module
-        opcode, message = template.opcode, template.message
+        module, message = self._module, template.message
         target = module.async_computation(self._computation, self.index)
         inner = None if target is None else module.wrapped(target)
         wrapped = None
         if target is not None and inner is not None:
             wrapped = module.computations[target].templates[inner]
+        opcode = template.opcode if wrapped is None else wrapped.opcode + step.value
+        if step is not AsyncStep.START:
+            return opcode, ""
         attributes = ""
-        if opcode == "async-start":
-            if module.options.print_extra_attributes:
-                thread = message.async_execution_thread
-                if thread and thread != "main":
-                    attributes = f', async_execution_thread="{thread}"'
-                if target is not None and inner is not None:
-                    has_frontend = bool(FRONTEND_ATTRIBUTES.write(message, self))
-                    attributes += self._wrapped_attributes(
-                        module.computations[target], inner, frontend=not has_frontend
-                    )
-                attributes += OUTPUT_TO_OPERAND_ALIASING.write(message, self)
-            if template.called and (wrapped is None or module.options.print_computation_bodies):
-                attributes += f", calls={self._target(template.called[0])}"
-        return (opcode if wrapped is None else wrapped.opcode + ASYNC[opcode]), attributes
+        if module.options.print_extra_attributes:
+            attributes = ASYNC_EXECUTION_THREAD.write(message, self)
+            if target is not None and inner is not None:
+                has_frontend = bool(FRONTEND_ATTRIBUTES.write(message, self))
+                attributes += self._wrapped_attributes(module.computations[target], inner, frontend=not has_frontend)
+            attributes += OUTPUT_TO_OPERAND_ALIASING.write(message, self)
+        if template.called and (wrapped is None or module.options.print_computation_bodies):
+            attributes += f", calls={self._target(template.called[0])}"
+        return opcode, attributes
 
     def _wrapped_attributes(self, computation: PrintedComputation, index: int, *, frontend: bool) -> str:
         """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its own."""

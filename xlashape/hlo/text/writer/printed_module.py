@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Final
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.formatting import safe_names, without_suffix
+from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.order import post_order, roots
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.text.writer.frames import FrameTables
@@ -23,10 +23,7 @@ from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.text.shape import shape_text
 
-__all__ = ["ASYNC", "PrintedModule"]
-
-ASYNC: Final = {"async-start": "-start", "async-update": "-update", "async-done": "-done"}
-"""What is written behind the opcode that an asynchronous instruction wraps."""
+__all__ = ["PrintedModule"]
 
 
 class _TextByBytes(dict[bytes, str]):
@@ -139,11 +136,9 @@ class PrintedModule:
         if index not in self._wrapped:
             computation = self.computations[index]
             root = computation.root
-            parameters = sum(computation.templates[i].opcode == "parameter" for i in computation.notable)
+            parameters = sum(computation.templates[i].is_parameter for i in computation.notable)
             # The root may be a parameter itself: XLA writes parameter-start.
-            is_alone = root >= 0 and len(computation.ids) - parameters == (
-                computation.templates[root].opcode != "parameter"
-            )
+            is_alone = root >= 0 and len(computation.ids) - parameters == (not computation.templates[root].is_parameter)
             self._wrapped[index] = root if is_alone else None
         return self._wrapped[index]
 
@@ -153,7 +148,7 @@ class PrintedModule:
             self.index_of(target)
             for computation in self.computations
             for i in computation.notable
-            if computation.templates[i].opcode in ASYNC
+            if computation.templates[i].row.async_step is not None
             for target in computation.templates[i].called
         }
         return frozenset(index for index in called if self.wrapped(index) is not None)
@@ -164,7 +159,7 @@ class PrintedModule:
             template = computation.templates[index]
             if template.called:
                 return self.index_of(template.called[0])
-            if template.opcode not in ASYNC or template.opcode == "async-start" or not computation.operands[index]:
+            if template.row.async_step in (None, AsyncStep.START) or not computation.operands[index]:
                 return None
             index = computation.operands[index][0]
         return None

@@ -18,6 +18,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import EncodeError
 
 from xlashape.errors import InvalidModuleError
+from xlashape.hlo.ops.operation import Contents
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.proto import is_repeated, xla
@@ -86,20 +88,24 @@ class InstructionTemplate:
         "head",
         "inside",
         "is_notable",
+        "is_parameter",
         "is_written",
         "message",
         "opcode",
         "predecessors",
+        "row",
         "shape",
     )
 
     def __init__(self, message: Any) -> None:
         self.message = message
         self.opcode: str = message.opcode
+        self.row = operation_of(self.opcode)
         self.shape: bytes = message.shape
         self.called: list[int] = list(message.called_computation_ids)
         self.predecessors: list[int] = list(message.control_predecessor_ids)
-        self.is_notable = bool(self.opcode == "parameter" or self.called or self.predecessors)
+        self.is_parameter = self.row.contents is Contents.PARAMETER_NUMBER
+        self.is_notable = bool(self.is_parameter or self.called or self.predecessors)
         """Whether it is a parameter, calls computations or has control predecessors."""
         self.is_written = False
         """Whether the following texts hold for all instructions of the template."""
