@@ -1,4 +1,4 @@
-"""HloService: modules kept for later questions, listed, and measured."""
+"""HloService: stores modules, lists their instructions, and measures them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _FORMATS = {
 
 
 class HloHandlers:
-    """Requests as bytes in, responses as bytes out. Deadlines are times of time.monotonic(). Errors are those of the library, `field` set."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._modules = modules
         self._max_page_size = config.max_page_size
-        # Leaves room for the rest of a message that clients take with gRPC's own default of 4 MiB.
+        # Half of the 4 MiB that a gRPC client accepts by default, which leaves room for the rest of the message.
         self._max_content = min(config.max_request_bytes, 2 << 20)
 
     def upload_module(self, requests: Iterator[bytes], deadline: float) -> bytes:
@@ -73,11 +73,11 @@ class HloHandlers:
                 )
             stored, already_present = upload.store(self._facts(upload.content(), upload.sha256))
         return v1.UploadModuleResponse(
-            module=self._described(stored), already_present=already_present
+            module=self._module_message(stored), already_present=already_present
         ).SerializeToString()
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
-        """What the store remembers about a module; the content is decoded for it, so what cannot be decoded is not stored."""
+        """What the store keeps about a module. It follows from the decoded module, so content that cannot be decoded is not stored."""
         if not content:
             raise InvalidArgumentError("the module is empty", field="data")
         kind = format_of(content)
@@ -87,7 +87,7 @@ class HloHandlers:
             "module_name": module.name,
             "entry_computation": module.entry.name,
             "computation_count": len(module.computations),
-            "instruction_count": sum(len(one.proto.instructions) for one in module.computations),
+            "instruction_count": sum(len(computation.proto.instructions) for computation in module.computations),
         }
 
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
@@ -97,7 +97,7 @@ class HloHandlers:
             if getattr(request, field) < 0:
                 raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
         stored = self._modules.store.find(request.name, field="name")
-        response = v1.GetModuleResponse(module=self._described(stored))
+        response = v1.GetModuleResponse(module=self._module_message(stored))
         if request.include_content:
             limit = min(request.content_limit or self._max_content, self._max_content)
             response.content = self._modules.store.read(
@@ -114,37 +114,37 @@ class HloHandlers:
     def list_instructions(self, data: bytes, deadline: float) -> bytes:
         """ListInstructions."""
         request = decoded(v1.ListInstructionsRequest, data)
-        with budget(deadline=deadline, subject="a module"), _of_the_module():
+        with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
             found = list(selected(module, request.computation, request.opcode))
             items, next_token = page(request, found, self._max_page_size)
             response = v1.ListInstructionsResponse(next_page_token=next_token, total_size=len(found))
-            for one in items:
+            for instruction in items:
                 spend(16)
-                response.instructions.append(_instruction(one))
+                response.instructions.append(_instruction_message(instruction))
         return response.SerializeToString()
 
     def byte_sizes(self, data: bytes, deadline: float) -> bytes:
         """ByteSizes."""
         request = decoded(v1.ByteSizesRequest, data)
         order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
-        with budget(deadline=deadline, subject="a module"), _of_the_module():
+        with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
             found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
-            for one in selected(module, request.computation, request.opcode):
+            for instruction in selected(module, request.computation, request.opcode):
                 spend(16)
-                found.append((one, _measured(one)))
+                found.append((instruction, _size_of_result(instruction)))
             if order != "module":
                 found.sort(key=lambda pair: _bytes_of(pair[1], order), reverse=True)
             items, next_token = page(request, found, self._max_page_size)
             response = v1.ByteSizesResponse(next_page_token=next_token, total_size=len(found), totals=_totals(found))
-            for one, size in items:
+            for instruction, size in items:
                 row = response.instructions.add(
-                    instruction=one.name,
-                    id=one.id,
-                    opcode=one.proto.opcode,
-                    computation=one.computation.name,
-                    shape=str(one.shape),
+                    instruction=instruction.name,
+                    id=instruction.id,
+                    opcode=instruction.proto.opcode,
+                    computation=instruction.computation.name,
+                    shape=str(instruction.shape),
                 )
                 if size is not None:
                     row.logical_bytes = size.logical_bytes
@@ -152,7 +152,7 @@ class HloHandlers:
                     row.padding_bytes = _bytes_of(size, "padding_bytes")
         return response.SerializeToString()
 
-    def _described(self, stored: Stored) -> v1.Module:
+    def _module_message(self, stored: Stored) -> v1.Module:
         facts = stored.facts
         module = v1.Module(
             name=stored.name,
@@ -169,8 +169,8 @@ class HloHandlers:
 
 
 @contextmanager
-def _of_the_module() -> Generator[None]:
-    """What cannot be in an instruction is found out when it is looked at, where no field is known."""
+def _about_the_module() -> Generator[None]:
+    """Errors of instructions, which are checked when they are read, are about the module of the request."""
     try:
         yield
     except InvalidModuleError as error:
@@ -178,25 +178,26 @@ def _of_the_module() -> Generator[None]:
 
 
 def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
-    """The instructions of a computation, or of all if its name is empty; of one opcode, or of all likewise."""
+    """The instructions of `computation` with `opcode`. Empty: of every computation, with any opcode."""
     if computation:
         found = list(module.computation(computation).instructions)
     else:
         found = list(module.instructions())
     if not opcode:
         return found
-    some = [one for one in found if one.proto.opcode == opcode]
-    if not some and opcode not in _OPCODES:
+    with_opcode = [instruction for instruction in found if instruction.proto.opcode == opcode]
+    if not with_opcode and opcode not in _OPCODES:
         raise InvalidArgumentError(f"there is no opcode {opcode[:80]!r}", field="opcode")
-    return some
+    return with_opcode
 
 
 def page(
     request: v1.ListInstructionsRequest | v1.ByteSizesRequest, found: Sequence[T], maximum: int
 ) -> tuple[Sequence[T], str]:
-    """The items of the page that is asked for, and the token of the next one. Takes page size and token out of the request.
+    """The items of the requested page, and the token of the next page. Removes page size and token from the request.
 
-    A token is good for the same question alone: it holds the next page's first item, and a digest of the request without the page.
+    A token holds the number of the next page's first item, and a digest of the request without page size and token. It is refused with
+    any other request.
     """
     size, token = request.page_size, request.page_token
     if size < 0:
@@ -209,37 +210,37 @@ def page(
         digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()[:12]
     if token:
         try:
-            start, of = _TOKEN.unpack(base64.urlsafe_b64decode(token))
+            start, token_digest = _TOKEN.unpack(base64.urlsafe_b64decode(token))
         except (struct.error, ValueError):
-            start, of = 0, b""
-        if of != digest or not 0 <= start <= len(found):
+            start, token_digest = 0, b""
+        if token_digest != digest or not 0 <= start <= len(found):
             raise InvalidArgumentError("not a token that this question was answered with", field="page_token")
     end = start + size
     next_token = base64.urlsafe_b64encode(_TOKEN.pack(end, digest)).decode() if end < len(found) else ""
     return found[start:end], next_token
 
 
-def _instruction(one: HloInstruction) -> v1.Instruction:
-    proto = one.proto
-    made = v1.Instruction(
-        name=one.name,
-        id=one.id,
+def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
+    proto = instruction.proto
+    message = v1.Instruction(
+        name=instruction.name,
+        id=instruction.id,
         opcode=proto.opcode,
-        shape=str(one.shape),
-        computation=one.computation.name,
-        is_root=one.is_root,
-        operands=[operand.name for operand in one.operands],
-        called_computations=[called.name for called in one.called_computations],
+        shape=str(instruction.shape),
+        computation=instruction.computation.name,
+        is_root=instruction.is_root,
+        operands=[operand.name for operand in instruction.operands],
+        called_computations=[called.name for called in instruction.called_computations],
         op_name=proto.metadata.op_name,
     )
     if proto.opcode == "parameter":
-        made.parameter_number = one.parameter_number
-    return made
+        message.parameter_number = instruction.parameter_number
+    return message
 
 
-def _measured(one: HloInstruction) -> v1.ShapeSize | None:
+def _size_of_result(instruction: HloInstruction) -> v1.ShapeSize | None:
     """The sizes of the result; None where a dynamic dimension has no bound."""
-    return None if one.shape.is_unbounded_dynamic else size_of(one.shape, 8)
+    return None if instruction.shape.is_unbounded_dynamic else size_of(instruction.shape, 8)
 
 
 def _bytes_of(size: v1.ShapeSize | None, order: str) -> int:
@@ -249,7 +250,7 @@ def _bytes_of(size: v1.ShapeSize | None, order: str) -> int:
 
 
 def _totals(found: Sequence[tuple[HloInstruction, v1.ShapeSize | None]]) -> v1.ByteTotals:
-    arrays = [size for one, size in found if size is not None and one.shape.is_array]
+    arrays = [size for instruction, size in found if size is not None and instruction.shape.is_array]
     logical = checked_int64(sum(size.logical_bytes for size in arrays), "the number of bytes of all instructions")
     physical = checked_int64(sum(size.physical_bytes for size in arrays), "the number of bytes of all instructions")
     return v1.ByteTotals(

@@ -44,7 +44,7 @@ _KNOWLEDGE = {
 
 
 class IndexingHandlers(MapHandlers):
-    """Requests as bytes in, responses as bytes out. Deadlines are times of time.monotonic(). Errors are those of the library, `field` set."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
 
     def __init__(self, config: Config, modules: Modules) -> None:
         super().__init__(config)
@@ -64,24 +64,24 @@ class IndexingHandlers(MapHandlers):
                 chosen = [_instruction(module, request.computation, request.instruction)]
             else:
                 chosen = selected(module, request.computation)
-        # What was found out for one instruction serves the next.
+        # One analysis for all: what it derives for an instruction serves the instructions that use it.
         analysis = Analysis()
-        for one in chosen:
+        for instruction in chosen:
             if (
                 not request.instruction
                 and index is not None
-                and index >= (leaf_count(one.shape) if direction == "out" else len(one.operands))
+                and index >= (leaf_count(instruction.shape) if direction == "out" else len(instruction.operands))
             ):
                 continue
-            with budget(self._max_steps, deadline, one.name):
+            with budget(self._max_steps, deadline, instruction.name):
                 try:
                     if request.physical:
-                        response = _physical_maps_of(one, index, style)
+                        response = _physical_maps_of(instruction, index, style)
                     else:
-                        response = _maps_of(analysis, one, direction, index, style, raw=request.raw)
+                        response = _maps_of(analysis, instruction, direction, index, style, raw=request.raw)
                 except XlashapeError as error:
-                    chosen_one = {} if index is None else {"output": ("index",), "operand": ("index",)}
-                    raise placed(error, ("instruction",), **chosen_one) from None
+                    index_of = {} if index is None else {"output": ("index",), "operand": ("index",)}
+                    raise placed(error, ("instruction",), **index_of) from None
             yield response.SerializeToString()
 
     def operand_reads(self, data: bytes, deadline: float) -> Iterator[bytes]:
@@ -100,13 +100,15 @@ class IndexingHandlers(MapHandlers):
             else:
                 chosen = executed_readers(module)
         analysis = Analysis()
-        for one in chosen:
-            if not request.instruction and (not one.operands or _lacks(one, output)):
+        for instruction in chosen:
+            if not request.instruction and (not instruction.operands or _lacks_output(instruction, output)):
                 continue
-            with budget(self._max_steps, deadline, one.name):
+            with budget(self._max_steps, deadline, instruction.name):
                 try:
-                    found = instruction_reads(one, output, warp=warp, segment_bytes=segment_bytes, analysis=analysis)
-                    response = _reads_of(one, found, style)
+                    found = instruction_reads(
+                        instruction, output, warp=warp, segment_bytes=segment_bytes, analysis=analysis
+                    )
+                    response = _reads_of(instruction, found, style)
                 except XlashapeError as error:
                     raise placed(error, ("instruction",), output=("output",)) from None
             yield response.SerializeToString()
@@ -120,22 +122,25 @@ class IndexingHandlers(MapHandlers):
         tile = _tile_of(request.tile) if request.HasField("tile") else None
         with budget(self._max_steps, deadline, request.instruction):
             module = self._modules.read(request.module, ("module",))
-            one = _instruction(module, request.computation, request.instruction)
+            instruction = _instruction(module, request.computation, request.instruction)
             try:
-                found = operand_tiles(one, tile, request.output)
+                found = operand_tiles(instruction, tile, request.output)
             except XlashapeError as error:
                 about_tile = tile is not None and not isinstance(error, InvalidModuleError)
                 raise placed(error, ("tile",) if about_tile else ("instruction",), output=("output",)) from None
             response = v1.OperandTilesResponse(
-                instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode
+                instruction=instruction.name,
+                computation=instruction.computation.name,
+                opcode=instruction.proto.opcode,
             )
-            for each in found:
-                made = response.tiles.add(operand=each.operand, operand_name=one.operands[each.operand].name)
-                _fill_access(made.access, each.indexing, style)
-                if each.symbolic is not None:
-                    made.symbolic.CopyFrom(_symbolic_output(each.symbolic, style))
-                if each.tile is not None:
-                    made.tile.CopyFrom(v1.Tile(**each.tile._asdict()))
+            for read in found:
+                name = instruction.operands[read.operand].name
+                message = response.tiles.add(operand=read.operand, operand_name=name)
+                _fill_access(message.access, read.indexing, style)
+                if read.symbolic is not None:
+                    message.symbolic.CopyFrom(_symbolic_tile_message(read.symbolic, style))
+                if read.tile is not None:
+                    message.tile.CopyFrom(v1.Tile(**read.tile._asdict()))
         return response.SerializeToString()
 
 
@@ -146,71 +151,79 @@ def _instruction(module: HloModule, computation: str, name: str) -> HloInstructi
 
 
 def _maps_of(
-    analysis: Analysis, one: HloInstruction, direction: str, index: int | None, style: str, *, raw: bool
+    analysis: Analysis, instruction: HloInstruction, direction: str, index: int | None, style: str, *, raw: bool
 ) -> v1.IndexingMapsResponse:
-    """Everything that is known of one instruction, in one direction."""
-    response = v1.IndexingMapsResponse(instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode)
-    operands = one.operands
+    """The maps of one instruction in one direction: of one output or operand, or of each where `index` is None."""
+    response = v1.IndexingMapsResponse(
+        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
+    )
+    operands = instruction.operands
     if direction == "out":
         response.direction = v1.DIRECTION_OUTPUT_TO_INPUT
         if not operands:
             return response
-        for output in range(leaf_count(one.shape)) if index is None else (index,):
-            for operand, found in enumerate(analysis.output_to_input(one, output)):
+        for output in range(leaf_count(instruction.shape)) if index is None else (index,):
+            for operand, found in enumerate(analysis.output_to_input(instruction, output)):
                 if found:
-                    made = response.maps.add(output=output, operand=operand, operand_name=operands[operand].name)
-                    _fill(made, found if raw else found.simplify(), style)
+                    message = response.maps.add(output=output, operand=operand, operand_name=operands[operand].name)
+                    _fill(message, found if raw else found.simplify(), style)
         return response
     response.direction = v1.DIRECTION_INPUT_TO_OUTPUT
     if index is not None and not 0 <= index < len(operands):
-        raise InvalidArgumentError(f"{one.name} has no operand {index}: it has {len(operands)}", field="operand")
+        raise InvalidArgumentError(
+            f"{instruction.name} has no operand {index}: it has {len(operands)}", field="operand"
+        )
     for operand in range(len(operands)) if index is None else (index,):
         for leaf in range(leaf_count(operands[operand].shape)):
-            for output, found in enumerate(analysis.input_to_output(one, operand, leaf)):
+            for output, found in enumerate(analysis.input_to_output(instruction, operand, leaf)):
                 if found:
                     name = operands[operand].name
-                    made = response.maps.add(output=output, operand=operand, operand_name=name, operand_leaf=leaf)
-                    _fill(made, found if raw else found.simplify(), style)
+                    message = response.maps.add(output=output, operand=operand, operand_name=name, operand_leaf=leaf)
+                    _fill(message, found if raw else found.simplify(), style)
     return response
 
 
-def _physical_maps_of(one: HloInstruction, index: int | None, style: str) -> v1.IndexingMapsResponse:
-    """Where the elements that one instruction reads lie in memory, by where the element lies that it writes."""
+def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str) -> v1.IndexingMapsResponse:
+    """The maps from positions in the buffers of an instruction's outputs to positions in the buffers of its operands."""
     response = v1.IndexingMapsResponse(
-        instruction=one.name,
-        computation=one.computation.name,
-        opcode=one.proto.opcode,
+        instruction=instruction.name,
+        computation=instruction.computation.name,
+        opcode=instruction.proto.opcode,
         direction=v1.DIRECTION_OUTPUT_TO_INPUT,
     )
-    if not one.operands:
+    if not instruction.operands:
         return response
-    arrays = [number for number, leaf in enumerate(leaves(one.shape)) if leaf.is_array]
+    arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array]
     for output in arrays if index is None else (index,):
-        for operand, found in enumerate(output_to_input_physical(one, output)):
+        for operand, found in enumerate(output_to_input_physical(instruction, output)):
             if found:
-                made = response.maps.add(output=output, operand=operand, operand_name=one.operands[operand].name)
-                _fill(made, found, style)
+                message = response.maps.add(
+                    output=output, operand=operand, operand_name=instruction.operands[operand].name
+                )
+                _fill(message, found, style)
     return response
 
 
-def _lacks(one: HloInstruction, output: int | None) -> bool:
-    """Whether there is no such array: where every instruction is asked about, those are left out."""
-    arrays = leaves(one.shape)
+def _lacks_output(instruction: HloInstruction, output: int | None) -> bool:
+    """Whether an instruction has no such output, or one that is no array: a request for every instruction leaves it out."""
+    arrays = leaves(instruction.shape)
     return output is not None and not (
         0 <= output < len(arrays) and (arrays[output].is_array or arrays[output].is_buffer)
     )
 
 
-def _reads_of(one: HloInstruction, found: Iterable[InstructionReads], style: str) -> v1.OperandReadsResponse:
-    response = v1.OperandReadsResponse(instruction=one.name, computation=one.computation.name, opcode=one.proto.opcode)
+def _reads_of(instruction: HloInstruction, found: Iterable[InstructionReads], style: str) -> v1.OperandReadsResponse:
+    response = v1.OperandReadsResponse(
+        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
+    )
     for _, output, operands in found:
         for operand, use, accesses in operands:
             if not accesses:
                 continue
-            made = response.reads.add(
+            message = response.reads.add(
                 output=output,
                 operand=operand,
-                operand_name=one.operands[operand].name,
+                operand_name=instruction.operands[operand].name,
                 elements=use.elements,
                 distinct_elements=use.distinct,
                 is_upper_bound=use.is_upper_bound,
@@ -218,7 +231,7 @@ def _reads_of(one: HloInstruction, found: Iterable[InstructionReads], style: str
             )
             for access in accesses:
                 spend(16)
-                made.accesses.add(
+                message.accesses.add(
                     map=map_output(access.indexing.map, style),
                     leaf=access.leaf,
                     stride=access.stride,
@@ -239,7 +252,7 @@ def _tile_of(given: v1.Tile) -> TileBox:
     return TileBox(tuple(given.offsets), tuple(given.sizes), tuple(given.strides))
 
 
-def _symbolic_output(tile: SymbolicTile, style: str) -> v1.SymbolicTile:
+def _symbolic_tile_message(tile: SymbolicTile, style: str) -> v1.SymbolicTile:
     return v1.SymbolicTile(
         offset_map=map_output(tile.offset_map, style),
         size_map=map_output(tile.size_map, style),
@@ -249,19 +262,19 @@ def _symbolic_output(tile: SymbolicTile, style: str) -> v1.SymbolicTile:
     )
 
 
-def _fill(made: v1.TensorMaps, found: OperandIndexingSet, style: str) -> None:
-    made.knowledge = _KNOWLEDGE[found.knowledge]
+def _fill(message: v1.TensorMaps, found: OperandIndexingSet, style: str) -> None:
+    message.knowledge = _KNOWLEDGE[found.knowledge]
     for access in found:
-        _fill_access(made.accesses.add(), access, style)
+        _fill_access(message.accesses.add(), access, style)
 
 
-def _fill_access(one: v1.Access, access: OperandIndexing, style: str) -> None:
+def _fill_access(message: v1.Access, access: OperandIndexing, style: str) -> None:
     spend(16)
-    one.map.CopyFrom(map_output(access.map, style))
-    one.leaf = access.leaf
-    one.knowledge = _KNOWLEDGE[access.knowledge]
+    message.map.CopyFrom(map_output(access.map, style))
+    message.leaf = access.leaf
+    message.knowledge = _KNOWLEDGE[access.knowledge]
     for producer in access.runtime:
-        one.runtime.add(
+        message.runtime.add(
             instruction=producer.instruction.name,
             map=map_output(producer.map, style),
             leaf=producer.leaf,
@@ -273,10 +286,10 @@ def _fill_access(one: v1.Access, access: OperandIndexing, style: str) -> None:
         )
     replica = access.replica
     if replica is not None:
-        one.replica.map.CopyFrom(map_output(replica.map, style))
+        message.replica.map.CopyFrom(map_output(replica.map, style))
         for group in replica.groups:
-            one.replica.groups.add(replicas=group)
+            message.replica.groups.add(replicas=group)
         if replica.pairs is not None:
-            one.replica.pairs.SetInParent()
+            message.replica.pairs.SetInParent()
             for source, target in replica.pairs:
-                one.replica.pairs.pairs.add(source=source, target=target)
+                message.replica.pairs.pairs.add(source=source, target=target)

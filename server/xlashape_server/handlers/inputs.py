@@ -1,4 +1,4 @@
-"""What requests are made of, as values of the library. The path of an error is that of the field in the request: `shapes[3].text`."""
+"""Values of the library out of requests, and limits on requests. The path of an error names the field in the request: `shapes[3].text`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
-_SMALL_SHAPE = 4096  # bytes or characters, of which no shape is made that takes long
+_SMALL_SHAPE = 4096  # bytes or characters; a shape from no more than these is quickly read
 _MAX_CACHED_BYTES = 2048  # of one map's message; larger maps hardly ever come again
 _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
     "xlashape_server: maps of responses", 32 << 20, lambda _, output: 2000 + 10 * output.ByteSize()
@@ -41,14 +41,15 @@ _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
 
 
 def decoded(message_class: type[M], data: bytes) -> M:
-    """The request itself. DecodeError if the bytes are not one."""
+    """The request message. DecodeError if the bytes are not such a message."""
     return coerce(message_class, data)
 
 
 def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:
-    """The error of a call of the library, its path now that of a field of the request.
+    """An error of a call of the library, with the path of the field in the request.
 
-    `arguments` says in which field the value of each argument came; errors about other arguments, or none, are about `otherwise`.
+    `arguments` gives for an argument of the call the field that its value came from. An error about another argument, or about none, gets the
+    path `otherwise`.
     """
     argument = error.path[0] if error.path else ""
     if argument in arguments:
@@ -59,7 +60,7 @@ def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -
 
 
 def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
-    """The shape of an input; one that says no layout has the default one. LimitExceededError "shape_elements" before it takes long."""
+    """The shape of an input, with the default layout for an array without one. LimitExceededError "shape_elements", before reading it takes long."""
     form = value.WhichOneof("form")
     try:
         if form == "text":
@@ -106,7 +107,7 @@ def _check_elements(data: bytes, config: Config) -> None:
 
 
 def _with_layout(shape: Shape) -> Shape:
-    # A proto's array may come without a layout, the default one being meant; text fills it in by itself.
+    # In a proto the layout of an array may be absent, which means the default layout. The parser of text fills it in itself.
     if shape.is_array:
         return shape if shape.layout is not None else shape.with_default_layout()
     if shape.tuple_shapes:
@@ -144,12 +145,12 @@ def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
 
 
 def style_of(number: int) -> str:
-    """The library's name of a TextStyle."""
+    """The library's name for a TextStyle."""
     return choice(number, ("xla", "xla", "affine"), "style")
 
 
 def choice(number: int, meanings: Sequence[str], field: str) -> str:
-    """What an enum's number means. InvalidArgumentError for one that this version does not know."""
+    """The meaning of an enum's number. InvalidArgumentError for a number that this version does not know."""
     if not 0 <= number < len(meanings):
         raise InvalidArgumentError(f"expected a number from 0 to {len(meanings) - 1}, found {number}", field=field)
     return meanings[number]
@@ -170,10 +171,11 @@ def batch(count: int, maximum: int, field: str) -> None:
 def item_count(
     numbers: int, each: int, stated: int | None, maximum: int, field: str, item: str, of: Shape | None = None
 ) -> int:
-    """How many items of `each` numbers there are in `numbers`, which the request may have stated; `item` (`of` a shape) is what one is called.
+    """How many items of `each` numbers there are in a list of so many `numbers`. `item` (`of` a shape) is what errors call an item.
 
-    Items of no numbers are counted by what was stated, one if nothing was. InvalidArgumentError where the numbers do not
-    come out (InvalidIndexError where an item has too few or too many), LimitExceededError "indices" beyond `maximum`.
+    `stated` is the number of items that the request gives, if it does. Items of no numbers cannot be counted: there are as many as stated,
+    or one. InvalidIndexError if the items have too few or too many numbers, InvalidArgumentError if their number is not the stated one,
+    LimitExceededError "indices" beyond `maximum`.
     """
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
@@ -198,7 +200,7 @@ def item_count(
 
 
 def response_size(size: int, maximum: int, path: FieldPath) -> None:
-    """LimitExceededError "response_bytes" if an answer would be larger than the server sends; `path` is what makes it so."""
+    """LimitExceededError "response_bytes" if a response would be larger than the server sends. `path` names the field that makes it large."""
     if size > maximum:
         raise LimitExceededError(
             f"the answer would have {size} bytes, of {maximum} allowed",

@@ -1,4 +1,4 @@
-"""IndexingService: the algebra of maps, which needs no module."""
+"""IndexingService: simplifies, composes and evaluates maps, which needs no module."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from xlashape_server.handlers.inputs import (
 
 __all__ = ["MapHandlers"]
 
-_ROWS = 1 << 14  # points between two looks at the clock
+_CHUNK_POINTS = 1 << 14  # that are evaluated between two checks of the deadline
 
 
 class MapHandlers:
-    """Requests as bytes in, responses as bytes out. Deadlines are times of time.monotonic(). Errors are those of the library, `field` set."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
 
     def __init__(self, config: Config) -> None:
         self._max_batch = config.max_batch
@@ -42,23 +42,23 @@ class MapHandlers:
         style = style_of(request.style)
         batch(len(request.maps), self._max_batch, "maps")
         response = v1.SimplifyMapResponse()
-        answer = _Answer(self._max_answer)
+        response_bytes = _ResponseSize(self._max_answer)
         with budget(self._max_steps, deadline, "a map"):
             for i, value in enumerate(request.maps):
                 path = ("maps", i)
                 given = map_of(value, path)
                 try:
                     result = given.simplify()
-                    made = v1.SimplifiedMap()
+                    message = v1.SimplifiedMap()
                     if request.remove_unused_variables:
                         result, kept_ranges, kept_runtime = result.remove_unused_symbols()
-                        made.removed_ranges.extend(n for n, kept in enumerate(kept_ranges) if not kept)
-                        made.removed_runtime.extend(n for n, kept in enumerate(kept_runtime) if not kept)
-                    made.map.CopyFrom(map_output(result, style))
+                        message.removed_ranges.extend(n for n, kept in enumerate(kept_ranges) if not kept)
+                        message.removed_runtime.extend(n for n, kept in enumerate(kept_runtime) if not kept)
+                    message.map.CopyFrom(map_output(result, style))
                 except XlashapeError as error:
                     raise placed(error, path) from None
-                answer.add(made.ByteSize(), path)
-                response.maps.append(made)
+                response_bytes.add(message.ByteSize(), path)
+                response.maps.append(message)
         return response.SerializeToString()
 
     def compose_maps(self, data: bytes, deadline: float) -> bytes:
@@ -67,7 +67,7 @@ class MapHandlers:
         style = style_of(request.style)
         batch(len(request.chains), self._max_batch, "chains")
         response = v1.ComposeMapsResponse()
-        answer = _Answer(self._max_answer)
+        response_bytes = _ResponseSize(self._max_answer)
         with budget(self._max_steps, deadline, "a composition"):
             for i, chain in enumerate(request.chains):
                 path = ("chains", i)
@@ -76,9 +76,9 @@ class MapHandlers:
                         f"expected two maps or more, found {len(chain.maps)}", field=(*path, "maps")
                     )
                 maps = [map_of(value, (*path, "maps", k)) for k, value in enumerate(chain.maps)]
-                made = map_output(self._composed(maps, raw=request.raw, path=path), style)
-                answer.add(made.ByteSize(), path)
-                response.maps.append(made)
+                message = map_output(self._composed(maps, raw=request.raw, path=path), style)
+                response_bytes.add(message.ByteSize(), path)
+                response.maps.append(message)
         return response.SerializeToString()
 
     @staticmethod
@@ -111,18 +111,18 @@ class MapHandlers:
 def _evaluated(
     given: IndexingMap, points: np.ndarray[tuple[int, int], np.dtype[np.int64]], current: Budget
 ) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-    """The results as little-endian int64s, and which points lie in the domain; a part at a time, so that a deadline is seen."""
+    """The results as little-endian int64s, and which points are in the domain; evaluated in chunks, between which the deadline is checked."""
     results = np.zeros((len(points), len(given.results)), "<i8")
     inside = np.zeros(len(points), np.bool_)
-    for start in range(0, len(points), _ROWS):
+    for start in range(0, len(points), _CHUNK_POINTS):
         current.spend(256)
-        part = slice(start, start + _ROWS)
-        results[part], inside[part] = given.evaluate_batch(points[part])
+        chunk = slice(start, start + _CHUNK_POINTS)
+        results[chunk], inside[chunk] = given.evaluate_batch(points[chunk])
     return results, inside
 
 
-class _Answer:
-    """Counts the bytes of a response while it grows."""
+class _ResponseSize:
+    """Adds up the bytes of a response while its parts are message."""
 
     def __init__(self, maximum: int) -> None:
         self._size = 0

@@ -1,4 +1,4 @@
-"""ShapeService: what a layout makes of a shape, how many bytes it takes, and where in memory an element lies."""
+"""ShapeService: describes shapes and layouts, counts bytes, and converts between indices of elements and positions in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POINTER_SIZE = 8
 
 
 class ShapeHandlers:
-    """Requests as bytes in, responses as bytes out. Errors are those of the library, `field` set."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -94,7 +94,9 @@ class ShapeHandlers:
                 positions: list[int] = []
                 try:
                     for row in rows:
-                        positions.append(tiling.linear_index(shape, row))  # its length says which row is wrong
+                        positions.append(
+                            tiling.linear_index(shape, row)
+                        )  # after an error, their number is that of the wrong row
                 except XlashapeError as error:
                     raise _of_row(error, shape, len(positions)) from None
                 return v1.LinearIndexResponse(positions=positions).SerializeToString()
@@ -131,8 +133,8 @@ class ShapeHandlers:
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
-    """Everything that is known of a shape."""
-    made = v1.ShapeDescription(
+    """The description of a shape. Sizes and padding are left out where a dynamic dimension has no bound."""
+    message = v1.ShapeDescription(
         text=str(shape),
         proto=shape.to_proto(),
         element_type=int(shape.element_type),
@@ -140,23 +142,23 @@ def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
         leaf_count=sum(leaf.is_array or leaf.is_buffer for leaf in shape.leaves()),
     )
     if not shape.is_unbounded_dynamic:
-        made.size.CopyFrom(size_of(shape, pointer_size))
+        message.size.CopyFrom(size_of(shape, pointer_size))
     if shape.is_array:
-        made.dimensions.extend(shape.dimensions)
-        made.dynamic_dimensions.extend(shape.dynamic_dimensions)
-        made.rank = shape.rank
-        made.true_rank = sum(size > 1 or size < 0 for size in shape.dimensions)
+        message.dimensions.extend(shape.dimensions)
+        message.dynamic_dimensions.extend(shape.dynamic_dimensions)
+        message.rank = shape.rank
+        message.true_rank = sum(size > 1 or size < 0 for size in shape.dimensions)
         if shape.layout is not None:
-            made.layout.CopyFrom(_layout(shape, shape.layout))
+            message.layout.CopyFrom(_layout(shape, shape.layout))
         if not shape.is_unbounded_dynamic:
-            _padding(made.padding, padding_report(shape))
-    return made
+            _padding(message.padding, padding_report(shape))
+    return message
 
 
-def _padding(made: v1.PaddingDescription, report: PaddingReport) -> None:
-    made.padding_bytes = report.padding_bytes
+def _padding(message: v1.PaddingDescription, report: PaddingReport) -> None:
+    message.padding_bytes = report.padding_bytes
     for cause in report.causes:
-        made.causes.add(
+        message.causes.add(
             dimensions=cause.dimensions,
             size=cause.size,
             padded_size=cause.padded,
@@ -165,8 +167,8 @@ def _padding(made: v1.PaddingDescription, report: PaddingReport) -> None:
             text=str(cause),
         )
     for order in report.best_orders:
-        made.best_orders.add(minor_to_major=order)
-    made.best_bytes = report.best_bytes
+        message.best_orders.add(minor_to_major=order)
+    message.best_bytes = report.best_bytes
 
 
 def _layout(shape: Shape, layout: Layout) -> v1.LayoutDescription:
@@ -226,9 +228,8 @@ def _without_tiles(shape: Shape) -> Shape:
 
 
 def _of_row(error: XlashapeError, shape: Shape, row: int | None = None) -> XlashapeError:
-    """The error of one index. The request lists the numbers of all indices one after another, so that number `d` of a row is at row * rank + d.
-
-    `row` is that of the index where the library was given one alone, and did not know.
+    """The error about one index of a request. The request lists the numbers of all indices one after another: number `d` of a row is at
+    row * rank + d. Give `row` if the library was given that row alone, so that its path does not name it.
     """
     path = error.path if row is None else (*error.path[:1], row, *error.path[1:])
     if len(path) == 3 and path[0] == "indices" and isinstance(path[1], int) and isinstance(path[2], int):
