@@ -1,4 +1,4 @@
-"""The client: the service's RPCs as methods, with the library's own types in and out.
+"""The client: the service's RPCs as methods, which take and return values of the library.
 
 with Client("127.0.0.1:50051") as client:
     client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))            # 17
@@ -17,24 +17,25 @@ from typing import Any
 import grpc
 
 from xlashape.errors import UnavailableError
-from xlashape.proto import service
+from xlashape.proto import services
 from xlashape_client.methods import ServiceMethods
 from xlashape_client.status import exception_of
 
 __all__ = ["Client"]
 
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.05  # between two questions whether the server is ready
 
 
 class Client(ServiceMethods):
-    """A connection to a server, made on the first call and again when it breaks. Threads may share it.
+    """A connection to a server. It is made with the first call, and again after it breaks. Threads may share a client.
 
     - `address`: HOST:PORT.
-    - `timeout`: seconds that a call may take; every method takes its own too. DeadlineExceededError when they are over.
-    - `root_certificates`: PEM bytes that the server's certificate is checked against; given (or empty: the system's), TLS is spoken.
-      `private_key`, `certificate_chain`: PEM bytes, if the server wants to know who calls.
+    - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of its own too.
+    - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the system's certificates.
+      If given, the connection uses TLS.
+    - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 
-    Every method raises what the library would raise here, and UnavailableError if the server cannot be reached.
+    Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server cannot be reached.
 
     >>> from xlashape_server import Config, Server
     >>> with Server(Config(address="127.0.0.1:0", workers=1)) as server, Client(server.address) as client:
@@ -59,11 +60,11 @@ class Client(ServiceMethods):
         else:
             credentials = grpc.ssl_channel_credentials(root_certificates or None, private_key, certificate_chain)
             self._channel = grpc.secure_channel(address, credentials, options)
-        # Bytes in and out: messages are made here, and bulk numbers never become messages.
+        # Calls take and return bytes: the methods make the messages themselves, and bulk numbers never become Python objects.
         self._calls: dict[str, Any] = {}
-        for name in ("ShapeService", "HloService", "IndexingService"):
-            for method in service(f"xlashape.v1.{name}").methods:
-                path = f"/xlashape.v1.{name}/{method.name}"
+        for service in services():
+            for method in service.methods:
+                path = f"/{service.full_name}/{method.name}"
                 if method.client_streaming:
                     self._calls[method.name] = self._channel.stream_unary(path)
                 elif method.server_streaming:
@@ -80,11 +81,11 @@ class Client(ServiceMethods):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection, and calls that are under way with UnavailableError."""
+        """Ends the connection. Calls that have not ended raise UnavailableError."""
         self._channel.close()
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server says that it serves; UnavailableError if it does not in time."""
+        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout` seconds."""
         channel: Any = self._channel
         health = channel.unary_unary("/grpc.health.v1.Health/Check")
         end = time.monotonic() + (self.timeout if timeout is None else timeout)
@@ -95,7 +96,7 @@ class Client(ServiceMethods):
                 if health(b"", timeout=end - time.monotonic(), wait_for_ready=True) == b"\x08\x01":
                     return
             except grpc.RpcError as error:
-                # A connection may break under the question; then there will be another.
+                # The connection may break during the call; the next call makes another.
                 cause = error
             except ValueError as error:
                 raise self._closed() from error
@@ -116,7 +117,7 @@ class Client(ServiceMethods):
             raise self._closed() from error
 
     def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
-        """Calls the server; the call is made at once, and its responses are read as they are asked for."""
+        """Calls the server. The call begins at once; its responses are read as they are asked for."""
         try:
             call: Any = self._calls[method](request, timeout=self.timeout if timeout is None else timeout)
         except ValueError as error:
@@ -125,7 +126,7 @@ class Client(ServiceMethods):
 
 
 class _Responses(Iterator[bytes]):
-    """The responses of a stream. Letting go of it before its end ends the call."""
+    """The responses of a stream. If the iterator is deleted before its end, the call is cancelled."""
 
     def __init__(self, call: Any, address: str) -> None:
         self._call = call

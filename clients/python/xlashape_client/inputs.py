@@ -1,4 +1,4 @@
-"""What callers pass in, as the messages that requests are made of."""
+"""Messages for requests, made of the arguments of the client's methods."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ AnyMap: TypeAlias = IndexingMap | str
 """An IndexingMap or its text."""
 
 AnyModule: TypeAlias = HloModule | Module | bytes | str | PathLike[str] | Message
-"""An HloModule; a module of the server, or its name `modules/…`; a path; the content of such a file; an HloModuleProto or HloProto."""
+"""An HloModule; a module of the server, or its name `modules/…`; the path of a file; the content of a file; an HloModuleProto or HloProto."""
 
 
 def shape_input(shape: AnyShape) -> v1.ShapeInput:
@@ -64,13 +64,13 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
     if isinstance(shape, str):
         try:
             return v1.ShapeInput(text=shape)
-        except ValueError:  # lone surrogates, which the parser names best
+        except ValueError:  # lone surrogates; the parser of shapes says where
             Shape.parse(shape)
             raise InvalidArgumentError("the shape's text has lone surrogates") from None
     if isinstance(shape, bytes):
         return v1.ShapeInput(serialized=shape)
     if isinstance(shape, Shape):
-        # Text says it all but for what this version does not know of, and is the quicker one to make and to read.
+        # Text holds everything but unknown fields, and is faster to write and to read than a message.
         if not shape.unknown_fields and _is_plain(shape):
             return v1.ShapeInput(text=str(shape))
         return v1.ShapeInput(proto=shape.to_proto())
@@ -80,7 +80,7 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
 
 
 def rank_of(shape: AnyShape) -> int:
-    """The number of dimensions, where an empty answer does not tell it."""
+    """The number of dimensions of a shape; an empty response does not give it."""
     known = (
         shape if isinstance(shape, Shape) else Shape.parse(shape) if isinstance(shape, str) else Shape.from_proto(shape)
     )
@@ -88,12 +88,12 @@ def rank_of(shape: AnyShape) -> int:
 
 
 def result_count_of(value: AnyMap) -> int:
-    """The number of results, where an empty answer does not tell it."""
+    """The number of results of a map; an empty response does not give it."""
     return len((IndexingMap.parse(value) if isinstance(value, str) else value).results)
 
 
 def message_of(message_class: type[M], /, **fields: Any) -> M:
-    """The message. InvalidArgumentError for a field that cannot be: text with lone surrogates, a number too large, another type."""
+    """A message with `fields`. InvalidArgumentError for a value that its field cannot hold: text with lone surrogates, a number too large, another type."""
     try:
         return message_class(**fields)
     except (ValueError, TypeError):
@@ -105,19 +105,19 @@ def message_of(message_class: type[M], /, **fields: Any) -> M:
             except (ValueError, TypeError):
                 kind = type(value).__name__
                 found = f"{value!r}" if isinstance(value, (int, float)) else f"a value of type {kind}"
-                raise InvalidArgumentError(f"{name}: {found} cannot be", field=name) from None
+                raise InvalidArgumentError(f"{name} cannot be {found}", field=name) from None
         raise
 
 
 def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
-    """`make` of each value. InvalidArgumentError if they are not several."""
+    """`make` of each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or bytes."""
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgumentError(f"{what}: expected several, found one {type(values).__name__}", field=what)
+        raise InvalidArgumentError(f"{what}: expected a sequence, found {type(values).__name__}", field=what)
     return [make(value) for value in values]
 
 
 def _is_plain(shape: Shape) -> bool:
-    # Of an array without a layout the text says the default one, which the server takes for it in any case.
+    # The text of an array without a layout has the default layout, which the server uses for such an array in any case.
     return shape.is_array and (shape.layout is None or not shape.layout.unknown_fields)
 
 
@@ -135,7 +135,7 @@ def map_input(value: AnyMap) -> v1.MapInput:
 
 
 def content_of(module: AnyModule) -> bytes | str:
-    """The content of a module as bytes, or the name of one that the server has. NotFoundError if there is no such file."""
+    """The content of a module as bytes, or the name of a module of the server. NotFoundError for a path without a file."""
     if isinstance(module, HloModule):
         return (module.hlo_proto or module.proto).SerializeToString()
     if isinstance(module, Module):
@@ -166,7 +166,7 @@ def is_text(content: bytes) -> bool:
 
 
 def one_row(numbers: Iterable[int], what: str) -> list[int]:
-    """The numbers of one index. InvalidIndexError for anything but integers that fit int64."""
+    """`numbers` as a list. InvalidIndexError, which names `what`, if they are not integers that fit int64."""
     if not isinstance(numbers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidIndexError(
             f"{what}: expected a sequence of integers, found {type(numbers).__name__}", field=_field_of(what)
@@ -175,7 +175,7 @@ def one_row(numbers: Iterable[int], what: str) -> list[int]:
 
 
 def integers(values: ArrayLike, what: str, dimensions: int) -> NDArray[np.int64]:
-    """The numbers as an array of little-endian int64 with so many dimensions. InvalidIndexError for anything else."""
+    """`values` as an array of little-endian int64 with this number of dimensions. InvalidIndexError, which names `what`, if they are not integers of such an array."""
     try:
         table = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
@@ -197,9 +197,9 @@ def _field_of(parameter: str) -> FieldPath:
 
 
 def of_rows(error: XlashapeError, table: NDArray[np.int64], field: str) -> XlashapeError:
-    """An error about the rows of `table`, which a request holds one after another in `field`: its path says which row, and which number in it.
+    """An error of a request whose `field` holds the rows of `table` one after another, with a path that names row and column.
 
-    The request says how many rows there are. If that is wrong, then the rows have too few or too many numbers.
+    The request gives the number of rows. If the error is about that number, the rows have too few or too many columns.
     """
     if error.path == ("count",):
         return InvalidIndexError(error.message, field=field)

@@ -1,4 +1,4 @@
-"""From what gRPC raises to the library's own exceptions: the very one the server raised, wherever the server said which."""
+"""From the error of a gRPC call to the exception of the library that the server raised, or the nearest one if the server did not say which."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _DETAILS = "grpc-status-details-bin"
 
 
 def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
-    """The exception to raise in the place of `error`."""
+    """The exception of the library for `error`, of a call to the server at `address`."""
     code, message = _code(error), _message(error)
     info = _error_info(error)
     if info is not None:
         details = dict(info.metadata)
         return errors.from_details(info.reason.lower(), details.pop("message", message), details)
-    # Not from our handlers: from gRPC itself, on either side, or from something between.
+    # The error does not come from a handler, but from gRPC in client or server, or from a proxy between them.
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.DeadlineExceededError(f"{address} did not answer in time")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:

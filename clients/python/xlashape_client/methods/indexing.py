@@ -48,10 +48,11 @@ class IndexingMethods(Transport):
         style: str = "xla",
         timeout: float | None = None,
     ) -> Iterator[InstructionMaps]:
-        """The maps of an instruction, or of every instruction (of a computation, if given), one after the other as the server finds them.
+        """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes them.
 
-        `direction`: "output_to_input" or "input_to_output"; `index`: one output (operand) alone. `raw`: as the operation defines the
-        maps, instead of simplified. `physical`: from positions in the output's buffer to positions in the operands' buffers. `style`: how `Access.text` is written, "xla" or "affine".
+        `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives the maps as the
+        operation defines them, not simplified. `physical` gives maps from positions in the output's buffer to positions in the operands'
+        buffers. `style` of `Access.text` is "xla" or "affine".
         """
         request = message_of(
             v1.IndexingMapsRequest,
@@ -79,10 +80,10 @@ class IndexingMethods(Transport):
         style: str = "xla",
         timeout: float | None = None,
     ) -> Iterator[InstructionReads]:
-        """How well an instruction reads its operands, or each instruction that is executed: `xlashape.indexing.operand_reads`.
+        """How efficiently one instruction, or each instruction that is executed, reads its operands: `xlashape.indexing.operand_reads`.
 
-        `warp` neighbouring outputs read together, one memory transaction fetches `segment_bytes`. `computation`: the instructions of
-        one computation alone; `output`: one output alone.
+        `warp` neighbouring outputs read together; one memory transaction fetches `segment_bytes`. `computation` selects the instructions
+        of one computation, `output` one output.
         """
         if warp == 0 or segment_bytes == 0:  # 0 in a request stands for the default
             raise InvalidArgumentError(
@@ -117,7 +118,7 @@ class IndexingMethods(Transport):
     ) -> InstructionTiles:
         """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.operand_tiles`.
 
-        `sizes` of the tile, which begins at 0 with strides 1 unless told otherwise; without them, the symbolic tiles alone.
+        `sizes`, `offsets` (default 0) and `strides` (default 1) are those of the output's tile. Without `sizes`, only symbolic tiles are computed.
         """
         tile = None
         if sizes is not None:
@@ -137,7 +138,7 @@ class IndexingMethods(Transport):
             output=output,
             tile=tile,
         )
-        return InstructionTiles.of(self._ask("OperandTiles", request, v1.OperandTilesResponse, timeout))
+        return InstructionTiles.of(self._call("OperandTiles", request, v1.OperandTilesResponse, timeout))
 
     def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
         """The map simplified: `IndexingMap.simplify`."""
@@ -147,15 +148,19 @@ class IndexingMethods(Transport):
         """Each map simplified, in one call."""
         request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))
         return [
-            IndexingMap.from_proto(one.map.map)
-            for one in self._ask("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps
+            IndexingMap.from_proto(simplified.map.map)
+            for simplified in self._call("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps
         ]
 
     def simplify_and_remove_unused(self, value: AnyMap, *, timeout: float | None = None) -> SimplifiedMap:
-        """The map simplified, without the range and runtime variables that nothing depends on; which ones they were."""
+        """The map simplified and without unused range and runtime variables, with the numbers of the variables that were removed."""
         request = v1.SimplifyMapRequest(maps=[map_input(value)], remove_unused_variables=True)
-        one = self._ask("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps[0]
-        return SimplifiedMap(IndexingMap.from_proto(one.map.map), tuple(one.removed_ranges), tuple(one.removed_runtime))
+        simplified = self._call("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps[0]
+        return SimplifiedMap(
+            IndexingMap.from_proto(simplified.map.map),
+            tuple(simplified.removed_ranges),
+            tuple(simplified.removed_runtime),
+        )
 
     def compose_maps(self, *values: AnyMap, raw: bool = False, timeout: float | None = None) -> IndexingMap:
         """The composition of two maps or more, the first applied first; simplified unless `raw`."""
@@ -168,21 +173,24 @@ class IndexingMethods(Transport):
         made = each(chains, lambda chain: v1.MapChain(maps=each(chain, map_input, "maps")), "chains")
         request = message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
         return [
-            IndexingMap.from_proto(one.map)
-            for one in self._ask("ComposeMaps", request, v1.ComposeMapsResponse, timeout).maps
+            IndexingMap.from_proto(composed.map)
+            for composed in self._call("ComposeMaps", request, v1.ComposeMapsResponse, timeout).maps
         ]
 
     def evaluate_map(
         self, value: AnyMap, point: Iterable[int], *, timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The results at a point (dimensions, ranges, runtime variables), None outside the domain: `IndexingMap.evaluate`."""
+        """The results at a point, which gives dimensions, then ranges, then runtime variables. None outside the domain: `IndexingMap.evaluate`."""
         results, inside = self.evaluate_map_batch(value, [one_row(point, "point")], timeout=timeout)
         return tuple(results[0].tolist()) if inside[0] else None
 
     def evaluate_map_batch(
         self, value: AnyMap, points: ArrayLike, *, timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """`evaluate_map` of each row, in one call: int64[n, variables] → (int64[n, results], bool[n]); rows outside the domain hold 0."""
+        """`evaluate_map` of each row of int64[n, variables], in one call.
+
+        Returns the results as int64[n, results], whose rows for points outside the domain hold 0, and bool[n], false outside the domain.
+        """
         table = integers(points, "points", 2)
         request = join(v1.EvaluateMapRequest(map=map_input(value), count=len(table)), points=payload(table))
         try:

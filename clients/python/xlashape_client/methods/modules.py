@@ -9,7 +9,7 @@ from xlashape.hlo import HloModule
 from xlashape.proto import coerce, v1
 from xlashape_client.inputs import AnyModule, content_of, message_of
 from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
-from xlashape_client.transport import Transport, choice, pieces
+from xlashape_client.transport import Transport, choice, upload_messages
 
 __all__ = ["HloMethods"]
 
@@ -24,36 +24,36 @@ class HloMethods(Transport):
     """The RPCs of HloService as methods."""
 
     def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """Stores a module on the server, in pieces, and answers what the server knows of it. Its name stands for it in other calls."""
+        """Stores a module on the server. Other calls take the result, or its name, in place of the module."""
         content = content_of(module)
         if isinstance(content, str):
             return self.get_module(content, timeout=timeout)
-        response = self.send("UploadModule", pieces(content), timeout)
+        response = self.send("UploadModule", upload_messages(content), timeout)
         return Module.of(coerce(v1.UploadModuleResponse, response).module)
 
     def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
-        """What the server knows of a module it keeps. NotFoundError if it does not, or no longer."""
+        """The description of a module that the server keeps. NotFoundError if the server does not have it, or no longer."""
         request = message_of(v1.GetModuleRequest, name=_name_of(module))
-        return Module.of(self._ask("GetModule", request, v1.GetModuleResponse, timeout).module)
+        return Module.of(self._call("GetModule", request, v1.GetModuleResponse, timeout).module)
 
     def download_module(self, module: Module | str, *, timeout: float | None = None) -> bytes:
-        """The content of a module that the server keeps, as it was uploaded. `timeout` is for each piece."""
+        """The content of a module that the server keeps, as it was uploaded. `timeout` bounds each of the calls that fetch a part."""
         name = _name_of(module)
         content = bytearray()
         while True:
             request = message_of(v1.GetModuleRequest, name=name, include_content=True, content_offset=len(content))
-            response = self._ask("GetModule", request, v1.GetModuleResponse, timeout)
+            response = self._call("GetModule", request, v1.GetModuleResponse, timeout)
             content += response.content
             if len(content) >= response.module.size_bytes or not response.content:
                 return bytes(content)
 
     def load_module(self, module: Module | str, *, timeout: float | None = None) -> HloModule:
-        """A module that the server keeps, as an HloModule here."""
+        """Downloads a module that the server keeps, as an HloModule."""
         return HloModule.from_bytes(self.download_module(module, timeout=timeout))
 
     def delete_module(self, module: Module | str, *, timeout: float | None = None) -> None:
-        """Makes the server forget a module."""
-        self._ask(
+        """Removes a module from the server."""
+        self._call(
             "DeleteModule", message_of(v1.DeleteModuleRequest, name=_name_of(module)), v1.DeleteModuleResponse, timeout
         )
 
@@ -66,7 +66,7 @@ class HloMethods(Transport):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Iterator[Instruction]:
-        """The instructions of a module in its own order, a page fetched when it is needed; of one computation or opcode alone if given."""
+        """The instructions of a module in the module's order; of one computation, or of one opcode, if given. Pages are fetched as they are needed."""
         request = message_of(
             v1.ListInstructionsRequest,
             module=self._module_input(module, timeout),
@@ -75,9 +75,9 @@ class HloMethods(Transport):
             page_size=page_size,
         )
         while True:
-            response = self._ask("ListInstructions", request, v1.ListInstructionsResponse, timeout)
-            for one in response.instructions:
-                yield Instruction.of(one)
+            response = self._call("ListInstructions", request, v1.ListInstructionsResponse, timeout)
+            for instruction in response.instructions:
+                yield Instruction.of(instruction)
             if not response.next_page_token:
                 return
             request.page_token = response.next_page_token
@@ -92,12 +92,12 @@ class HloMethods(Transport):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Iterator[InstructionSize]:
-        """The bytes that each instruction's result takes. `order`: "module", or the largest first: "physical_bytes", "padding_bytes"."""
+        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes", the largest first."""
         request = self._byte_sizes_request(module, computation, opcode, order, page_size, timeout)
         while True:
-            response = self._ask("ByteSizes", request, v1.ByteSizesResponse, timeout)
-            for one in response.instructions:
-                yield InstructionSize.of(one)
+            response = self._call("ByteSizes", request, v1.ByteSizesResponse, timeout)
+            for instruction in response.instructions:
+                yield InstructionSize.of(instruction)
             if not response.next_page_token:
                 return
             request.page_token = response.next_page_token
@@ -107,7 +107,7 @@ class HloMethods(Transport):
     ) -> ByteTotals:
         """The sums of `byte_sizes` over instructions whose result is an array."""
         request = self._byte_sizes_request(module, computation, opcode, "module", 1, timeout)
-        return ByteTotals.of(self._ask("ByteSizes", request, v1.ByteSizesResponse, timeout).totals)
+        return ByteTotals.of(self._call("ByteSizes", request, v1.ByteSizesResponse, timeout).totals)
 
     def _byte_sizes_request(
         self, module: AnyModule, computation: str, opcode: str, order: str, page_size: int, timeout: float | None

@@ -26,11 +26,11 @@ __all__ = [
 
 
 class RuntimeVariable(NamedTuple):
-    """Where the value of a runtime variable comes from: an element of `leaf` of the named instruction, at `map` of the access's variables.
+    """Where the value of a runtime variable comes from: the element of `leaf` of the named instruction that `map` gives for the access's variables.
 
-    `is_position`: the value is no element but the position of the executing replica in its group of that instruction. A value beyond `bounds`
-    (None: those in the access's map) counts as the nearest of them if `is_clamped`, else the access does not happen; nor does it where the
-    value lies outside of the variable's bounds in the map.
+    If `is_position`, the value is not an element but the position of the executing replica in its group of that instruction. A value beyond
+    `bounds` (None: the variable's bounds in the access's map) counts as the nearest bound if `is_clamped`; otherwise the access does not
+    happen. The access does not happen either if the value is outside the variable's bounds in the map.
     """
 
     instruction: str
@@ -41,14 +41,19 @@ class RuntimeVariable(NamedTuple):
     bounds: Interval | None
 
     @classmethod
-    def of(cls, one: v1.RuntimeVariable) -> RuntimeVariable:
+    def of(cls, message: v1.RuntimeVariable) -> RuntimeVariable:
         """From the message."""
-        bounds = Interval(one.bounds.lower, one.bounds.upper) if one.HasField("bounds") else None
-        return cls(one.instruction, _map(one.map), one.leaf, one.is_position, one.is_clamped, bounds)
+        bounds = Interval(message.bounds.lower, message.bounds.upper) if message.HasField("bounds") else None
+        return cls(
+            message.instruction, _map(message.map), message.leaf, message.is_position, message.is_clamped, bounds
+        )
 
 
 class ReplicaIndexing(NamedTuple):
-    """Which replicas hold the elements: a position in the executing one's group of `groups` (none: all replicas), or with `pairs` its partner."""
+    """Which replicas hold the elements: `map` gives a position in the group of the executing replica, one of `groups` (empty: all replicas).
+
+    With `pairs`, the replica is the partner of the executing replica.
+    """
 
     map: IndexingMap
     groups: tuple[tuple[int, ...], ...]
@@ -56,7 +61,7 @@ class ReplicaIndexing(NamedTuple):
 
 
 class Access(NamedTuple):
-    """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` the map in the style asked for."""
+    """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` is the map in the requested style."""
 
     map: IndexingMap
     text: str
@@ -66,16 +71,16 @@ class Access(NamedTuple):
     knowledge: str
 
     @classmethod
-    def of(cls, one: v1.Access) -> Access:
+    def of(cls, message: v1.Access) -> Access:
         """From the message."""
-        runtime = tuple(RuntimeVariable.of(each) for each in one.runtime)
+        runtime = tuple(RuntimeVariable.of(part) for part in message.runtime)
         return cls(
-            _map(one.map),
-            one.map.text,
+            _map(message.map),
+            message.map.text,
             runtime,
-            _replica(one.replica) if one.HasField("replica") else None,
-            one.leaf,
-            _knowledge(one.knowledge),
+            _replica(message.replica) if message.HasField("replica") else None,
+            message.leaf,
+            _knowledge(message.knowledge),
         )
 
 
@@ -95,14 +100,23 @@ class TensorMaps(NamedTuple):
         return tuple(access.map for access in self.accesses)
 
     @classmethod
-    def of(cls, one: v1.TensorMaps) -> TensorMaps:
+    def of(cls, message: v1.TensorMaps) -> TensorMaps:
         """From the message."""
-        accesses = tuple(Access.of(each) for each in one.accesses)
-        return cls(one.output, one.operand, one.operand_name, one.operand_leaf, _knowledge(one.knowledge), accesses)
+        accesses = tuple(Access.of(part) for part in message.accesses)
+        return cls(
+            message.output,
+            message.operand,
+            message.operand_name,
+            message.operand_leaf,
+            _knowledge(message.knowledge),
+            accesses,
+        )
 
 
 class InstructionMaps(NamedTuple):
-    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output". What `maps` leaves out takes no part."""
+    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output". Pairs of operand and output that do not depend on each
+    other are left out of `maps`.
+    """
 
     instruction: str
     computation: str
@@ -111,19 +125,24 @@ class InstructionMaps(NamedTuple):
     maps: tuple[TensorMaps, ...]
 
     @classmethod
-    def of(cls, one: v1.IndexingMapsResponse) -> InstructionMaps:
+    def of(cls, message: v1.IndexingMapsResponse) -> InstructionMaps:
         """From the message."""
-        direction = "input_to_output" if one.direction == v1.DIRECTION_INPUT_TO_OUTPUT else "output_to_input"
+        direction = "input_to_output" if message.direction == v1.DIRECTION_INPUT_TO_OUTPUT else "output_to_input"
         return cls(
-            one.instruction, one.computation, one.opcode, direction, tuple(TensorMaps.of(each) for each in one.maps)
+            message.instruction,
+            message.computation,
+            message.opcode,
+            direction,
+            tuple(TensorMaps.of(part) for part in message.maps),
         )
 
 
 class CoalescedAccess(NamedTuple):
     """One way in which neighbouring elements of an output read an operand, as `xlashape.indexing.OperandCoalescing`.
 
-    `map` leads from positions in the output's buffer to positions in the operand's; `text` is it in the style asked for. `stride` counts
-    elements, `transactions` segments a warp, on average; None where that is not one number, or not known.
+    `map` goes from positions in the output's buffer to positions in the operand's buffer; `text` is the map in the requested style. `stride`
+    is in elements, `transactions` is the average number of segments that a warp reads. They are None where they are not known, and `stride`
+    where it is not the same for all elements.
     """
 
     map: IndexingMap
@@ -134,22 +153,22 @@ class CoalescedAccess(NamedTuple):
     ideal_transactions: int
 
     @classmethod
-    def of(cls, one: v1.CoalescedAccess) -> CoalescedAccess:
+    def of(cls, message: v1.CoalescedAccess) -> CoalescedAccess:
         """From the message."""
         return cls(
-            _map(one.map),
-            one.map.text,
-            one.leaf,
-            one.stride if one.HasField("stride") else None,
-            one.transactions if one.HasField("transactions") else None,
-            one.ideal_transactions,
+            _map(message.map),
+            message.map.text,
+            message.leaf,
+            message.stride if message.HasField("stride") else None,
+            message.transactions if message.HasField("transactions") else None,
+            message.ideal_transactions,
         )
 
 
 class OperandReads(NamedTuple):
     """How one output reads one operand, as `xlashape.indexing.OperandUtilisation`. What is not known is None.
 
-    `distinct_elements` may be less if `is_upper_bound`: which elements are read is known at run time only.
+    If `is_upper_bound`, fewer elements than `distinct_elements` may be read: which are read is only known at run time.
     """
 
     output: int
@@ -176,22 +195,22 @@ class OperandReads(NamedTuple):
         return self.reads / self.distinct_elements if self.distinct_elements else 0.0
 
     @classmethod
-    def of(cls, one: v1.OperandReads) -> OperandReads:
+    def of(cls, message: v1.OperandReads) -> OperandReads:
         """From the message."""
         return cls(
-            one.output,
-            one.operand,
-            one.operand_name,
-            one.elements if one.HasField("elements") else None,
-            one.distinct_elements if one.HasField("distinct_elements") else None,
-            one.is_upper_bound,
-            one.reads if one.HasField("reads") else None,
-            tuple(CoalescedAccess.of(each) for each in one.accesses),
+            message.output,
+            message.operand,
+            message.operand_name,
+            message.elements if message.HasField("elements") else None,
+            message.distinct_elements if message.HasField("distinct_elements") else None,
+            message.is_upper_bound,
+            message.reads if message.HasField("reads") else None,
+            tuple(CoalescedAccess.of(part) for part in message.accesses),
         )
 
 
 class InstructionReads(NamedTuple):
-    """How one instruction reads, for each of its outputs that was asked about. Operands that an output does not read are left out."""
+    """How one instruction reads, for each requested output. Operands that an output does not read are left out."""
 
     instruction: str
     computation: str
@@ -199,9 +218,14 @@ class InstructionReads(NamedTuple):
     reads: tuple[OperandReads, ...]
 
     @classmethod
-    def of(cls, one: v1.OperandReadsResponse) -> InstructionReads:
+    def of(cls, message: v1.OperandReadsResponse) -> InstructionReads:
         """From the message."""
-        return cls(one.instruction, one.computation, one.opcode, tuple(OperandReads.of(each) for each in one.reads))
+        return cls(
+            message.instruction,
+            message.computation,
+            message.opcode,
+            tuple(OperandReads.of(part) for part in message.reads),
+        )
 
 
 class Tile(NamedTuple):
@@ -212,13 +236,13 @@ class Tile(NamedTuple):
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, one: v1.Tile) -> Tile:
+    def of(cls, message: v1.Tile) -> Tile:
         """From the message."""
-        return cls(tuple(one.offsets), tuple(one.sizes), tuple(one.strides))
+        return cls(tuple(message.offsets), tuple(message.sizes), tuple(message.strides))
 
 
 class SymbolicTile(NamedTuple):
-    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the style asked for."""
+    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the requested style."""
 
     offset_map: IndexingMap
     size_map: IndexingMap
@@ -227,13 +251,21 @@ class SymbolicTile(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, one: v1.SymbolicTile) -> SymbolicTile:
+    def of(cls, message: v1.SymbolicTile) -> SymbolicTile:
         """From the message."""
-        return cls(_map(one.offset_map), _map(one.size_map), _map(one.stride_map), one.constraints, one.text)
+        return cls(
+            _map(message.offset_map),
+            _map(message.size_map),
+            _map(message.stride_map),
+            message.constraints,
+            message.text,
+        )
 
 
 class OperandTile(NamedTuple):
-    """What a tile of an output reads of one operand in one way. None: no such form is seen; what is read is no tile."""
+    """What a tile of an output reads of one operand, for one access. `symbolic` is None if no symbolic tile was found, `tile` if the elements
+    that are read do not form a tile.
+    """
 
     operand: int
     operand_name: str
@@ -242,14 +274,14 @@ class OperandTile(NamedTuple):
     tile: Tile | None
 
     @classmethod
-    def of(cls, one: v1.OperandTile) -> OperandTile:
+    def of(cls, message: v1.OperandTile) -> OperandTile:
         """From the message."""
         return cls(
-            one.operand,
-            one.operand_name,
-            Access.of(one.access),
-            SymbolicTile.of(one.symbolic) if one.HasField("symbolic") else None,
-            Tile.of(one.tile) if one.HasField("tile") else None,
+            message.operand,
+            message.operand_name,
+            Access.of(message.access),
+            SymbolicTile.of(message.symbolic) if message.HasField("symbolic") else None,
+            Tile.of(message.tile) if message.HasField("tile") else None,
         )
 
 
@@ -262,9 +294,14 @@ class InstructionTiles(NamedTuple):
     tiles: tuple[OperandTile, ...]
 
     @classmethod
-    def of(cls, one: v1.OperandTilesResponse) -> InstructionTiles:
+    def of(cls, message: v1.OperandTilesResponse) -> InstructionTiles:
         """From the message."""
-        return cls(one.instruction, one.computation, one.opcode, tuple(OperandTile.of(each) for each in one.tiles))
+        return cls(
+            message.instruction,
+            message.computation,
+            message.opcode,
+            tuple(OperandTile.of(part) for part in message.tiles),
+        )
 
 
 class SimplifiedMap(NamedTuple):
@@ -275,8 +312,8 @@ class SimplifiedMap(NamedTuple):
     removed_runtime: tuple[int, ...]
 
 
-def _map(one: v1.MapOutput) -> IndexingMap:
-    data = one.map.SerializeToString()
+def _map(message: v1.MapOutput) -> IndexingMap:
+    data = message.map.SerializeToString()
     return _small_map(data) if len(data) <= 1024 else IndexingMap.from_proto(data)
 
 
@@ -286,9 +323,9 @@ def _small_map(data: bytes) -> IndexingMap:
     return IndexingMap.from_proto(data)
 
 
-def _replica(one: v1.ReplicaIndexing) -> ReplicaIndexing:
-    pairs = tuple((pair.source, pair.target) for pair in one.pairs.pairs) if one.HasField("pairs") else None
-    return ReplicaIndexing(_map(one.map), tuple(tuple(group.replicas) for group in one.groups), pairs)
+def _replica(message: v1.ReplicaIndexing) -> ReplicaIndexing:
+    pairs = tuple((pair.source, pair.target) for pair in message.pairs.pairs) if message.HasField("pairs") else None
+    return ReplicaIndexing(_map(message.map), tuple(tuple(group.replicas) for group in message.groups), pairs)
 
 
 def _knowledge(number: int) -> str:

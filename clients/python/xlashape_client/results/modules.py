@@ -12,7 +12,7 @@ __all__ = ["ByteTotals", "Instruction", "InstructionSize", "Module"]
 
 
 class Module(NamedTuple):
-    """A module that the server keeps. `name` is what requests call it by; `format` is "hlo_module_proto", "hlo_proto" or "text"."""
+    """A module that the server keeps. Requests refer to it by `name`; `format` is "hlo_module_proto", "hlo_proto" or "text"."""
 
     name: str
     size_bytes: int
@@ -25,20 +25,20 @@ class Module(NamedTuple):
     expire_time: datetime
 
     @classmethod
-    def of(cls, one: v1.Module) -> Module:
+    def of(cls, message: v1.Module) -> Module:
         """From the message. Times are in UTC."""
         return cls(
-            one.name,
-            one.size_bytes,
-            v1.ModuleFormat.Name(one.format).removeprefix("MODULE_FORMAT_").lower()
-            if one.format in v1.ModuleFormat.values()
+            message.name,
+            message.size_bytes,
+            v1.ModuleFormat.Name(message.format).removeprefix("MODULE_FORMAT_").lower()
+            if message.format in v1.ModuleFormat.values()
             else "",
-            one.module_name,
-            one.entry_computation,
-            one.computation_count,
-            one.instruction_count,
-            one.create_time.ToDatetime(timezone.utc),
-            one.expire_time.ToDatetime(timezone.utc),
+            message.module_name,
+            message.entry_computation,
+            message.computation_count,
+            message.instruction_count,
+            message.create_time.ToDatetime(timezone.utc),
+            message.expire_time.ToDatetime(timezone.utc),
         )
 
 
@@ -57,24 +57,24 @@ class Instruction(NamedTuple):
     op_name: str
 
     @classmethod
-    def of(cls, one: v1.Instruction) -> Instruction:
+    def of(cls, message: v1.Instruction) -> Instruction:
         """From the message."""
         return cls(
-            one.name,
-            one.id,
-            one.opcode,
-            Shape.parse(one.shape),
-            one.computation,
-            one.is_root,
-            tuple(one.operands),
-            tuple(one.called_computations),
-            one.parameter_number if one.HasField("parameter_number") else None,
-            one.op_name,
+            message.name,
+            message.id,
+            message.opcode,
+            Shape.parse(message.shape),
+            message.computation,
+            message.is_root,
+            tuple(message.operands),
+            tuple(message.called_computations),
+            message.parameter_number if message.HasField("parameter_number") else None,
+            message.op_name,
         )
 
 
 class InstructionSize(NamedTuple):
-    """The bytes of an instruction's result; None each where a dynamic dimension has no bound."""
+    """The bytes of an instruction's result. They are None where a dynamic dimension has no bound."""
 
     instruction: str
     id: int
@@ -86,18 +86,18 @@ class InstructionSize(NamedTuple):
     padding_bytes: int | None
 
     @classmethod
-    def of(cls, one: v1.InstructionSize) -> InstructionSize:
+    def of(cls, message: v1.InstructionSize) -> InstructionSize:
         """From the message."""
-        known = one.HasField("physical_bytes")
+        known = message.HasField("physical_bytes")
         return cls(
-            one.instruction,
-            one.id,
-            one.opcode,
-            one.computation,
-            Shape.parse(one.shape),
-            one.logical_bytes if known else None,
-            one.physical_bytes if known else None,
-            one.padding_bytes if known else None,
+            message.instruction,
+            message.id,
+            message.opcode,
+            message.computation,
+            Shape.parse(message.shape),
+            message.logical_bytes if known else None,
+            message.physical_bytes if known else None,
+            message.padding_bytes if known else None,
         )
 
 
@@ -110,6 +110,6 @@ class ByteTotals(NamedTuple):
     padding_bytes: int
 
     @classmethod
-    def of(cls, one: v1.ByteTotals) -> ByteTotals:
+    def of(cls, message: v1.ByteTotals) -> ByteTotals:
         """From the message."""
-        return cls(one.instruction_count, one.logical_bytes, one.physical_bytes, one.padding_bytes)
+        return cls(message.instruction_count, message.logical_bytes, message.physical_bytes, message.padding_bytes)

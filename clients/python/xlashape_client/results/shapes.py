@@ -13,7 +13,8 @@ __all__ = ["ShapeDescription", "ShapeSize"]
 class ShapeSize(NamedTuple):
     """The sizes of a shape, those of a tuple summed over its array leaves.
 
-    `byte_size` is XLA's ShapeUtil::ByteSizeOf: tiles left aside, of a tuple its table of pointers alone. `physical_*` count padding.
+    `byte_size` is XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the table of pointers. `physical_*` include
+    padding.
     """
 
     byte_size: int
@@ -34,7 +35,7 @@ class ShapeSize(NamedTuple):
 
 
 class ShapeDescription(NamedTuple):
-    """What is known of a shape. `size` is None where a dynamic dimension has no bound."""
+    """The description of a shape. `size` is None where a dynamic dimension has no bound."""
 
     shape: Shape
     text: str
@@ -48,16 +49,16 @@ class ShapeDescription(NamedTuple):
     memory_space: int
 
     @classmethod
-    def of(cls, one: v1.ShapeDescription) -> ShapeDescription:
+    def of(cls, message: v1.ShapeDescription) -> ShapeDescription:
         """From the message."""
-        layout = one.layout
+        layout = message.layout
         return cls(
-            shape=Shape.from_proto(one.proto),
-            text=one.text,
-            size=ShapeSize.of(one.size) if one.HasField("size") else None,
-            true_rank=one.true_rank,
-            leaf_count=one.leaf_count,
-            is_static=one.is_static,
+            shape=Shape.from_proto(message.proto),
+            text=message.text,
+            size=ShapeSize.of(message.size) if message.HasField("size") else None,
+            true_rank=message.true_rank,
+            leaf_count=message.leaf_count,
+            is_static=message.is_static,
             is_major_to_minor=layout.is_major_to_minor,
             is_tiled=layout.is_tiled,
             element_bits=layout.element_bits,
