@@ -33,7 +33,7 @@ def _parentheses(depth: int, most: int) -> str:
     return rf"\([^()]*(?:{_parentheses(depth - 1, 100)}[^()]*){{0,{most}}}\)" if depth else r"\([^()]*\)"
 
 
-SHAPE = rf"[a-z][a-z0-9]*\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
+SHAPE = rf"(?:[a-z][a-z0-9]*|unknown_-?[0-9]+)\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
 """The regular expression of what looks like a shape. Parsing tells whether it is one.
 
 Repetitions in the patterns of this parser are bounded, since `re` keeps a position to return to for each. Text beyond the bounds is read

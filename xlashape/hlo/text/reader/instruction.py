@@ -145,13 +145,18 @@ def _shape_and_opcode(body: Body) -> tuple[KnownShape | None, str, int]:
     match = _NAME.match(cursor.text, cursor.at)
     word = match.group() if match is not None else ""
     shape = None
-    if match is None or word in RESERVED or (word == "b" and cursor.text.startswith("(", match.end())):
+    if match is None or word in RESERVED or _begins_other_shape(word, cursor.text, match.end()):
         shape = body.state.parse_shape()
         cursor.skip_space()
     at = cursor.at
     if cursor.text.startswith("%", at):
         cursor.fail("an opcode")
     return shape, cursor.parse_name("an opcode"), at
+
+
+def _begins_other_shape(word: str, text: str, end: int) -> bool:
+    """Whether a word that ends at `end` begins a buffer, `b(…)`, or an array of a type without a name, `unknown_37[…]`."""
+    return (word == "b" and text.startswith("(", end)) or (word.startswith("unknown_") and text.startswith("[", end))
 
 
 def _is_named(cursor: HloCursor) -> bool:
