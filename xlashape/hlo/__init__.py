@@ -9,14 +9,17 @@
     convert                                     modules in files and streams of every format
     literal                                     literals: their text, their elements as bytes and as NumPy arrays
 
-The files, each of which imports only from those above it:
+The files. Each imports only from those above it:
 
-    values/       the attributes of instructions: read, written and made canonical
-    ops/          what is true of each opcode
+    formatting.py names and numbers as XLA prints them
+    lex.py        the tokens of HLO text
     literal/      the elements of a LiteralProto
+    values/       the values of attributes: read, written and made canonical
+    ops/          what is true of each opcode
     config.py     ModuleConfig
     content.py    which kind of module some bytes hold
     structure.py  the ids of a module: unique, resolvable, free of cycles
+    order.py      the order in which XLA numbers and prints
     text/         reader/ from text to proto, writer/ from proto to text
     convert.py    files and streams
     module.py     the views

@@ -4,9 +4,10 @@ r"""The header of a module's text: its name, its attributes, and the tables that
     attribute   := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
                  | 'allow_spmd_sharding_propagation_to_parameters=' bools | 'allow_spmd_sharding_propagation_to_output=' bools
                  | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}' | 'frontend_attributes=' …
-                 | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' ('may-alias' | 'must-alias'))? ')' (',' …)*)? '}'
+                 | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' kind)? ')' (',' …)*)? '}'
                  | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
                  | 'origin_recovery_table=' '{' (array ':' array (',' string)?)* '}'
+    kind        := 'may-alias' | 'must-alias' | 'unknown_' INT
     bools       := bool | '{' (bool (',' bool)*)? '}'
     tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
                    'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
