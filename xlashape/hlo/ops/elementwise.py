@@ -13,7 +13,7 @@ from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Infer, Operation, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays
-from xlashape.hlo.values.comparison import COMPARISON_TYPE, DIRECTION
+from xlashape.hlo.values.comparison import COMPARISON_TYPE, DIRECTION, default_comparison_type
 from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
 from xlashape.hlo.values.result_accuracy import RESULT_ACCURACY
 from xlashape.proto import xla
@@ -139,12 +139,7 @@ def _infer_compare(_: xla.HloInstructionProto, operands: Sequence[Shape], _resul
 def _comparison_type(written: Written, value: bytes | None) -> bytes:
     if value is not None:
         return value
-    element_type = written.operands[0].element_type
-    if is_floating(element_type):
-        word = "FLOAT"
-    else:
-        word = "SIGNED" if element_type.is_signed else "UNSIGNED"
-    return FIELDS.string("comparison_type", word)
+    return FIELDS.string("comparison_type", default_comparison_type(written.operands[0].element_type))
 
 
 def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:

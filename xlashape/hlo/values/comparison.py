@@ -14,17 +14,17 @@ from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, always_written
 from xlashape.shape import PrimitiveType
 
-__all__ = ["COMPARISON_TYPE", "DIRECTION", "default_type"]
+__all__ = ["COMPARISON_TYPE", "DIRECTION", "default_comparison_type"]
 
 _DIRECTIONS: Final = {word: word for word in ("EQ", "NE", "GE", "GT", "LE", "LT")}
 _TYPES: Final = {word: word for word in ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")}
 
 
-def default_type(element_type: PrimitiveType) -> str:
+def default_comparison_type(element_type: PrimitiveType) -> str:
     """The type of comparison of operands of an element type, where none is written.
 
-    >>> default_type(PrimitiveType.F32), default_type(PrimitiveType.S8), default_type(PrimitiveType.PRED)
-    ('FLOAT', 'SIGNED', 'UNSIGNED')
+    >>> [default_comparison_type(element_type) for element_type in (PrimitiveType.F32, PrimitiveType.S8, PrimitiveType.PRED)]
+    ['FLOAT', 'SIGNED', 'UNSIGNED']
     """
     if element_type.is_floating or element_type.is_complex:
         return "FLOAT"
@@ -44,7 +44,7 @@ def _write_type(message: Any, context: Context) -> str:
     if not kind:
         return ""
     shape = context.operand_shape(0)
-    return "" if shape is not None and kind == default_type(shape.element_type) else f", type={kind}"
+    return "" if shape is not None and kind == default_comparison_type(shape.element_type) else f", type={kind}"
 
 
 DIRECTION: Final = Attribute("direction", _read_direction, always_written("direction", "comparison_direction"))
