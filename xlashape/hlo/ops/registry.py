@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xlashape.caches import cached
 from xlashape.hlo.ops import (
     asynchronous,
     collective,
@@ -73,8 +74,12 @@ def operation_of(opcode: str) -> Operation:
     >>> operation_of("opt-barrier").passes_first_operand_through, operation_of("frobnicate")
     (True, <Operation frobnicate>)
     """
-    row = OPERATIONS.get(opcode)
-    return Operation(UnknownOpcode(opcode), operands=at_least(0)) if row is None else row
+    return OPERATIONS.get(opcode) or _unknown(opcode)
+
+
+@cached(max_bytes=1 << 18, weigh=lambda key, row: 2500 + len(key[0]))
+def _unknown(opcode: str) -> Operation:
+    return Operation(UnknownOpcode(opcode), operands=at_least(0))
 
 
 for _family in _FAMILIES:
