@@ -1,4 +1,14 @@
-"""The algebra of indexing maps: intervals, expressions, maps, and their simplifier."""
+"""Indexing maps: which elements of one tensor belong to one element of another, as integer expressions over bounded variables.
+
+A subpackage imports only those above it in this list:
+
+- `expr`: expressions and intervals.
+- `simplify`: the simplifier, which writes expressions as XLA does.
+- `map`: indexing maps, their text, messages and algebra.
+- `tile`: tiles pushed through maps.
+
+All names for users are exported here.
+"""
 
 from xlashape.symbolic.expr.expression import (
     Add,

@@ -1,1 +1,12 @@
-"""symbolic/map."""
+"""Indexing maps: variables with bounds, one expression for each result, and a domain.
+
+- `parts`: the parts of a map as plain tuples.
+- `well_formed`: checks and normal form of the parts.
+- `text`: writes and reads maps.
+- `serde`: maps as `xlashape.v1.IndexingMap`.
+- `algebra`: composing, simplifying and restricting, on parts.
+- `indexing_map`: the class.
+- `transforms`: changes of a map's variables and results.
+- `image`: the points of a map's domain and image.
+- `inverse`: the inverse of a one-to-one map.
+"""

@@ -1,7 +1,7 @@
-"""Where a map goes and how often: bounds of its results, the number of points of its domain and image, equality as functions.
+"""The domain and the image of a map: bounds of its results, the number of points of both, and whether two maps are the same function.
 
-Counting takes a closed form where no constraint asks for more, and enumerates in blocks otherwise; every point tried counts against the budget
-of `xlashape.limits`, and `maximum` bounds a single question.
+The points of a domain without constraints are counted without enumeration. Others are enumerated in blocks: every point counts against the budget of
+`xlashape.limits`, and `maximum` bounds the number of points of one call.
 """
 
 from __future__ import annotations
@@ -24,69 +24,70 @@ if TYPE_CHECKING:
 __all__ = ["MAX_POINTS", "domain_blocks", "domain_size", "image_bounds", "image_size", "same_function"]
 
 MAX_POINTS = 100_000_000
-"""Points of a box that one question enumerates at most, by default."""
+"""The largest number of points that one call enumerates by default."""
 
 _BLOCK = 1 << 16
 
 
-def _box(found: IndexingMap) -> list[Interval]:
-    if found.is_undefined:
+def _bounds_of(indexing_map: IndexingMap) -> list[Interval]:
+    """The bounds of all variables. Raises InvalidMapError for an undefined map."""
+    if indexing_map.is_undefined:
         raise InvalidMapError("an undefined map has no domain")
-    return [var.bounds for var in found.variables]
+    return [var.bounds for var in indexing_map.variables]
 
 
-def image_bounds(found: IndexingMap) -> tuple[Interval, ...]:
-    """For every result an interval that holds all its values: the tightest one where no variable occurs twice and no constraint bites.
+def image_bounds(indexing_map: IndexingMap) -> tuple[Interval, ...]:
+    """For every result an interval that contains all its values: the smallest if no variable occurs twice and the map has no constraints.
 
-    Intervals of a known empty map are empty.
+    The intervals of a map known to be empty are empty.
 
     >>> image_bounds(IndexingMap.parse("(d0) -> (d0 mod 8, d0 / 8), domain: d0 in [0, 31]"))
     ([0, 7], [0, 3])
     """
-    checked_map(found)
-    bounds = _box(found)
-    if found.is_known_empty:
-        return tuple([Interval(0, -1)] * len(found.results))
-    ranges = Ranges.of_bounds(bounds, found.counts)
-    return tuple([Interval(*ranges.of(result)) for result in found.results])
+    checked_map(indexing_map)
+    bounds = _bounds_of(indexing_map)
+    if indexing_map.is_known_empty:
+        return tuple([Interval(0, -1)] * len(indexing_map.results))
+    ranges = Ranges.of_bounds(bounds, indexing_map.counts)
+    return tuple([Interval(*ranges.of(result)) for result in indexing_map.results])
 
 
 def domain_blocks(
-    found: IndexingMap, maximum: int = MAX_POINTS
+    indexing_map: IndexingMap, maximum: int = MAX_POINTS
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The points of the domain, in order, and the results there: blocks of int64[n, variables] and int64[n, results].
+    """The points of the domain in lexicographic order, and the results there: blocks of int64[n, variables] and int64[n, results].
 
-    LimitExceededError if the box of the variables' bounds holds more than `maximum` points.
+    Raises LimitExceededError if the bounds of the variables, without constraints, allow more than `maximum` points.
     """
-    checked_map(found)
-    import numpy as np
+    import numpy as np  # loads on first use, to keep the start of the library short; so it does below
 
-    bounds = _box(found)
-    if found.is_known_empty:
+    checked_map(indexing_map)
+    bounds = _bounds_of(indexing_map)
+    if indexing_map.is_known_empty:
         return
     total = product(interval.size for interval in bounds)
     check("points of a box", total, maximum)
     for start in range(0, total, _BLOCK):
-        position = np.arange(start, min(total, start + _BLOCK), dtype=np.int64)
-        spend(1 + (len(position) >> 6))
-        points = np.empty((len(position), len(bounds)), dtype=np.int64)
+        remaining = np.arange(start, min(total, start + _BLOCK), dtype=np.int64)
+        spend(1 + (len(remaining) >> 6))
+        points = np.empty((len(remaining), len(bounds)), dtype=np.int64)
         for i in range(len(bounds) - 1, -1, -1):
             size = bounds[i].size
-            points[:, i] = position % size + bounds[i].lower
-            position = position // size
-        results, inside = found.evaluate_batch(points)
+            points[:, i] = remaining % size + bounds[i].lower
+            remaining = remaining // size
+        results, inside = indexing_map.evaluate_batch(points)
         yield (points, results) if inside.all() else (points[inside], results[inside])
 
 
-def domain_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
-    """How many points the domain has. Enumerates only where the simplified map still has constraints.
+def domain_size(indexing_map: IndexingMap, maximum: int = MAX_POINTS) -> int:
+    """How many points the domain has. Enumerates those variables only that constraints of the simplified map mention.
 
     >>> domain_size(IndexingMap.parse("(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 3]"))
     10
     """
-    checked_map(found)
-    _box(found)
-    simple = found.simplify()
+    checked_map(indexing_map)
+    _bounds_of(indexing_map)
+    simple = indexing_map.simplify()
     if simple.is_known_empty:
         return 0
     used = _constrained(simple)
@@ -95,31 +96,32 @@ def domain_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
         return product(free)
     kept = [i in used for i in range(len(simple.variables))]
     dims, ranges, _ = simple.counts
-    narrow = IndexingMap(simple.dims, simple.ranges, simple.runtime, (), simple.constraints).keep_variables(
+    constrained = IndexingMap(simple.dims, simple.ranges, simple.runtime, (), simple.constraints).keep_variables(
         kept[:dims], kept[dims : dims + ranges], kept[dims + ranges :]
     )
-    return product(free) * sum(len(points) for points, _ in domain_blocks(narrow, maximum))
+    return product(free) * sum(len(points) for points, _ in domain_blocks(constrained, maximum))
 
 
-def _constrained(found: IndexingMap) -> set[int]:
-    """The places, in a point, of the variables that constraints mention."""
-    offsets = (0, len(found.dims), len(found.dims) + len(found.ranges))
+def _constrained(indexing_map: IndexingMap) -> set[int]:
+    """The indices, in a point, of the variables that constraints mention."""
+    offsets = (0, len(indexing_map.dims), len(indexing_map.dims) + len(indexing_map.ranges))
     return {
-        offsets[variable.kind] + variable.index for variable in variables_of([expr for expr, _ in found.constraints])
+        offsets[variable.kind] + variable.index
+        for variable in variables_of([expr for expr, _ in indexing_map.constraints])
     }
 
 
-def image_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
+def image_size(indexing_map: IndexingMap, maximum: int = MAX_POINTS) -> int:
     """How many distinct tuples of results the map has.
 
     >>> image_size(IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 9], s0 in [0, 2]"))
     12
     """
-    checked_map(found)
-    import numpy as np
+    import numpy as np  # loads on first use, to keep the start of the library short; so it does below
 
-    _box(found)
-    simple = found.simplify()
+    checked_map(indexing_map)
+    _bounds_of(indexing_map)
+    simple = indexing_map.simplify()
     if simple.is_known_empty:
         return 0
     used = simple.used_variables()
@@ -133,10 +135,10 @@ def image_size(found: IndexingMap, maximum: int = MAX_POINTS) -> int:
 
 
 def same_function(a: IndexingMap, b: IndexingMap, maximum: int = MAX_POINTS) -> bool:
-    """Whether two maps have the same domain and the same results everywhere on it. Names of variables do not count.
+    """Whether two maps have the same domain and the same results everywhere on it. Names of variables do not matter.
 
-    Maps with different numbers of variables or results are different. Two undefined maps are the same. Decided by simplified forms where these are
-    equal, by enumeration otherwise.
+    Maps with different numbers of variables or results are different. Two undefined maps are the same. If the simplified maps are not equal, the
+    domains are enumerated.
 
     >>> same_function(IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 3]"), IndexingMap.identity([4]))
     True
@@ -159,6 +161,7 @@ def same_function(a: IndexingMap, b: IndexingMap, maximum: int = MAX_POINTS) -> 
 
 
 def _agrees(a: IndexingMap, b: IndexingMap, maximum: int) -> bool:
+    """Whether `b` has the results of `a` at every point of the domain of `a`."""
     for points, results in domain_blocks(a, maximum):
         others, inside = b.evaluate_batch(points)
         if not (inside.all() and (others == results).all()):

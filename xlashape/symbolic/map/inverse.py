@@ -1,15 +1,15 @@
-"""The inverse of a map that is one-to-one: from results back to dimensions.
+"""The inverse of a one-to-one map: from results back to dimensions.
 
-Every result is read as a number in mixed radix: Σ coefficient × digit + constant, each digit an atom whose range is too small to reach the next larger
-coefficient. So a digit is a floor division and a mod of the result. Digits x / m and x mod m give x, which is read in the same way, until every
-dimension is known. The simplifier then has to prove that going forth and back is the identity: an inverse that is answered is one.
+Each result is taken for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose range is too small to reach the next larger
+coefficient, so it is a floor division and a mod of the result. The digits x / m and x mod m give x, which is taken apart in the same way, until all
+dimensions are known. At the end the simplifier must prove that the map followed by the inverse is the identity, so that every inverse returned is right.
 """
 
 from __future__ import annotations
 
 from xlashape.errors import UnsupportedError
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Variable, VariableKind, const, dim
+from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const, dim
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.map.image import image_bounds
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
@@ -20,38 +20,39 @@ from xlashape.symbolic.simplify.simplifier import Simplifier
 __all__ = ["inverse"]
 
 
-def inverse(found: IndexingMap) -> IndexingMap:
-    """The map from B to A that undoes a map from A to B; its domain is exactly the image. Simplified.
+def inverse(indexing_map: IndexingMap) -> IndexingMap:
+    """The map from B to A that undoes a map from A to B, simplified. Its domain is exactly the image of the map.
 
-    UnsupportedError where the map has range or runtime variables, is undefined, or is not seen to be one-to-one.
+    Raises UnsupportedError if the map has range or runtime variables, is undefined, or is not found to be one-to-one.
 
     >>> inverse(IndexingMap.from_sizes([4, 8], results=[dim(1), dim(0)]))
     (d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]
     >>> inverse(IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"))
     (d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]
     """
-    checked_map(found)
-    if found.is_undefined:
+    checked_map(indexing_map)
+    if indexing_map.is_undefined:
         raise UnsupportedError("an undefined map has no inverse")
-    if found.ranges or found.runtime:
+    if indexing_map.ranges or indexing_map.runtime:
         raise UnsupportedError("a map with range or runtime variables has no inverse: an element stands for several")
-    forward = found.simplify()
+    forward = indexing_map.simplify()
     if forward.is_known_empty:
         return IndexingMap.empty()
     values = _Digits(forward).solve()
     if values is None:
-        raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {found!s:.200}")
+        raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
     bounds = image_bounds(forward)
     candidate = IndexingMap([Var(interval) for interval in bounds], (), (), values)
     if not _undoes(forward, candidate):
-        raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {found!s:.200}")
-    # A point of B belongs to the image if what undoes it lies in A's domain and leads back to the point.
+        raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
+    # A point of B is in the image if the candidate takes it into A's domain and the map takes it back to the same point.
     back = candidate.compose_unsimplified(forward)
     constraints = [*back.constraints, *((result - dim(i), Interval(0, 0)) for i, result in enumerate(back.results))]
     return IndexingMap(back.dims, (), (), values, constraints).simplify()
 
 
 def _undoes(forward: IndexingMap, candidate: IndexingMap) -> bool:
+    """Whether the simplifier proves that the map followed by the candidate is the identity."""
     both = IndexingMap(
         forward.dims, (), (), forward.compose_unsimplified(candidate).results, forward.constraints
     ).simplify()
@@ -62,7 +63,7 @@ def _undoes(forward: IndexingMap, candidate: IndexingMap) -> bool:
 
 
 class _Digits:
-    """What is known of a map's atoms, written in the results d0, d1, … of the map."""
+    """Solves a map for its dimensions. `known` holds the atoms solved so far, as expressions of the map's results, which are written d0, d1, …."""
 
     def __init__(self, forward: IndexingMap) -> None:
         bounds: dict[Variable, tuple[int, int]] = {
@@ -73,9 +74,9 @@ class _Digits:
         self.known: dict[Expr, Expr] = {}
 
     def solve(self) -> list[Expr] | None:
-        """The dimensions in terms of the results; None where one is not found."""
+        """The dimensions in terms of the results; None if one is not found."""
         for i, result in enumerate(self.forward.results):
-            self._read(self.simplifier.form_of(result), dim(i))
+            self._take_apart(self.simplifier.form_of(result), dim(i))
         while self._join():
             spend(1)
         values: list[Expr] = []
@@ -86,23 +87,23 @@ class _Digits:
             values.append(value)
         return values
 
-    def _read(self, form: Form, value: Expr) -> None:
-        """Takes a number apart into its digits."""
+    def _take_apart(self, form: Form, value: Expr) -> None:
+        """Solves the digits of a number in mixed radix, given as a linear form, from its value."""
         terms, constant = form
         ordered = sorted(terms.items(), key=lambda term: abs(term[1]))
         lows: list[int] = []
         for atom, coefficient in ordered:
             low, high = self.simplifier.range_of(atom)
             lows.append(low * coefficient if coefficient > 0 else high * coefficient)
-        # From here on every digit counts from 0: value = Σ |coefficient| × digit.
+        # Now value = Σ |coefficient| × digit, with all digits counted from 0.
         value = value - (constant + sum(lows))
         reach = 0
-        for place, (atom, coefficient) in enumerate(ordered):
+        for i, (atom, coefficient) in enumerate(ordered):
             size = abs(coefficient)
             if reach >= size:
                 return
             low, high = self.simplifier.range_of(atom)
-            next_size = abs(ordered[place + 1][1]) if place + 1 < len(ordered) else None
+            next_size = abs(ordered[i + 1][1]) if i + 1 < len(ordered) else None
             reach += size * (high - low)
             digit = value // size if size > 1 else value
             if next_size is not None:
@@ -112,7 +113,7 @@ class _Digits:
             self.known.setdefault(atom, digit + low if coefficient > 0 else high - digit)
 
     def _join(self) -> bool:
-        """One x from its x / m and x mod m; whether there was one."""
+        """Solves one x from known x / m and x mod m. Returns whether there was such a pair."""
         for atom, value in list(self.known.items()):
             if not isinstance(atom, Mod) or not isinstance(atom.rhs, Constant):
                 continue
@@ -128,17 +129,6 @@ class _Digits:
             if len(inner[0]) == 1 and inner[1] == 0 and next(iter(inner[0].values())) == 1:
                 self.known.setdefault(next(iter(inner[0])), total)
             else:
-                self._read(inner, total)
+                self._take_apart(inner, total)
             return True
-        return self._open()
-
-    def _open(self) -> bool:
-        """A sum from a floor division that loses nothing: x / m where x is a multiple of m cannot be, so only single digits open further."""
-        for atom in list(self.known):
-            if isinstance(atom, FloorDiv) and isinstance(atom.rhs, Constant):
-                terms, constant = self.simplifier.form_of(atom.lhs)
-                low, high = self.simplifier.range_of_form(terms, constant)
-                if low == high:
-                    del self.known[atom]
-                    return True
         return False

@@ -1,4 +1,4 @@
-"""Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xla::ToString`, and reads older spellings too.
+"""Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older spellings.
 
     map       := 'KNOWN EMPTY' | 'UNDEFINED' | '#xla.indexing_map' '<' '"'? plain '"'? '>' | plain
     plain     := '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [','] ['domain' ':' item {sep item} [sep]]
@@ -7,8 +7,8 @@
     sep       := ',' | newline
     trailer   := 'runtime variables:' {name ':' instruction ';' map newline}       after the map, as the analysis prints it
 
-Expressions are those of `expression_text`. Every variable has its interval in the domain; further intervals of the same variable narrow it.
-Reading takes no stack, however deep the text.
+Expressions are read and written by `xlashape.symbolic.expr.text`. The domain has an interval for every variable; further intervals of a variable are
+intersected. Reading does not recurse.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ _ORDINAL = re.compile(r"(?:d|s|rt)[0-9]+\Z")
 
 
 def map_text(parts: MapParts, style: str = "xla") -> str:
-    """The text of a map on one line; `KNOWN EMPTY` and `UNDEFINED` stand alone. Constraints are sorted as strings."""
+    """The text of a map on one line. Constraints are sorted by their text. An empty map is `KNOWN EMPTY`, an undefined one `UNDEFINED`."""
     check_style(style)
     if parts.kind != "map":
         return "KNOWN EMPTY" if parts.kind == "empty" else "UNDEFINED"
-    named = variable_names(parts)
+    names = variable_names(parts)
 
-    def listed(kind: VariableKind, variables: tuple[Var, ...]) -> list[str]:
+    def printed_names(kind: VariableKind, variables: tuple[Var, ...]) -> list[str]:
         return [var.name or default_name(kind, i) for i, var in enumerate(variables)]
 
-    dims, ranges = listed(VariableKind.DIM, parts.dims), listed(VariableKind.RANGE, parts.ranges)
-    runtime = listed(VariableKind.RUNTIME, parts.runtime)
+    dims, ranges = printed_names(VariableKind.DIM, parts.dims), printed_names(VariableKind.RANGE, parts.ranges)
+    runtime = printed_names(VariableKind.RUNTIME, parts.runtime)
     head = f"({', '.join(dims)})"
     if ranges:
         head += f"[{', '.join(ranges)}]"
     if runtime:
         head += f"{{{', '.join(runtime)}}}"
-    text = f"{head} -> ({', '.join([expression_text(result, named, style) for result in parts.results])})"
+    text = f"{head} -> ({', '.join([expression_text(result, names, style) for result in parts.results])})"
     domain = [
         f"{name} in {_interval_text(var.bounds)}"
         for name, var in zip(dims + ranges + runtime, parts.dims + parts.ranges + parts.runtime, strict=True)
     ]
     domain += sorted(
-        [f"{expression_text(expr, named, style)} in {_interval_text(interval)}" for expr, interval in parts.constraints]
+        [f"{expression_text(expr, names, style)} in {_interval_text(interval)}" for expr, interval in parts.constraints]
     )
     return f"{text}, domain: {', '.join(domain)}" if domain else text
 
@@ -82,7 +82,7 @@ def parse_map_parts(text: str) -> MapParts:
 
 
 class _Reader(ExpressionReader):
-    """Reads the map that stands between two offsets of a source."""
+    """Reads the map between two offsets of a source."""
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         super().__init__(source)
@@ -90,6 +90,7 @@ class _Reader(ExpressionReader):
         self.start = start
 
     def read(self) -> MapParts:
+        """The whole map, with its wrapper, the producers among its domain, and the runtime variables after it."""
         wrapper = _WRAPPER.match(self.text, self.start)
         if wrapper is not None:
             self.text, self.start = self.text[: wrapper.end(1)], wrapper.start(1)
@@ -214,7 +215,7 @@ class _Reader(ExpressionReader):
                 self.fail("',', a new line or the end of the text")
 
     def _producer(self, match: re.Match[str], bounds: Mapping[Variable, Interval]) -> Producer:
-        """A producer of older text: its map has no domain of its own, its dimensions are those of the map."""
+        """A producer in older text. Its map has no domain: its dimensions are those of the map that is being read, with the same bounds."""
         dims = {name: variable for name, variable in self.names.items() if variable.kind is VariableKind.DIM}
         inner = _Reader(self.source, match.start(2), match.end(2))
         inner.tokenize(inner.text, inner.start)
@@ -234,7 +235,7 @@ class _Reader(ExpressionReader):
         return Producer(match.group(1).strip(), MapParts("map", variables, results=results))
 
     def _split_runtime(self, parts: MapParts, of_producer: Mapping[Variable, Producer]) -> MapParts:
-        """Older text lists runtime variables among the ranges: those with a producer become runtime variables, in order."""
+        """Makes range variables that have a producer runtime variables, in their order: older text lists both together."""
         order = [(VariableKind.RANGE, i, var) for i, var in enumerate(parts.ranges)]
         order += [(VariableKind.RUNTIME, i, var) for i, var in enumerate(parts.runtime)]
         renamed: dict[Variable, Expr] = {}
@@ -256,7 +257,8 @@ class _Reader(ExpressionReader):
         return MapParts("map", parts.dims, tuple(groups[0]), tuple(groups[1]), results, constraints, tuple(producers))
 
     def _trailer(self, start: int) -> tuple[Producer | None, ...]:
-        found: dict[str, Producer] = {}
+        """The producers in the lines after the map."""
+        producers: dict[str, Producer] = {}
         at = start
         while at < len(self.text):
             end = self.text.find("\n", at)
@@ -270,7 +272,7 @@ class _Reader(ExpressionReader):
                 if variable is None or variable.kind is not VariableKind.RUNTIME:
                     raise self.source.error(at + match.start(1), f"no runtime variable is named {match.group(1)!r:.60}")
                 inner = _Reader(self.source, at + match.start(3), at + match.end(3))
-                found[match.group(1)] = Producer(match.group(2).strip(), inner.read())
+                producers[match.group(1)] = Producer(match.group(2).strip(), inner.read())
             at = end + 1
         runtime = [name for name, variable in self.names.items() if variable.kind is VariableKind.RUNTIME]
-        return tuple(found.get(name) for name in runtime)
+        return tuple(producers.get(name) for name in runtime)

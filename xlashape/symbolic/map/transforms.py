@@ -1,4 +1,4 @@
-"""Maps made from maps: other variables, other results. None of these simplifies; what becomes simpler by them is for `simplify` to find out."""
+"""Functions that change the variables or the results of a map. They do not simplify it: call `simplify` on what they return."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from xlashape.symbolic.simplify.domain import Constraint
 __all__ = ["ranges_to_dims", "rescale_symbols", "select_results"]
 
 
-def rescale_symbols(found: IndexingMap) -> IndexingMap:
-    """Range variables that a constraint `s mod k in [c, c]` allows every k-th value only, counted by one: s becomes s * k + c.
+def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
+    """Rescales the range variables of which a constraint `s mod k in [c, c]` allows every k-th value only: s becomes s * k + c.
 
-    The set of answers for every element stays the same; the values of the range variables do not. Several congruences of one variable are used one
+    Each element of A keeps its set of elements of B; the range variables take other values. Several such constraints on one variable are applied one
     after the other. Matches `xla::IndexingMap::RescaleSymbols`.
 
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 6 in [0, 0]")
     >>> rescale_symbols(m)
     (d0)[s0] -> (d0 + s0 * 6), domain: d0 in [0, 3], s0 in [0, 2]
     """
-    checked_map(found)
-    while not found.is_undefined and not found.is_known_empty:
-        congruence = next((c for c in found.constraints if _is_congruence_of_range(c[0], c[1])), None)
+    checked_map(indexing_map)
+    while not indexing_map.is_undefined and not indexing_map.is_known_empty:
+        congruence = next((c for c in indexing_map.constraints if _is_congruence_of_range(c[0], c[1])), None)
         if congruence is None:
             break
-        found = _rescaled(found, *congruence)
-    return found
+        indexing_map = _rescaled(indexing_map, *congruence)
+    return indexing_map
 
 
 def _is_congruence_of_range(expr: Expr, interval: Interval) -> bool:
@@ -47,76 +47,82 @@ def _is_congruence_of_range(expr: Expr, interval: Interval) -> bool:
     )
 
 
-def _rescaled(found: IndexingMap, expr: Expr, interval: Interval) -> IndexingMap:
+def _rescaled(indexing_map: IndexingMap, expr: Expr, interval: Interval) -> IndexingMap:
     assert isinstance(expr, Mod) and isinstance(expr.lhs, Variable) and isinstance(expr.rhs, Constant)
     variable, step, first = expr.lhs, expr.rhs.value, interval.lower
-    low, high = found.ranges[variable.index].bounds
+    low, high = indexing_map.ranges[variable.index].bounds
     bounds = Interval(ceil_div(low - first, step), (high - first) // step)
-    ranges = list(found.ranges)
+    ranges = list(indexing_map.ranges)
     ranges[variable.index] = Var(bounds, ranges[variable.index].name)
-    others = [constraint for constraint in found.constraints if constraint[0] is not expr]
+    others = [constraint for constraint in indexing_map.constraints if constraint[0] is not expr]
     replaced = {variable: variable * step + first}
-    exprs = substitute((*found.results, *(other for other, _ in others)), replaced)
-    count = len(found.results)
+    exprs = substitute((*indexing_map.results, *(other for other, _ in others)), replaced)
+    count = len(indexing_map.results)
     constraints = list(zip(exprs[count:], [kept for _, kept in others], strict=True))
-    return IndexingMap(found.dims, ranges, found.runtime, exprs[:count], constraints)
+    return IndexingMap(indexing_map.dims, ranges, indexing_map.runtime, exprs[:count], constraints)
 
 
-def ranges_to_dims(found: IndexingMap, indices: Iterable[int] | None = None) -> IndexingMap:
-    """The given range variables (all of them by default) as dimensions after the ones there are.
+def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = None) -> IndexingMap:
+    """Turns the range variables with these indices, by default all, into dimensions, which come after the existing ones.
 
-    Matches `xla::ConvertRangeVariablesToDimensions`. InvalidMapError for an index that no range variable has.
+    Matches `xla::ConvertRangeVariablesToDimensions`. Raises InvalidMapError for an index that is out of range.
 
     >>> m = IndexingMap.from_sizes([4], [8], [dim(0) * 8 + rng(0)])
     >>> ranges_to_dims(m)
     (d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]
     """
-    checked_map(found)
-    if found.is_undefined:
-        return found
-    count = len(found.ranges)
+    checked_map(indexing_map)
+    if indexing_map.is_undefined:
+        return indexing_map
+    count = len(indexing_map.ranges)
     moved = list(range(count)) if indices is None else list(dict.fromkeys(checked_integers(indices, "indices")))
     if not all(0 <= i < count for i in moved):
         raise InvalidMapError(
             f"the map has {count} range variables; there is none of number {next(i for i in moved if not 0 <= i < count)}"
         )
     stay = [i for i in range(count) if i not in set(moved)]
-    replaced: dict[Variable, Expr] = {rng(i): dim(len(found.dims) + place) for place, i in enumerate(moved)}
-    replaced |= {rng(i): rng(place) for place, i in enumerate(stay)}
+    replaced: dict[Variable, Expr] = {rng(i): dim(len(indexing_map.dims) + k) for k, i in enumerate(moved)}
+    replaced |= {rng(i): rng(k) for k, i in enumerate(stay)}
     return _with_variables(
-        found,
-        [*found.dims, *(found.ranges[i] for i in moved)],
-        [found.ranges[i] for i in stay],
+        indexing_map,
+        [*indexing_map.dims, *(indexing_map.ranges[i] for i in moved)],
+        [indexing_map.ranges[i] for i in stay],
         replaced,
     )
 
 
 def _with_variables(
-    found: IndexingMap, dims: Sequence[Var], ranges: Sequence[Var], replaced: dict[Variable, Expr]
+    indexing_map: IndexingMap, dims: Sequence[Var], ranges: Sequence[Var], replaced: dict[Variable, Expr]
 ) -> IndexingMap:
-    domain = _domain(found)
-    exprs = substitute((*found.results, *(expr for expr, _ in domain)), replaced)
-    count = len(found.results)
+    domain = _domain(indexing_map)
+    exprs = substitute((*indexing_map.results, *(expr for expr, _ in domain)), replaced)
+    count = len(indexing_map.results)
     constraints = list(zip(exprs[count:], [interval for _, interval in domain], strict=True))
-    return IndexingMap(dims, ranges, found.runtime, exprs[:count], constraints)
+    return IndexingMap(dims, ranges, indexing_map.runtime, exprs[:count], constraints)
 
 
-def _domain(found: IndexingMap) -> tuple[Constraint, ...]:
-    """The constraints; one that never holds where the map is known to be empty, which its bounds need not say."""
-    return ((const(0), Interval(1, 1)),) if found.is_known_empty else found.constraints
+def _domain(indexing_map: IndexingMap) -> tuple[Constraint, ...]:
+    """The constraints. A map known to be empty gets one that never holds, since its bounds need not show that it is empty."""
+    return ((const(0), Interval(1, 1)),) if indexing_map.is_known_empty else indexing_map.constraints
 
 
-def select_results(found: IndexingMap, indices: Iterable[int]) -> IndexingMap:
-    """The map to some of the dimensions of its target, in the order given; the domain stays. InvalidMapError for a result that is not there.
+def select_results(indexing_map: IndexingMap, indices: Iterable[int]) -> IndexingMap:
+    """The map with the results of these indices only, in this order. The domain stays. Raises InvalidMapError for an index that is out of range.
 
     >>> select_results(IndexingMap.identity([2, 3, 4]), [2, 0])
     (d0, d1, d2) -> (d2, d0), domain: d0 in [0, 1], d1 in [0, 2], d2 in [0, 3]
     """
-    checked_map(found)
-    if found.is_undefined:
-        return found
+    checked_map(indexing_map)
+    if indexing_map.is_undefined:
+        return indexing_map
     chosen = checked_integers(indices, "indices")
     for i in chosen:
-        if not 0 <= i < len(found.results):
-            raise InvalidMapError(f"the map has {len(found.results)} results; there is none of number {i}")
-    return IndexingMap(found.dims, found.ranges, found.runtime, [found.results[i] for i in chosen], _domain(found))
+        if not 0 <= i < len(indexing_map.results):
+            raise InvalidMapError(f"the map has {len(indexing_map.results)} results; there is none of number {i}")
+    return IndexingMap(
+        indexing_map.dims,
+        indexing_map.ranges,
+        indexing_map.runtime,
+        [indexing_map.results[i] for i in chosen],
+        _domain(indexing_map),
+    )
