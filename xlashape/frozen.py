@@ -13,6 +13,8 @@ Plain records (results without checks of their own) are `NamedTuple`s instead; n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 __all__ = ["Frozen", "FrozenValue", "set_field"]
@@ -46,6 +48,10 @@ class Frozen:
         return self
 
 
+def _no_values(_: object) -> tuple[Any, ...]:
+    return ()
+
+
 class FrozenValue(Frozen):
     """A frozen object that is equal to another of its class if all fields are. `_fields` names the constructor's arguments in order.
 
@@ -55,9 +61,16 @@ class FrozenValue(Frozen):
     __slots__ = ("_hash",)
     _fields: ClassVar[tuple[str, ...]] = ()
     _hash: int
+    # One call for all fields takes a quarter of the time of one for each; values are keys of most caches.
+    _values: ClassVar[Callable[[Any], Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._values = staticmethod(attrgetter(*cls._fields) if cls._fields else _no_values)
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple([getattr(self, name) for name in self._fields])
+        values = self._values(self)
+        return (values,) if len(self._fields) == 1 else values
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -10,6 +10,7 @@ order of `runtime`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlashape.caches import cached
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from xlashape.proto import v1
 
 __all__ = ["IndexingMap", "Var", "WithoutUnused", "checked_map", "parse_with_producers"]
+
+_KEY = attrgetter("is_undefined", "is_known_empty", "dims", "ranges", "runtime", "results", "constraints")
+"""What makes a map equal to another."""
 
 
 class IndexingMap(Frozen):
@@ -170,11 +174,13 @@ class IndexingMap(Frozen):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self._parts() == other._parts() if isinstance(other, IndexingMap) else NotImplemented
+        if not isinstance(other, IndexingMap):
+            return NotImplemented
+        return hash(self) == hash(other) and _KEY(self) == _KEY(other)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            set_field(self, "_hash", hash(self._parts()))
+            set_field(self, "_hash", hash(_KEY(self)))
         assert self._hash is not None
         return self._hash
 
