@@ -1,6 +1,14 @@
-"""The command line: shapes, indices, sizes and maps, asked of this process or of a server; and the server itself.
+"""The command line. Its commands answer in this process or ask a server, for people or, with --json, for programs.
 
-Each command answers for people, or with --json for programs. Exit codes are in `output`.
+shapes      `shape`, `index`, `draw`: one shape
+modules     `size`, `map`: shapes and modules by bytes, maps of instructions
+reading     `reads`: how efficiently instructions read
+tiling      `tile`: the tiles that a tile reads
+converting  `convert`: modules from one form to another
+serving     `serve`, `demo`: the server
+connection  the options --server, --timeout and --json, and the connection that they describe
+local       the service in this process
+output      JSON, tables, errors and exit codes
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ __all__ = ["main"]
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(xlashape.__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")
 def main() -> None:
-    """Where elements lie in memory, how big buffers really are, what operations read: XLA's shapes, layouts, modules and
+    """Where elements are in memory, how large buffers really are, what operations read: XLA's shapes, layouts, modules and
     indexing maps, without XLA.
     """
 

@@ -1,4 +1,4 @@
-"""Who answers: a server, or this process. The options that every question shares."""
+"""The connection of a command: to a server, or to the service in this process. The options that all queries share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 def query_options(command: F) -> F:
     """Adds --server, --timeout and --json to a command, which takes them as `server`, `timeout` and `as_json`."""
     options = (
-        click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text for people."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people."),
         click.option(
             "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
-            help="How long the answer may take.",
+            help="The most time that the answer may take.",
         ),
-        click.option("--server", metavar="HOST:PORT", help="The server to ask. Without it, this process answers."),
+        click.option("--server", metavar="HOST:PORT", help="The server to ask. Without this option, this process answers."),
     )  # fmt: skip
     for option in options:
         command = option(command)
@@ -36,7 +36,7 @@ def query_options(command: F) -> F:
 
 @contextmanager
 def connected(server: str | None, timeout: float) -> Generator[ServiceMethods, None, None]:
-    """What answers questions: a client of `server`, or the library in this process; both say the same in the same form."""
+    """The service: a client of `server`, or the handlers in this process. Both give the same answers."""
     if server is None:
         from xlashape.cli.local import Local
 
@@ -44,7 +44,7 @@ def connected(server: str | None, timeout: float) -> Generator[ServiceMethods, N
     elif not server.strip():
         raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")
     else:
-        # What goes wrong is in the error; grpc's own log would stand beside it.
+        # The exception says what goes wrong; grpc's own log would repeat it on standard error.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         from xlashape_client import Client
 

@@ -13,10 +13,10 @@ from xlashape.errors import ParseError
 
 __all__ = ["convert"]
 
-_SHOWN_FROM = 5_000_000  # bytes of a module from which on its conversion takes long enough to be watched
+_SHOWN_FROM = 5_000_000  # bytes of a module; the conversion of a smaller one is too short for a progress bar
 
 Step = Callable[[str], Callable[[int, "int | None"], None]]
-"""Begins a step of that name, and returns what is told how many bytes of it are done, and of how many."""
+"""Begins a step with this name. Returns a function that reports the bytes that are done, and the total."""
 
 
 @click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
@@ -26,14 +26,14 @@ Step = Callable[[str], Callable[[int, "int | None"], None]]
     "--to",
     "form",
     metavar="FORM",
-    help="hlo, pb, hlo.pb, pbtxt or json, each with .gz or without. Without it, what OUT's name ends in; hlo for `-`.",
+    help="hlo, pb, hlo.pb, pbtxt or json, each with or without .gz. Default: the suffix of OUT; hlo for `-`.",
 )
-@click.option("--lossy", is_flag=True, help="Write what the form can hold, even where that is not all.")
+@click.option("--lossy", is_flag=True, help="Write what the form can hold, even if it cannot hold everything.")
 def convert(source: str, target: str, form: str | None, lossy: bool) -> None:
     """Writes the HLO module in IN to OUT. `-` is standard input or output.
 
-    What IN holds is found out from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
-    either, compressed with gzip or not. OUT is made anew only once all of it is known to be right.
+    The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
+    either, compressed with gzip or not. OUT is replaced only after IN has been read without errors.
     """
     from xlashape.hlo.convert import read, write
 
@@ -43,14 +43,14 @@ def convert(source: str, target: str, form: str | None, lossy: bool) -> None:
         try:
             document = read(source, progress=step("reading"))
         except ParseError as error:
-            # Whoever mends a file wants to see each mistake in its line, not the first one in a line of ours.
+            # All mistakes are shown with their lines, not the first one alone, so that the user can correct the file.
             click.echo(f"xlashape: {error}", err=True)
             raise SystemExit(1) from None
         write(document, target, form, lossy=lossy, progress=step("writing"))
 
 
 def _is_large(source: str) -> bool:
-    # Nobody knows how much will come on standard input.
+    # The size of standard input is not known before it is read.
     try:
         return source == "-" or Path(source).stat().st_size >= _SHOWN_FROM
     except (OSError, ValueError):
@@ -59,7 +59,7 @@ def _is_large(source: str) -> bool:
 
 @contextmanager
 def _steps(large: bool) -> Generator[Step, None, None]:
-    """Bars on standard error if it is a terminal and there is enough to do; else nothing."""
+    """Progress bars on standard error if it is a terminal and the module is large; else nothing."""
     if not large or not sys.stderr.isatty():
         yield lambda name: lambda done, total: None
         return
@@ -72,11 +72,11 @@ def _steps(large: bool) -> Generator[Step, None, None]:
         def begin(name: str) -> Callable[[int, int | None], None]:
             task = progress.add_task(name, total=None)
 
-            def told(done: int, total: int | None) -> None:
+            def report(done: int, total: int | None) -> None:
                 progress.update(task, completed=done, total=total, visible=(total or done) >= _SHOWN_FROM)
                 if done == total:
                     progress.update(task, description="parsing" if name == "reading" else name)
 
-            return told
+            return report
 
         yield begin

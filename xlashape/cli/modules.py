@@ -28,18 +28,18 @@ __all__ = ["map_", "size"]
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="Instructions shown; 0 shows all. Not with --json.",
+    help="The number of instructions to show; 0 shows all. --json always lists all.",
 )
 @click.option(
     "--order", type=click.Choice(["padding", "physical", "module"]), default="padding", show_default=True,
-    help="Of a file: which instructions come first.",
+    help="Of a file: the order of the instructions.",
 )  # fmt: skip
-@click.option("--computation", default="", metavar="NAME", help="Of a file: the instructions of one computation alone.")
+@click.option("--computation", default="", metavar="NAME", help="Of a file: only the instructions of this computation.")
 @query_options
 def size(
     what: str, limit: int, order: str, computation: str, server: str | None, timeout: float, as_json: bool
 ) -> None:
-    """How many bytes a shape takes; or, of a file with an HLO module, its instructions by the bytes they waste."""
+    """How many bytes a shape takes; or the instructions of the HLO module in a file, ordered by the bytes of padding in their results."""
     with connected(server, timeout) as service:
         if _is_module(what):
             _module_size(service, what, limit, order, computation, as_json)
@@ -53,25 +53,25 @@ def module_of(file: str) -> bytes | str:
 
 
 def _is_module(what: str) -> bool:
-    """A name of the server's store, an existing file, or what can only be meant as a path: a shape has brackets."""
+    """Whether `what` is the name of a stored module, an existing file, or text without the brackets of a shape, which is taken for a path."""
     if what == "-" or what.startswith("modules/"):
         return True
     try:
         return bool(what) and (Path(what).is_file() or not any(bracket in what for bracket in "[("))
-    except (OSError, ValueError):  # a shape too long for a file name, or with a NUL in it
+    except (OSError, ValueError):  # the text is too long for a file name, or has a NUL
         return False
 
 
 def _shape_size(service: ServiceMethods, text: str, as_json: bool) -> None:
-    found = service.byte_size(text)
+    shape_size = service.byte_size(text)
     if as_json:
-        print_json({"shape": text, **found._asdict(), "padding_bytes": found.padding_bytes})
+        print_json({"shape": text, **shape_size._asdict(), "padding_bytes": shape_size.padding_bytes})
         return
-    padding = found.padding_bytes
+    padding = shape_size.padding_bytes
     click.echo(
-        byte_text(found.physical_bytes)
+        byte_text(shape_size.physical_bytes)
         + (
-            f": {byte_text(found.logical_bytes)} of elements, {byte_text(padding)} ({share_text(padding, found.physical_bytes)}) of padding"
+            f": {byte_text(shape_size.logical_bytes)} of elements, {byte_text(padding)} ({share_text(padding, shape_size.physical_bytes)}) of padding"
             if padding
             else ""
         )
@@ -123,22 +123,22 @@ def _size_json(row: InstructionSize) -> dict[str, Any]:
 @click.command("map", short_help="What the instructions of a module read.")
 @click.argument("file")
 @click.argument("instruction", required=False, default="")
-@click.option("--operand", type=click.IntRange(min=0), metavar="N", help="The maps of one operand alone.")
-@click.option("--output", type=click.IntRange(min=0), metavar="N", help="The maps of one output of several alone.")
+@click.option("--operand", type=click.IntRange(min=0), metavar="N", help="Only the maps of this operand.")
+@click.option("--output", type=click.IntRange(min=0), metavar="N", help="Only the maps of this output.")
 @click.option(
     "--input-to-output",
     "forward",
     is_flag=True,
-    help="From an operand's elements to the output's, instead of the other way round.",
+    help="Map elements of an operand to elements of the output, instead of elements of the output to elements of operands.",
 )
 @click.option(
-    "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="How maps are written."
+    "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="The syntax of the maps."
 )
-@click.option("--raw", is_flag=True, help="As the operation defines the maps, not simplified.")
+@click.option("--raw", is_flag=True, help="Print the maps as the operation defines them, not simplified.")
 @click.option(
-    "--physical", is_flag=True, help="From positions in the output's buffer to positions in the operands' buffers."
+    "--physical", is_flag=True, help="Map positions in the output's buffer to positions in the operands' buffers."
 )
-@click.option("--computation", default="", metavar="NAME", help="The instructions of one computation alone.")
+@click.option("--computation", default="", metavar="NAME", help="Only the instructions of this computation.")
 @query_options
 def map_(
     file: str,
@@ -154,7 +154,7 @@ def map_(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Which elements of its operands INSTRUCTION (or each one) of the module in FILE reads, as indexing maps."""
+    """Which elements of its operands an instruction reads, as indexing maps: INSTRUCTION of the module in FILE, or each instruction."""
     with connected(server, timeout) as service:
         module = module_of(file)
         answers = service.indexing_maps(
@@ -167,46 +167,56 @@ def map_(
             physical=physical,
             style=style,
         )
-        chosen = (_chosen(one, operand, output) for one in answers)
+        chosen = (_selected(instruction_maps, operand, output) for instruction_maps in answers)
         if instruction and (operand is not None or output is not None):
             chosen = iter([_checked(service, next(chosen), module, operand, output)])
         if as_json:
-            print_json([_maps_json(one) for one in chosen])
+            print_json([_maps_json(instruction_maps) for instruction_maps in chosen])
             return
-        for number, one in enumerate(one for one in chosen if one.maps or instruction):
+        for number, instruction_maps in enumerate(
+            instruction_maps for instruction_maps in chosen if instruction_maps.maps or instruction
+        ):
             if number:
                 click.echo()
-            _print_maps(one)
+            _print_maps(instruction_maps)
 
 
-def _chosen(one: InstructionMaps, operand: int | None, output: int | None) -> InstructionMaps:
-    maps = (tensor for tensor in one.maps if operand in (None, tensor.operand) and output in (None, tensor.output))
-    return one._replace(maps=tuple(maps))
+def _selected(instruction_maps: InstructionMaps, operand: int | None, output: int | None) -> InstructionMaps:
+    maps = (
+        tensor
+        for tensor in instruction_maps.maps
+        if operand in (None, tensor.operand) and output in (None, tensor.output)
+    )
+    return instruction_maps._replace(maps=tuple(maps))
 
 
 def _checked(
-    service: ServiceMethods, one: InstructionMaps, module: bytes | str, operand: int | None, output: int | None
+    service: ServiceMethods,
+    instruction_maps: InstructionMaps,
+    module: bytes | str,
+    operand: int | None,
+    output: int | None,
 ) -> InstructionMaps:
-    """The maps that were chosen; where there are none, NotFoundError if that is because there is no such operand or output."""
-    if not one.maps:
+    """The selected maps. NotFoundError if there are none because the instruction has no such operand or output."""
+    if not instruction_maps.maps:
         known = next(
             each
-            for each in service.list_instructions(module, computation=one.computation)
-            if each.name == one.instruction
+            for each in service.list_instructions(module, computation=instruction_maps.computation)
+            if each.name == instruction_maps.instruction
         )
         outputs = sum(1 for _ in known.shape.leaves())
         for what, number, count in (("operand", operand, len(known.operands)), ("output", output, outputs)):
             if number is not None and number >= count:
-                raise NotFoundError(f"{one.instruction} has no {what} {number}: it has {count}")
-    return one
+                raise NotFoundError(f"{instruction_maps.instruction} has no {what} {number}: it has {count}")
+    return instruction_maps
 
 
-def _maps_json(one: InstructionMaps) -> dict[str, Any]:
+def _maps_json(instruction_maps: InstructionMaps) -> dict[str, Any]:
     return {
-        "instruction": one.instruction,
-        "computation": one.computation,
-        "opcode": one.opcode,
-        "direction": one.direction,
+        "instruction": instruction_maps.instruction,
+        "computation": instruction_maps.computation,
+        "opcode": instruction_maps.opcode,
+        "direction": instruction_maps.direction,
         "maps": [
             {
                 "output": tensor.output,
@@ -222,20 +232,20 @@ def _maps_json(one: InstructionMaps) -> dict[str, Any]:
                     for access in tensor.accesses
                 ],
             }
-            for tensor in one.maps
+            for tensor in instruction_maps.maps
         ],
     }
 
 
-def _print_maps(one: InstructionMaps) -> None:
-    click.echo(f"{one.instruction} ({one.opcode}, in {one.computation})")
-    if not one.maps:
+def _print_maps(instruction_maps: InstructionMaps) -> None:
+    click.echo(f"{instruction_maps.instruction} ({instruction_maps.opcode}, in {instruction_maps.computation})")
+    if not instruction_maps.maps:
         click.echo("  reads nothing")
-    outputs = {tensor.output for tensor in one.maps}
-    for tensor in one.maps:
+    outputs = {tensor.output for tensor in instruction_maps.maps}
+    for tensor in instruction_maps.maps:
         output = f"output {tensor.output}" if len(outputs) > 1 else "output"
         operand = f"operand {tensor.operand} ({tensor.operand_name})"
-        ends = f"{output} → {operand}" if one.direction == "output_to_input" else f"{operand} → {output}"
+        ends = f"{output} → {operand}" if instruction_maps.direction == "output_to_input" else f"{operand} → {output}"
         doubt = "" if tensor.knowledge == "exact" else f": {tensor.knowledge}"
         click.echo(f"  {ends}{doubt}")
         for access in tensor.accesses:

@@ -1,6 +1,6 @@
-"""How the commands answer: JSON for programs, tables for people, one line on standard error for mistakes.
+"""The output of commands: JSON for programs, tables for people, one line on standard error for a mistake.
 
-Exit codes: 0 answered, 1 an error of the library (or the server), 2 the command line itself is wrong, 130 interrupted.
+Exit codes: 0 success, 1 an error of the library or the server, 2 a mistake in the command line, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **kwargs)
         try:
-            # Under click's own standalone mode our errors would pass through as tracebacks.
+            # In click's own standalone mode, errors of the library would be printed as tracebacks.
             result = super().main(*args, standalone_mode=False, **kwargs)
             if sys.stdout is not None:  # None where it was closed, as `>&-` does
                 sys.stdout.flush()
@@ -46,7 +46,7 @@ class Commands(click.Group):
 
 
 def one_line(error: XlashapeError) -> str:
-    """An error as one line: for text, where it is, without the line shown."""
+    """An error as one line. An error in text has its line and column, but does not show the line."""
     return _in_one_line(str(error).splitlines()[0] if isinstance(error, ParseError) else str(error))
 
 
@@ -65,7 +65,7 @@ def print_json(value: Any) -> None:
 
 
 def console() -> Console:
-    """A console that never cuts or wraps a shape: as wide as need be where output is not a terminal."""
+    """A console that does not cut or wrap shapes; if the output is not a terminal, lines have any length."""
     from rich.console import Console
 
     wide = None if sys.stdout.isatty() else 10_000
@@ -101,7 +101,7 @@ def print_table(
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:
-    """Names and values in two columns, a line each; several lines of a value stand below one another."""
+    """Names and values in two columns. The lines of a value are aligned."""
     rows = [(name, str(value).splitlines() or [""]) for name, value in facts]
     width = max((len(name) for name, _ in rows), default=0)
     for name, lines in rows:
@@ -111,7 +111,7 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
 
 
 def share_text(part: int, whole: int) -> str:
-    """A share in per cent, `0%` of nothing.
+    """A share in per cent; `0%` if the whole is 0.
 
     >>> share_text(36, 96)
     '37.5%'

@@ -1,4 +1,4 @@
-"""How well instructions read: `reads`."""
+"""How efficiently instructions read: `reads`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from xlashape.cli.output import print_json, print_table
 __all__ = ["reads"]
 
 
-@click.command(short_help="How well the instructions of a module read their operands.")
+@click.command(short_help="How efficiently the instructions of a module read their operands.")
 @click.argument("file")
 @click.argument("instruction", required=False, default="")
-@click.option("--output", type=click.IntRange(min=0), metavar="N", help="The reads of one output of several alone.")
-@click.option("--computation", default="", metavar="NAME", help="The instructions of one computation alone.")
+@click.option("--output", type=click.IntRange(min=0), metavar="N", help="Only the reads of this output.")
+@click.option("--computation", default="", metavar="NAME", help="Only the instructions of this computation.")
 @click.option(
-    "--warp", type=click.IntRange(min=1), default=32, show_default=True, help="Neighbouring outputs that read together."
+    "--warp",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="The number of neighbouring outputs that read together.",
 )
 @click.option(
     "--segment-bytes",
     type=click.IntRange(1, 2**31 - 1),
     default=128,
     show_default=True,
-    help="What one memory transaction fetches.",
+    help="The bytes that one memory transaction fetches.",
 )
 @query_options
 def reads(
@@ -38,16 +42,16 @@ def reads(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """How INSTRUCTION (or each one that is executed) of the module in FILE reads its operands.
+    """How efficiently an instruction reads its operands: INSTRUCTION of the module in FILE, or each instruction that is executed.
 
-    For each operand: which part of it is read and how often; and, for each way it is read, how many elements apart in memory
-    neighbouring outputs read, and how many segments a warp of them touches on average, beside as few as could be.
+    For each operand: the part of it that is read, and how often. For each way it is read: the distance in memory, in elements, between the
+    reads of neighbouring outputs, and the average number of segments that a warp of outputs reads, beside the least possible number.
 
-    Left out of a whole module is what reads nothing from memory: the instructions of fused and applied computations, tuples and their
-    elements, bitcasts. --computation lists all of one.
+    The list for a whole module leaves out instructions that read nothing from memory: those of fused and applied computations, tuples and
+    their elements, and bitcasts. --computation lists all instructions of one computation.
     """
     with connected(server, timeout) as service:
-        found = service.operand_reads(
+        answers = service.operand_reads(
             module_of(file),
             instruction,
             computation=computation,
@@ -55,14 +59,19 @@ def reads(
             warp=warp,
             segment_bytes=segment_bytes,
         )
-        rows = [(each, read, access) for each in found for read in each.reads for access in read.accesses]
+        rows = [
+            (instruction_reads, read, access)
+            for instruction_reads in answers
+            for read in instruction_reads.reads
+            for access in read.accesses
+        ]
     if as_json:
         print_json(
             [
                 {
-                    "instruction": each.instruction,
-                    "computation": each.computation,
-                    "opcode": each.opcode,
+                    "instruction": instruction_reads.instruction,
+                    "computation": instruction_reads.computation,
+                    "opcode": instruction_reads.opcode,
                     "output": read.output,
                     "operand": read.operand,
                     "operand_name": read.operand_name,
@@ -78,7 +87,7 @@ def reads(
                     "ideal": access.ideal_transactions,
                     "map": access.text,
                 }
-                for each, read, access in rows
+                for instruction_reads, read, access in rows
             ]
         )
         return
@@ -86,7 +95,7 @@ def reads(
         ["instruction", "reads", "part read", "times", "stride", "segments", "ideal"],
         [
             (
-                each.instruction,
+                instruction_reads.instruction,
                 read.operand_name,
                 ("≤ " if read.is_upper_bound else "") + _number(read.utilisation, ".1%"),
                 _number(read.reads_per_element, ".4g"),
@@ -94,7 +103,7 @@ def reads(
                 _number(access.transactions, ".4g"),
                 _number(access.ideal_transactions if access.transactions is not None else None, "d"),
             )
-            for each, read, access in rows
+            for instruction_reads, read, access in rows
         ],
         right=["part read", "times", "stride", "segments", "ideal"],
     )

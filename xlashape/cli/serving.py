@@ -1,4 +1,4 @@
-"""The server from the shell: `serve`, and `demo`, which starts one to show what it answers."""
+"""The server from the shell: `serve`, and `demo`, which starts a server and asks it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _settings(command: F) -> F:
-    """An option for each setting of the server, with its default and its help."""
+    """Adds an option for each setting of the server, with its default and its meaning."""
     from xlashape_server.config import Config
 
     for setting in reversed(dataclasses.fields(Config)):
@@ -35,18 +35,18 @@ def _settings(command: F) -> F:
     return command
 
 
-@click.command(short_help="Answer over gRPC.")
+@click.command(short_help="Serve over gRPC.")
 @_settings
 def serve(**settings: Any) -> None:
-    """Answers questions over gRPC until it is interrupted; calls in flight are finished first."""
+    """Serves over gRPC until it is interrupted. Calls in flight are finished first."""
     from xlashape_server import Config, serve
 
     raise SystemExit(serve(Config(**settings)))
 
 
-@click.command(short_help="Start a server, ask it, stop it.")
+@click.command(short_help="Start a server, ask it, and stop it.")
 def demo() -> None:
-    """Starts a real server on a free loopback port, asks it the three kinds of question, prints the answers, and stops."""
+    """Starts a server on a free loopback port, asks it about a shape, a module and fusions, prints the answers, and stops the server."""
     from xlashape_client import Client
     from xlashape_server import Config, Server
 
@@ -63,10 +63,10 @@ def demo() -> None:
             click.echo(f"   {shape} at {index}: element {client.linear_index(shape, index)} of its buffer")
 
         click.echo("\n2. How big is this buffer really?")
-        found = client.byte_size(shape)
+        size = client.byte_size(shape)
         click.echo(
-            f"   {shape}: {byte_text(found.logical_bytes)} of elements, {byte_text(found.physical_bytes)} in memory, "
-            f"{share_text(found.padding_bytes, found.physical_bytes)} padding"
+            f"   {shape}: {byte_text(size.logical_bytes)} of elements, {byte_text(size.physical_bytes)} in memory, "
+            f"{share_text(size.padding_bytes, size.physical_bytes)} padding"
         )
         module = client.upload_module(content)
         totals = client.byte_totals(module, computation=module.entry_computation)

@@ -23,39 +23,41 @@ __all__ = ["draw", "index", "numbers_of", "shape"]
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 
-_NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # "-1,3" is a wrong index, not an option
+_NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # so that "-1,3" is not an option, but a (wrong) index
 
 
-@click.command(short_help="What is known of a shape.")
+@click.command(short_help="The sizes and the layout of a shape.")
 @click.argument("text", metavar="SHAPE")
 @query_options
 def shape(text: str, server: str | None, timeout: float, as_json: bool) -> None:
-    """What is known of SHAPE, such as 'f32[3,5]{1,0:T(2,2)}': sizes, layout, and how much of its buffer is padding."""
+    """The sizes and the layout of SHAPE, such as 'f32[3,5]{1,0:T(2,2)}', and how much of its buffer is padding."""
     with connected(server, timeout) as service:
-        one = service.describe_shape(text)
+        description = service.describe_shape(text)
     if as_json:
-        print_json(description_json(one))
+        print_json(description_json(description))
     else:
-        print_facts(_facts(one))
+        print_facts(_facts(description))
 
 
-def description_json(one: ShapeDescription) -> dict[str, Any]:
+def description_json(description: ShapeDescription) -> dict[str, Any]:
     """A description as JSON. What has no meaning for the shape is null."""
-    array = one.shape.is_array
-    layout = one.shape.layout if array else None
+    array = description.shape.is_array
+    layout = description.shape.layout if array else None
     return {
-        "shape": one.text,
-        "element_type": one.shape.element_type.text,
-        "dimensions": list(one.shape.dimensions) if array else None,
-        "dynamic_dimensions": list(one.shape.dynamic_dimensions) if array else None,
+        "shape": description.text,
+        "element_type": description.shape.element_type.text,
+        "dimensions": list(description.shape.dimensions) if array else None,
+        "dynamic_dimensions": list(description.shape.dynamic_dimensions) if array else None,
         "minor_to_major": list(layout.minor_to_major) if layout is not None else None,
         "tiles": [list(tile.dimensions) for tile in layout.tiles] if layout is not None else None,
-        "element_bits": one.element_bits if array else None,
-        "memory_space": one.memory_space if array else None,
-        "leaf_count": one.leaf_count,
-        "is_static": one.is_static,
-        "padding": _padding_json(padding_report(one.shape)) if array and one.size else None,
-        "size": one.size._asdict() | {"padding_bytes": one.size.padding_bytes} if one.size else None,
+        "element_bits": description.element_bits if array else None,
+        "memory_space": description.memory_space if array else None,
+        "leaf_count": description.leaf_count,
+        "is_static": description.is_static,
+        "padding": _padding_json(padding_report(description.shape)) if array and description.size else None,
+        "size": description.size._asdict() | {"padding_bytes": description.size.padding_bytes}
+        if description.size
+        else None,
     }
 
 
@@ -80,61 +82,70 @@ def _padding_json(report: PaddingReport) -> dict[str, Any]:
     }
 
 
-def _facts(one: ShapeDescription) -> Iterator[tuple[str, object]]:
-    yield "shape", one.text
-    if one.shape.is_array:
-        yield "element type", f"{one.shape.element_type}, {one.element_bits} bits in memory"
-        yield "dimensions", _dimensions_text(one)
-        if one.shape.layout is not None and one.shape.rank:
-            yield "layout", _layout_text(one)
-    elif one.shape.is_tuple:
-        yield "leaves", one.leaf_count
-    if one.size is None:
+def _facts(description: ShapeDescription) -> Iterator[tuple[str, object]]:
+    yield "shape", description.text
+    if description.shape.is_array:
+        yield "element type", f"{description.shape.element_type}, {description.element_bits} bits in memory"
+        yield "dimensions", _dimensions_text(description)
+        if description.shape.layout is not None and description.shape.rank:
+            yield "layout", _layout_text(description)
+    elif description.shape.is_tuple:
+        yield "leaves", description.leaf_count
+    if description.size is None:
         yield "size", "unknown: a dynamic dimension has no bound"
         return
-    if one.shape.is_array:
-        yield from padding_report(one.shape).facts()
+    if description.shape.is_array:
+        yield from padding_report(description.shape).facts()
         return
-    yield "elements", byte_text(one.size.logical_bytes)
-    padding = one.size.padding_bytes
+    yield "elements", byte_text(description.size.logical_bytes)
+    padding = description.size.padding_bytes
     yield (
         "buffers",
-        byte_text(one.size.physical_bytes)
-        + (f", {share_text(padding, one.size.physical_bytes)} of it padding" if padding else ", no padding"),
+        byte_text(description.size.physical_bytes)
+        + (f", {share_text(padding, description.size.physical_bytes)} of it padding" if padding else ", no padding"),
     )
-    if one.shape.is_tuple:
-        yield "tuple table", byte_text(one.size.byte_size)
+    if description.shape.is_tuple:
+        yield "tuple table", byte_text(description.size.byte_size)
 
 
-def _dimensions_text(one: ShapeDescription) -> str:
-    if not one.shape.rank:
+def _dimensions_text(description: ShapeDescription) -> str:
+    if not description.shape.rank:
         return "none: a scalar"
     sizes = [
         str(size) if not dynamic else "?" if size < 0 else f"<={size}"
-        for size, dynamic in zip(one.shape.dimensions, one.shape.dynamic_dimensions, strict=True)
+        for size, dynamic in zip(description.shape.dimensions, description.shape.dynamic_dimensions, strict=True)
     ]
-    return f"{' × '.join(sizes)}: {one.size.element_count:,} elements" if one.size else " × ".join(sizes)
+    return (
+        f"{' × '.join(sizes)}: {description.size.element_count:,} elements" if description.size else " × ".join(sizes)
+    )
 
 
-def _layout_text(one: ShapeDescription) -> str:
-    layout = one.shape.layout
+def _layout_text(description: ShapeDescription) -> str:
+    layout = description.shape.layout
     assert layout is not None
     order = " ".join(map(str, reversed(layout.minor_to_major)))
     tiles = "".join(map(str, layout.tiles))
-    parts = [f"dimensions {order} from major to minor" + (", the default order" if one.is_major_to_minor else "")]
+    parts = [
+        f"dimensions {order} from major to minor" + (", the default order" if description.is_major_to_minor else "")
+    ]
     if tiles:
         parts.append(f"tiles {tiles}")
     if layout.tail_padding_alignment_in_elements > 1:
         parts.append(f"a multiple of {layout.tail_padding_alignment_in_elements} elements")
-    if one.memory_space:
-        parts.append(f"memory space {one.memory_space}")
+    if description.memory_space:
+        parts.append(f"memory space {description.memory_space}")
     return "; ".join(parts)
 
 
-@click.command(short_help="Where elements lie, or what lies where.", context_settings=_NUMBERS_AS_ARGUMENTS)
+@click.command(
+    short_help="The positions of elements in a buffer, or the elements at positions.",
+    context_settings=_NUMBERS_AS_ARGUMENTS,
+)
 @click.argument("text", metavar="SHAPE")
 @click.argument("numbers", metavar="INDEX...", nargs=-1, required=True)
-@click.option("--inverse", is_flag=True, help="INDEX is a position in the buffer; answers the element that lies there.")
+@click.option(
+    "--inverse", is_flag=True, help="INDEX is a position in the buffer; print the index of the element there."
+)
 @click.option("--bytes", "in_bytes", is_flag=True, help="Positions count bytes, not elements.")
 @query_options
 def index(
@@ -146,9 +157,9 @@ def index(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Where in its buffer the element at each INDEX of SHAPE lies, such as 2,3: a line each. `-` reads them from standard input.
+    """The position in the buffer of SHAPE of the element at each INDEX, such as 2,3: a line each. `-` reads indices from standard input.
 
-    With --inverse: which element lies at each position, or `padding`.
+    With --inverse: the index of the element at each position, or `padding`.
     """
     given = list(_lines(numbers))
     with connected(server, timeout) as service:
@@ -158,28 +169,30 @@ def index(
         step = element_bits // 8
         rows: list[tuple[tuple[int, ...] | None, int]]
         if inverse:
-            positions = [_position(one, step) for one in given]
-            indices, found = service.multi_indices(text, positions)
+            positions = [_position(argument, step) for argument in given]
+            indices, are_elements = service.multi_indices(text, positions)
             rows = [
-                (tuple(row) if element else None, position)
-                for row, element, position in zip(indices.tolist(), found.tolist(), positions, strict=True)
+                (tuple(row) if is_element else None, position)
+                for row, is_element, position in zip(indices.tolist(), are_elements.tolist(), positions, strict=True)
             ]
         else:
-            asked = [numbers_of(one) for one in given]
-            ragged = next((one for one in asked if len(one) != len(asked[0])), None)
+            elements = [numbers_of(argument) for argument in given]
+            ragged = next((element for element in elements if len(element) != len(elements[0])), None)
             if ragged is not None:
                 raise InvalidIndexError(
-                    f"expected {len(asked[0])} numbers in each index, found {len(ragged)} in {_index_text(ragged)}"
+                    f"expected {len(elements[0])} numbers in each index, found {len(ragged)} in {_index_text(ragged)}"
                 )
-            answers = service.linear_indices(text, asked).tolist()
-            rows = list(zip(asked, answers, strict=True))
+            rows = list(zip(elements, service.linear_indices(text, elements).tolist(), strict=True))
     if as_json:
         print_json(
-            [{"index": None if one is None else list(one), "position": position * step} for one, position in rows]
+            [
+                {"index": None if element is None else list(element), "position": position * step}
+                for element, position in rows
+            ]
         )
         return
-    for one, position in rows:
-        click.echo(("padding" if one is None else _index_text(one)) if inverse else str(position * step))
+    for element, position in rows:
+        click.echo(("padding" if element is None else _index_text(element)) if inverse else str(position * step))
 
 
 def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
@@ -191,7 +204,7 @@ def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
 
 
 def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple[int, ...]:
-    """`2,3`, with or without parentheses. InvalidIndexError for anything else, or beyond int64."""
+    """The numbers of `2,3`, with or without parentheses. InvalidIndexError for other text, SizeOverflowError beyond int64."""
     inner = text.strip()
     if inner.startswith("(") and inner.endswith(")"):
         inner = inner[1:-1].strip()
@@ -215,8 +228,8 @@ def _position(text: str, step: int) -> int:
     return numbers[0] // step
 
 
-def _index_text(one: tuple[int, ...]) -> str:
-    return ",".join(map(str, one)) or "()"
+def _index_text(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers)) or "()"
 
 
 @click.command(short_help="A picture of a layout, as SVG.")
@@ -227,10 +240,10 @@ def _index_text(one: tuple[int, ...]) -> str:
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     required=True,
     metavar="FILE.svg",
-    help="Where the picture goes; `-` is standard output.",
+    help="The file to write; `-` is standard output.",
 )
 def draw(text: str, output: Path) -> None:
-    """A picture of an array's layout: where each element lies, and what each place in memory holds."""
+    """Draws the layout of an array: the position of each element, and the content of each position in memory."""
     from xlashape.drawing import svg
     from xlashape.shape import Shape
 

@@ -1,4 +1,4 @@
-"""Which tiles of its operands a tile of an instruction's output reads: `tile`."""
+"""The tiles of operands that a tile of an instruction's output reads: `tile`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["tile"]
 
 
-@click.command(short_help="Which tiles of its operands a tile of an instruction reads.")
+@click.command(short_help="The tiles of operands that a tile of an instruction's output reads.")
 @click.argument("file")
 @click.argument("instruction")
 @click.argument("sizes", required=False)
@@ -25,18 +25,23 @@ __all__ = ["tile"]
     "--at",
     "offsets",
     metavar="INDEX",
-    help="Where the tile begins, such as 0,128. 0 along each dimension unless given.",
+    help="The index where the tile begins, such as 0,128. Default: 0 along each dimension.",
 )
 @click.option(
-    "--strides", metavar="STRIDES", help="Steps between the tile's indices. 1 along each dimension unless given."
+    "--strides", metavar="STRIDES", help="The steps between the tile's indices. Default: 1 along each dimension."
 )
 @click.option(
-    "--output", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Which output, if several."
+    "--output",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The output, if the instruction has several.",
 )
 @click.option(
-    "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="How maps are written."
+    "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="The syntax of the maps."
 )
-@click.option("--computation", default="", metavar="NAME", help="The computation that INSTRUCTION stands in.")
+@click.option("--computation", default="", metavar="NAME", help="The computation of INSTRUCTION.")
 @query_options
 def tile(
     file: str,
@@ -51,10 +56,10 @@ def tile(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Which tile of each operand a tile of SIZES, such as 16,32, of the output of INSTRUCTION in the module in FILE reads.
+    """The tile of each operand that a tile of the output of INSTRUCTION reads. The tile has SIZES, such as 16,32; FILE holds the module.
 
-    As numbers for this one, and as expressions in the sizes d0, d1, … of any tile that begins at 0, with the constraints under which they
-    hold; without SIZES the expressions alone.
+    Prints the operand's tile in numbers; and as expressions in the sizes d0, d1, … of any tile that begins at 0, with the constraints under
+    which the expressions hold. Without SIZES, prints only the expressions.
     """
     with connected(server, timeout) as service:
         found = service.operand_tiles(
@@ -73,39 +78,39 @@ def tile(
                 "instruction": found.instruction,
                 "computation": found.computation,
                 "opcode": found.opcode,
-                "tiles": [_json(one, style) for one in found.tiles],
+                "tiles": [_json(operand_tile, style) for operand_tile in found.tiles],
             }
         )
         return
     click.echo(f"{found.instruction} ({found.opcode}, in {found.computation})")
-    for one in found.tiles:
-        click.echo(f"  operand {one.operand} ({one.operand_name})")
-        click.echo(f"    {one.access.text}")
+    for operand_tile in found.tiles:
+        click.echo(f"  operand {operand_tile.operand} ({operand_tile.operand_name})")
+        click.echo(f"    {operand_tile.access.text}")
         if sizes is not None:
-            click.echo(f"    this tile    {_text(one)}")
-        if one.symbolic is None:
-            click.echo("    any tile     no such form is seen")
+            click.echo(f"    this tile    {_text(operand_tile)}")
+        if operand_tile.symbolic is None:
+            click.echo("    any tile     no symbolic tile is found")
         else:
-            lines = one.symbolic.text.splitlines()[1:]
+            lines = operand_tile.symbolic.text.splitlines()[1:]
             for number, line in enumerate(lines):
                 click.echo(f"    {'any tile' if number == 0 else '':<11}{line}")
 
 
-def _text(one: OperandTile) -> str:
-    if one.tile is None:
-        return "what is read is no tile"
-    parts = [f"{name} {','.join(map(str, values))}" for name, values in one.tile._asdict().items() if values]
+def _text(operand_tile: OperandTile) -> str:
+    if operand_tile.tile is None:
+        return "the elements that are read do not form a tile"
+    parts = [f"{name} {','.join(map(str, values))}" for name, values in operand_tile.tile._asdict().items() if values]
     return ", ".join(parts) if parts else "the only element"
 
 
-def _json(one: OperandTile, style: str) -> dict[str, Any]:
-    symbolic = one.symbolic
+def _json(operand_tile: OperandTile, style: str) -> dict[str, Any]:
+    symbolic = operand_tile.symbolic
     return {
-        "operand": one.operand,
-        "operand_name": one.operand_name,
-        "leaf": one.access.leaf,
-        "map": one.access.text,
-        "tile": None if one.tile is None else one.tile._asdict(),
+        "operand": operand_tile.operand,
+        "operand_name": operand_tile.operand_name,
+        "leaf": operand_tile.access.leaf,
+        "map": operand_tile.access.text,
+        "tile": None if operand_tile.tile is None else operand_tile.tile._asdict(),
         "symbolic": None
         if symbolic is None
         else {
