@@ -55,6 +55,24 @@ def test_a_module_is_read_by_what_it_executes() -> None:
         assert one.operands == indexing.operand_reads(one.instruction, one.output)
 
 
+NO_READS = """HloModule no_reads
+ENTRY main {
+  p = f32[4] parameter(0)  q = f32[4] parameter(1)
+  t = (f32[4], f32[4]) tuple(p, q)
+  b = (f32[4], f32[4]) opt-barrier(t)
+  x = f32[4] get-tuple-element(b), index=0
+  c = s32[4] bitcast(x)
+  k = token[] after-all()
+  d = s32[4] add-dependency(c, k)
+  ROOT n = s32[4] negate(d)
+}
+"""
+
+
+def test_operations_that_move_no_data_read_nothing() -> None:
+    assert [one.instruction.name for one in indexing.module_reads(HloModule.parse(NO_READS))] == ["n"]
+
+
 def test_every_output_of_a_tuple() -> None:
     sort = one_op("sort", "(f32[6], s32[6])", ["f32[6]", "s32[6]"], dimensions=[0])
     assert [one.output for one in instruction_reads(sort)] == [0, 1]

@@ -5,24 +5,25 @@ Within a called computation, the producer of an offset may be a parameter. Seen 
 
 from __future__ import annotations
 
-from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo import HloInstruction
+from xlashape.hlo.ops.calls import Arguments
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import Answer, OperandIndexingSet
 
 __all__ = ["with_call_arguments"]
 
-_OPERANDS_ARE_PARAMETERS = frozenset({Opcode.FUSION, Opcode.CALL, Opcode.ASYNC_START})
-"""Operations whose operands are the parameters of the computation that they call."""
-
 
 def with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
     """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer as it is."""
-    if instruction.proto.opcode not in _OPERANDS_ARE_PARAMETERS:
+    if operation_of(instruction.proto.opcode).calls.arguments is not Arguments.OPERANDS:
         return answer
     if not any(access.runtime for accesses in answer for access in accesses):
         return answer
-    (called,) = instruction.called_computations
-    arguments = dict(zip(called.parameters, instruction.operands, strict=True))
+    called = instruction.called_computations
+    if len(called) != 1:  # a while loop, whose offsets differ from iteration to iteration
+        return answer
+    arguments = dict(zip(called[0].parameters, instruction.operands, strict=True))
     return tuple(
         [OperandIndexingSet([_seen_from_caller(access, arguments) for access in accesses]) for accesses in answer]
     )

@@ -9,30 +9,15 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import element_starts, first_leaves, leaf_count
 from xlashape.indexing.walk.dependencies.instruction_order import operands_first
-from xlashape.indexing.walk.dependencies.origins import PASSES_THROUGH
 from xlashape.limits import spend
 
 __all__ = ["MAX_COUNT", "Contents", "Dependencies", "KnownContents", "dependencies"]
 
 MAX_COUNT = 1 << 20
 """Instructions are counted up to this number."""
-EXCHANGES = frozenset(
-    {
-        Opcode.ALL_GATHER,
-        Opcode.ALL_GATHER_START,
-        Opcode.ALL_REDUCE,
-        Opcode.ALL_REDUCE_START,
-        Opcode.ALL_TO_ALL,
-        Opcode.COLLECTIVE_BROADCAST,
-        Opcode.COLLECTIVE_PERMUTE,
-        Opcode.COLLECTIVE_PERMUTE_START,
-        Opcode.RAGGED_ALL_TO_ALL,
-        Opcode.REDUCE_SCATTER,
-    }
-)
-"""Operations that read what other replicas hold."""
 
 
 class Contents(NamedTuple):
@@ -98,7 +83,7 @@ def _precise_sets(
         return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
     if opcode == Opcode.TUPLE:
         found = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
-    elif opcode == Opcode.GET_TUPLE_ELEMENT or opcode in PASSES_THROUGH:
+    elif opcode == Opcode.GET_TUPLE_ELEMENT or operation_of(opcode).passes_first_operand_through:
         if not instruction.operands:
             return None
         found = sets[instruction.operands[0].index]
@@ -135,7 +120,7 @@ def _contents(computation: HloComputation, known: KnownContents) -> Contents:
         within = [known[computation] for computation in called]
         count = len(current.instructions) + sum([contents.instructions for contents in within])
         exchanges = any(contents.exchanges for contents in within) or any(
-            instruction.proto.opcode in EXCHANGES for instruction in current.instructions
+            operation_of(instruction.proto.opcode).exchanges_with_replicas for instruction in current.instructions
         )
         known[current] = Contents(min(count, MAX_COUNT), exchanges)
     return known[computation]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import element_starts
 from xlashape.limits import spend
 
-__all__ = ["PASSES_THROUGH", "origin", "origins"]
-
-PASSES_THROUGH = frozenset({Opcode.COPY, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ADD_DEPENDENCY})
-"""Operations whose result is their first operand."""
+__all__ = ["origin", "origins"]
 
 
 def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
@@ -59,4 +57,5 @@ def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruct
         if not 0 <= instruction.proto.tuple_index < len(starts) - 1:
             return None
         return instruction.operands[0], leaf + starts[instruction.proto.tuple_index]
-    return (instruction.operands[0], leaf) if opcode in PASSES_THROUGH and instruction.operands else None
+    passes = operation_of(opcode).passes_first_operand_through and bool(instruction.operands)
+    return (instruction.operands[0], leaf) if passes else None
