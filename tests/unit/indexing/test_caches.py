@@ -10,7 +10,7 @@ from xlashape import caches
 from xlashape.hlo import HloModule
 from xlashape.indexing import Analysis, module_indexing, module_reads, output_to_input
 from xlashape.indexing.ops.registry import OUTPUT_TO_INPUT
-from xlashape.indexing.walk.answer_cache import answers
+from xlashape.indexing.walk.answer_cache import SHARED_SET_BYTES, answers
 from xlashape.indexing.walk.instruction_answers import signature
 from xlashape.limits import budget
 
@@ -96,7 +96,7 @@ def custom_call_of(count: int) -> HloModule:
 
 
 def test_what_is_kept_of_a_custom_call_does_not_grow_with_the_square_of_its_operands(monkeypatch):
-    count, most = 200, 2 << 20
+    count, most = 200, 1 << 20
     monkeypatch.setattr(answers, "max_bytes", most)
     caches.clear()
     module = custom_call_of(count)
@@ -104,7 +104,7 @@ def test_what_is_kept_of_a_custom_call_does_not_grow_with_the_square_of_its_oper
     for one in module_indexing(module):
         assert [len(found) for found in one.operands] == [1] * count
         assert 0 < answers.usage().bytes <= most
-        assert sum(len(kept.sets) for kept in held.answers.values()) <= most >> 10
+        assert sum(len(kept.sets) for kept in held.answers.values()) <= most // SHARED_SET_BYTES
     caches.clear()
 
 

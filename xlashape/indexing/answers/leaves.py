@@ -22,7 +22,7 @@ def leaves(shape: Shape) -> tuple[Shape, ...]:
     return _leaves(shape) if shape.is_tuple else (shape,)
 
 
-@cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 350 * len(value))
+@cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 100 * len(value))
 def _leaves(shape: Shape) -> tuple[Shape, ...]:
     return tuple(shape.leaves())
 
@@ -41,7 +41,7 @@ def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
     return tuple(accumulate([leaf_count(shape) for shape in shapes], initial=0))
 
 
-@cached(max_bytes=2 << 20, weigh=lambda key, value: 200 + 390 * len(value))
+@cached(max_bytes=2 << 20, weigh=lambda key, value: 200 + 100 * len(value))
 def element_starts(shape: Shape) -> tuple[int, ...]:
     """`first_leaves` of the elements of a tuple."""
     return first_leaves(shape.tuple_shapes)
@@ -68,6 +68,6 @@ def is_unbounded(shape: Shape) -> bool:
     return _has_unbounded(shape) if shape.tuple_shapes else UNBOUNDED_SIZE in shape.dimensions
 
 
-@cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 350 * len(key[0].tuple_shapes))
+@cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 100 * len(key[0].tuple_shapes))
 def _has_unbounded(shape: Shape) -> bool:
     return any(UNBOUNDED_SIZE in dims_of(leaf) for leaf in leaves(shape))

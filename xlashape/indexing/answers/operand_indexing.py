@@ -45,7 +45,7 @@ class OperandIndexing(FrozenValue):
     <Knowledge.EXACT: 'exact'>
     """
 
-    # `_simplified` follows from the fields: unset until it is asked for, None where this is the simplified form itself.
+    # `_simplified` follows from the fields: None until it is asked for, `_ITSELF` where this is the simplified form already.
     __slots__ = ("_simplified", "is_conservative", "leaf", "map", "replica", "runtime")
     _fields = ("map", "runtime", "replica", "leaf", "is_conservative")
 
@@ -69,6 +69,7 @@ class OperandIndexing(FrozenValue):
         set_field(self, "replica", replica)
         set_field(self, "leaf", leaf)
         set_field(self, "is_conservative", is_conservative)
+        set_field(self, "_simplified", None)
 
     @property
     def knowledge(self) -> Knowledge:
@@ -92,15 +93,14 @@ class OperandIndexing(FrozenValue):
 
         A runtime variable's producer goes with it; a range variable stays while a producer's map depends on it.
         """
-        try:
-            simplified = self._simplified
-        except AttributeError:
+        simplified = self._simplified
+        if simplified is None:
             simple_map = self.map.simplify()
             renewed = self if simple_map is self.map else self.with_map(simple_map, self.runtime)
             renewed = renewed._without_unused()
-            simplified = None if renewed is self else renewed
+            simplified = _ITSELF if renewed is self else renewed
             set_field(self, "_simplified", simplified)
-        return self if simplified is None else simplified
+        return self if simplified is _ITSELF else simplified
 
     def compose(self, second: OperandIndexing) -> OperandIndexing:
         """`self` leads from A to B, `second` from B to C: from A to C, simplified.
@@ -218,6 +218,10 @@ class OperandIndexing(FrozenValue):
 
     def __repr__(self) -> str:
         return self.to_text()
+
+
+_ITSELF = OperandIndexing(IndexingMap.undefined())
+"""Stands for the object itself, which must not refer to itself: it would outlive its last user."""
 
 
 def _producer_of_first(

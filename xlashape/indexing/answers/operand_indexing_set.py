@@ -39,7 +39,7 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     (d0, d1) -> (d1, d0), domain: d0 in [0, 1], d1 in [0, 1]
     """
 
-    # `_simplified` follows from the members: unset until it is asked for, None where this is the simplified form itself.
+    # `_simplified` follows from the members: None until it is asked for, `NOT_ACCESSED` where this is the simplified form already.
     __slots__ = ("_simplified", "members")
     _fields = ("members",)
 
@@ -49,6 +49,7 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     def __init__(self, members: Iterable[OperandIndexing] = ()) -> None:
         listed = tuple(members)
         set_field(self, "members", listed if len(listed) < 2 else tuple(dict.fromkeys(listed)))
+        set_field(self, "_simplified", None)
 
     @overload
     def __getitem__(self, index: int) -> OperandIndexing: ...
@@ -98,14 +99,13 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
 
     def simplify(self) -> OperandIndexingSet:
         """The set of the members' simplified forms, each once."""
-        try:
-            simplified = self._simplified
-        except AttributeError:
+        simplified = self._simplified
+        if simplified is None:
             members = [member.simplify() for member in self.members]
             is_simple = all(new is old for new, old in zip(members, self.members, strict=True))
-            simplified = None if is_simple else OperandIndexingSet(members)
+            simplified = NOT_ACCESSED if is_simple else OperandIndexingSet(members)
             set_field(self, "_simplified", simplified)
-        return self if simplified is None else simplified
+        return self if simplified is NOT_ACCESSED else simplified
 
     def to_text(self, style: str = "xla") -> str:
         """The members' texts, separated by new lines."""

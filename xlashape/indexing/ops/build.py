@@ -102,12 +102,12 @@ def identity(dims: tuple[int, ...]) -> Row:
 
 def passed(dims: tuple[int, ...], leaf: int) -> Row:
     """Each element from the element of the same index in a leaf."""
-    return _passed_leaf(dims, (leaf,)) if leaf else identity(dims)
+    return _passed_leaf(dims, leaf) if leaf else identity(dims)
 
 
-@cached(max_bytes=4 << 20, weigh=_bytes_by_ranks)
-def _passed_leaf(dims: tuple[int, ...], leaf: tuple[int]) -> Row:
-    return (Access(identity(dims)[0].map, leaf[0]),)
+@cached(max_bytes=1 << 20, weigh=lambda key, value: 300 + 40 * len(key[0]))
+def _passed_leaf(dims: tuple[int, ...], leaf: int) -> Row:
+    return (Access(identity(dims)[0].map, leaf),)
 
 
 @cached(max_bytes=4 << 20, weigh=_bytes_by_ranks)

@@ -1,7 +1,7 @@
-"""How many points a map has and how many elements it reaches, without going through all of them where that can be helped.
+"""How many points a map has and how many elements it reaches, by a formula where there is one, else by enumeration.
 
-Variables that no expression ties together are independent, so counts multiply over groups of variables that are tied. A group is counted by a
-formula where its one result is a sum of multiples of free variables, else by enumeration with NumPy up to `MAX_POINTS`.
+Variables that no expression has in common are independent, so counts multiply over groups of variables that expressions connect. A group is counted
+by a formula where its one result is a sum of multiples of unconstrained variables, else by enumeration with NumPy up to `MAX_POINTS`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["MAX_POINTS", "box_size", "distinct_elements", "fixed_runtime", "point_count", "reached_elements"]
 
 MAX_POINTS = 1 << 22
-"""Points of one group of variables that are gone through."""
+"""The most points of one group of variables that are enumerated."""
 
 
 class _Group(NamedTuple):
-    """Variables that are tied together, and the expressions that tie them."""
+    """Variables that expressions connect, and those expressions."""
 
     variables: tuple[Variable, ...]
     bounds: tuple[Interval, ...]
@@ -34,7 +34,7 @@ class _Group(NamedTuple):
 
 
 def fixed_runtime(found: IndexingMap) -> IndexingMap:
-    """The map with every runtime variable at its lower bound."""
+    """The map with every runtime variable replaced by its lower bound."""
     if not found.runtime or found.is_known_empty or found.is_undefined:
         return found
     values: dict[Variable, Expr] = {
@@ -47,30 +47,31 @@ def fixed_runtime(found: IndexingMap) -> IndexingMap:
 
 
 def point_count(found: IndexingMap) -> int | None:
-    """How many points the domain has; None where that is too much to go through.
+    """How many points the domain has; None where there are too many to enumerate.
 
     >>> point_count(IndexingMap.parse("(d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 3], d0 + s0 in [0, 2]"))
     6
     """
     if found.is_known_empty:
         return 0
-    counts = [_points(group) for group in _groups(found, results=False)]
+    counts = [_points_of_group(group) for group in _groups(found, results=False)]
     return None if None in counts else product(count for count in counts if count is not None)
 
 
 def distinct_elements(found: IndexingMap) -> int | None:
-    """How many different results the map has over its whole domain; None where that is too much to go through.
+    """How many different results the map has over its whole domain; None where there are too many points to enumerate.
 
     >>> distinct_elements(IndexingMap.parse("(d0)[s0] -> (d0 * 2 + s0), domain: d0 in [0, 999999999], s0 in [0, 2]"))
     2000000001
     """
     if found.is_known_empty:
         return 0
-    counts = [_image(group) for group in _groups(found, results=True)]
+    counts = [_image_size(group) for group in _groups(found, results=True)]
     return None if None in counts else product(count for count in counts if count is not None)
 
 
 def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
+    """The variables in groups that share no expression: constraints, and with `results` the results too. By union-find."""
     variables = [
         Variable(kind, i)
         for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True)
@@ -79,7 +80,7 @@ def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
     bounds = dict(zip(variables, [var.bounds for var in found.variables], strict=True))
     leader = {variable: variable for variable in variables}
 
-    def find(variable: Variable) -> Variable:
+    def leader_of(variable: Variable) -> Variable:
         while leader[variable] is not variable:
             leader[variable] = leader[leader[variable]]
             variable = leader[variable]
@@ -89,18 +90,18 @@ def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
         (expr, variables_of([expr]))
         for expr in (*(found.results if results else ()), *(expr for expr, _ in found.constraints))
     ]
-    for _, tied in used:
-        one = next(iter(tied), None)
-        if one is not None:
-            for other in tied:
-                leader[find(other)] = find(one)
+    for _, connected in used:
+        first = next(iter(connected), None)
+        if first is not None:
+            for other in connected:
+                leader[leader_of(other)] = leader_of(first)
     members: dict[Variable, list[Variable]] = {}
     for variable in variables:
-        members.setdefault(find(variable), []).append(variable)
-    made: list[_Group] = []
+        members.setdefault(leader_of(variable), []).append(variable)
+    groups: list[_Group] = []
     for group in members.values():
         inside = set(group)
-        made.append(
+        groups.append(
             _Group(
                 tuple(group),
                 tuple([bounds[variable] for variable in group]),
@@ -108,35 +109,37 @@ def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
                 tuple([(expr, interval) for expr, interval in found.constraints if inside & variables_of([expr])]),
             )
         )
-    return made
+    return groups
 
 
-def _points(group: _Group) -> int | None:
+def _points_of_group(group: _Group) -> int | None:
     size = product(bounds.size for bounds in group.bounds)
     if not group.constraints:
         return size
     return _enumerated(group)[0] if size <= MAX_POINTS else None
 
 
-def _image(group: _Group) -> int | None:
+def _image_size(group: _Group) -> int | None:
+    """How many different results the group has."""
     size = product(bounds.size for bounds in group.bounds)
     if not group.results:
-        # Nothing is reached through these; there only has to be one point.
+        # No result depends on these variables: all that counts is whether their constraints hold at any point.
         if not group.constraints:
             return min(size, 1)
         return min(_enumerated(group)[0], 1) if size <= MAX_POINTS else None
     if not group.constraints and len(group.results) == 1:
-        found = _sum_image(group)
-        if found is not None:
-            return found
+        count = _sum_image_size(group)
+        if count is not None:
+            return count
     return _enumerated(group)[1] if size <= MAX_POINTS else None
 
 
-def _sum_image(group: _Group) -> int | None:
-    """How many values Σ factor · variable takes; None where that is not seen at once.
+def _sum_image_size(group: _Group) -> int | None:
+    """How many values Σ factor · variable takes; None where the result is no such sum, or the rule below does not apply.
 
-    Taken by ascending |factor|, the values so far are the multiples of a step up to `reach`, or at least all different. A factor that is a
-    multiple of the step and leaves no gap extends them; one beyond their reach multiplies their number.
+    Variables are added by ascending |factor|. The values so far are all multiples of a step from 0 to `reach` (`is_dense`), or at least all
+    different. A factor that is a multiple of the step and at most `reach` + step leaves no gap: the values stay dense. A factor beyond `reach`
+    multiplies the number of values.
     """
     factors: dict[Variable, int] = {}
     for term in sum_terms(group.results[0]):
@@ -147,17 +150,17 @@ def _sum_image(group: _Group) -> int | None:
             return None
         factors[variable] = abs(factor.value)
     sizes = dict(zip(group.variables, [bounds.size for bounds in group.bounds], strict=True))
-    count, step, reach, dense = 1, 0, 0, True
+    count, step, reach, is_dense = 1, 0, 0, True
     for variable, factor in sorted(factors.items(), key=lambda pair: pair[1]):
         size = sizes[variable]
         if size == 1 or factor == 0:
             continue
         if step == 0:
             step, count = factor, size
-        elif dense and factor % step == 0 and factor <= reach + step:
+        elif is_dense and factor % step == 0 and factor <= reach + step:
             count = (reach + factor * (size - 1)) // step + 1
         elif factor > reach:
-            count, dense = count * size, False
+            count, is_dense = count * size, False
         else:
             return None
         reach += factor * (size - 1)
@@ -165,7 +168,7 @@ def _sum_image(group: _Group) -> int | None:
 
 
 def _enumerated(group: _Group) -> tuple[int, int]:
-    """(points, different results), by going through all of them."""
+    """(points, different results), by enumeration."""
     import numpy as np
 
     renumbered: dict[Variable, Expr] = {

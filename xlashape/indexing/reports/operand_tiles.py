@@ -1,7 +1,7 @@
 """The tile of each operand that a tile of the output reads: what a tiled kernel has to load.
 
-for found in operand_tiles(dot, [16, 32]):
-    found.tile, found.symbolic          # offsets, sizes and strides: as numbers, and as expressions in any tile's sizes
+for read in operand_tiles(dot, [16, 32]):
+    read.tile, read.symbolic            # offsets, sizes and strides: as numbers, and as expressions in any tile's sizes
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ class OperandTile(NamedTuple):
     indexing: OperandIndexing
     """The simplified map that the tile was pushed through, and its runtime variables."""
     symbolic: SymbolicTile | None
-    """The operand's tile for an output tile of any size; None where no such form is seen."""
+    """The operand's tile for an output tile of any size; None where no such form is found."""
     tile: TileBox | None
-    """The operand's tile for the one asked about, runtime variables at their lower bounds; None if what is read is no tile, or not known."""
+    """The operand's tile for the given output tile, with runtime variables at their lower bounds; None if what is read is no tile, or not known."""
 
 
 def operand_tiles(
     instruction: HloInstruction, tile: TileBox | Sequence[int] | None = None, output: int = 0
 ) -> tuple[OperandTile, ...]:
-    """The tiles that a tile of an output reads, one answer for each way in which an operand is read.
+    """The tiles that a tile of an output reads: one result for each way in which an operand is read.
 
-    `tile` may be sizes alone: a tile at the origin with strides 1. Without one, the symbolic tiles alone are answered. A tile that sticks
-    out of the output is cut off there. InvalidArgumentError for a tile of another rank or with a size below 1, LimitExceededError for one
+    `tile` may be sizes alone: a tile at the origin with strides 1. Without a tile, the results have symbolic tiles alone. A tile that extends beyond
+    the output is cut off there. InvalidArgumentError for a tile of another rank or with a size below 1, LimitExceededError for one
     of too many elements, else errors as for `output_to_input`.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
-    >>> (found,) = operand_tiles(HloModule.parse(text).entry.root, [4, 16])
-    >>> found.tile
+    >>> (read,) = operand_tiles(HloModule.parse(text).entry.root, [4, 16])
+    >>> read.tile
     TileBox(offsets=(0, 0), sizes=(16, 4), strides=(1, 1))
     """
-    found: list[OperandTile] = []
+    tiles: list[OperandTile] = []
     with errors_name_instruction(instruction):
-        for operand, read in enumerate(output_to_input(instruction, output)):
-            for one in read.simplify():
-                pushed = None if tile is None or one.map.is_undefined else push_tile(one.map, tile)
-                found.append(OperandTile(operand, one, symbolic_tile(one.map), pushed))
-    return tuple(found)
+        for operand, accesses in enumerate(output_to_input(instruction, output)):
+            for access in accesses.simplify():
+                pushed = None if tile is None or access.map.is_undefined else push_tile(access.map, tile)
+                tiles.append(OperandTile(operand, access, symbolic_tile(access.map), pushed))
+    return tuple(tiles)

@@ -1,19 +1,20 @@
 """Physical maps: a layout as a map, and an operation's maps between positions of buffers.
 
-A position counts elements from the start of an array's buffer, tiles and padding included (`xlashape.shape.tiling`). The formula is the one of
-`xlashape.shape`, sent through with symbolic expressions.
+A position counts elements from the start of an array's buffer, tiles and padding included (`xlashape.shape.tiling`). The formula is that of
+`xlashape.shape`, computed with symbolic expressions in place of numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
+from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.weights import map_bytes
 from xlashape.indexing.ops.build import make_map
 from xlashape.indexing.queries import output_to_input
 from xlashape.limits import spend
@@ -25,11 +26,11 @@ from xlashape.symbolic.expr.expression import as_expr
 __all__ = ["logical_to_physical", "output_to_input_physical", "physical_of", "physical_to_logical"]
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def logical_to_physical(shape: Shape) -> IndexingMap:
     """From an index of an array (or of the one a buffer holds) to the position of its element.
 
-    Without a layout the default one counts; a dynamic dimension counts with its bound. InvalidShapeError for what has no positions.
+    A shape without a layout has the default layout; a dynamic dimension counts with its bound. InvalidShapeError for a shape without positions.
 
     >>> logical_to_physical(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     (d0, d1) -> ((d0 / 2) * 12 + (d1 / 2) * 4 + (d0 mod 2) * 2 + d1 mod 2), domain: d0 in [0, 2], d1 in [0, 4]
@@ -39,9 +40,11 @@ def logical_to_physical(shape: Shape) -> IndexingMap:
     return make_map(sizes, [as_expr(position)])
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def physical_to_logical(shape: Shape) -> IndexingMap:
-    """The inverse: from a position of the buffer to the index of the element there. Padding lies outside of the domain.
+    """The inverse: from a position of the buffer to the index of the element there. Padding lies outside the domain.
+
+    InvalidShapeError for a shape without positions.
 
     >>> inverse = physical_to_logical(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     >>> inverse.evaluate((17,)), inverse.evaluate((11,))
@@ -50,15 +53,21 @@ def physical_to_logical(shape: Shape) -> IndexingMap:
     array = geometry(shape)
     index, conditions = logical_index(shape, dim(0))
     constraints = [(as_expr(value), Interval(0, size - 1)) for value, size in conditions]
-    return make_map([array.elements], [as_expr(one) for one in index], constraints=constraints)
+    return make_map([array.elements], [as_expr(expr) for expr in index], constraints=constraints)
 
 
 def output_to_input_physical(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From a position in the buffer of an output to positions in the buffers of the operands; simplified.
 
-    One set an operand, as `output_to_input` gives. Runtime variables keep their producers, whose own maps lead to indices, not to positions.
-    Where a dimension is unbounded, nothing is known of positions. InvalidArgumentError for an output that is no array, SizeOverflowError for
-    a buffer with more elements than int64 counts.
+    One set for each operand, as for `output_to_input`. Runtime variables keep their producers, whose own maps lead to indices, not to positions.
+    Maps from or to an array with an unbounded dimension are undefined. InvalidArgumentError for an output that is no array, SizeOverflowError
+    for a buffer with more elements than int64 counts.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { p = f32[4,8]{1,0} parameter(0) ROOT t = f32[8,4]{1,0} transpose(p), dimensions={1,0} }"
+    >>> (reads,) = output_to_input_physical(HloModule.parse(text).entry.root)
+    >>> reads.map
+    (d0) -> ((d0 mod 4) * 8 + d0 / 4), domain: d0 in [0, 31]
     """
     return physical_of(instruction, output, output_to_input(instruction, output))
 
@@ -72,24 +81,24 @@ def physical_of(
         raise InvalidArgumentError(
             f"output {output} of {instruction.name} is no array: it has no positions", field="output"
         )
-    found: list[OperandIndexingSet] = []
-    for operand, read in zip(instruction.operands, operands, strict=True):
+    physical: list[OperandIndexingSet] = []
+    for operand, reads in zip(instruction.operands, operands, strict=True):
         arrays = leaves(operand.shape)
-        found.append(
+        physical.append(
             OperandIndexingSet(
                 [
-                    _between_positions(shape, one, arrays[one.leaf])
-                    for one in read
-                    if arrays[one.leaf].is_array or arrays[one.leaf].is_buffer
+                    _between_positions(shape, read, arrays[read.leaf])
+                    for read in reads
+                    if arrays[read.leaf].is_array or arrays[read.leaf].is_buffer
                 ]
             )
         )
-    return tuple(found)
+    return tuple(physical)
 
 
-def _between_positions(output: Shape, one: OperandIndexing, operand: Shape) -> OperandIndexing:
+def _between_positions(output: Shape, read: OperandIndexing, operand: Shape) -> OperandIndexing:
     spend(1)
     if is_unbounded(output) or is_unbounded(operand):
-        return OperandIndexing(IndexingMap.undefined(), leaf=one.leaf)
+        return OperandIndexing(IndexingMap.undefined(), leaf=read.leaf)
     from_position = OperandIndexing(physical_to_logical(output))
-    return from_position.compose(one).compose(OperandIndexing(logical_to_physical(operand), leaf=one.leaf))
+    return from_position.compose(read).compose(OperandIndexing(logical_to_physical(operand), leaf=read.leaf))

@@ -1,11 +1,12 @@
 """Tiles: a tile of the output pushed through a map gives the tile of the operand.
 
-A tile is a box with steps: along each dimension `size` indices from `offset`, `stride` apart.
+A tile is a box with strides: along each dimension `size` indices from `offset` on, `stride` apart.
 
-- `push_tile` does it for given numbers, exactly: the answer is a tile if and only if the elements reached are one. It goes through the elements.
-- `symbolic_tile` does it for all sizes at once (`xlashape.symbolic.tile.symbolic_tile`, which matches `xla::SymbolicTile`): expressions in the tile's sizes, and the
-  constraints under which they hold. Its `evaluate` gives the box of a tile anywhere without going through elements; where it gives one, it is the
-  one that `push_tile` gives, but for the orientation of negative strides, which `push_tile` turns round, and the stride of a size of 1.
+- `push_tile` computes the tile for given numbers, exactly: there is a tile if and only if the elements reached form one. It enumerates the elements
+  where there are few.
+- `symbolic_tile` computes it for all sizes at once (`xlashape.symbolic.tile`, which matches `xla::SymbolicTile`): expressions in the tile's sizes, and
+  the constraints under which they hold. Its `evaluate` gives the box of any tile without enumerating elements. That box is the one that `push_tile`
+  gives, except that strides may be negative, which `push_tile` reverses, and except for the stride of a size of 1.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["SymbolicTile", "TileBox", "push_tile", "symbolic_tile"]
 
 FEW_POINTS = 1 << 12
-"""Elements that are gone through sooner than a symbolic tile is made."""
+"""Up to so many elements, enumerating them takes less time than making a symbolic tile."""
 
 
 def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
     """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
 
-    `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values. Runtime variables count with their
-    lower bound; offsets move with them. A tile that sticks out of the map's bounds is cut off there. InvalidArgumentError for a tile of another
-    rank or of an undefined map; LimitExceededError for one of too many elements to go through, unless the symbolic tile tells.
+    `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values, runtime variables their lower bound. A tile
+    that extends beyond the map's bounds is cut off there. InvalidArgumentError for a tile of another rank, or an undefined map; LimitExceededError
+    for a tile of too many elements to enumerate that has no symbolic tile.
 
     >>> rows = IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
     >>> push_tile(rows, [16]), push_tile(rows, [12])
@@ -79,14 +80,14 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), replaced)
     count = len(found.results)
     constraints = list(zip(exprs[count:], [interval for _, interval in found.constraints], strict=True))
-    # A tile that sticks out at the end is cut off there, as tiles at the edge of an array are.
+    # A tile that extends beyond the end is cut off there, as tiles at the edge of an array are.
     constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(found.dims)]
     pushed = IndexingMap(counted, found.ranges, (), exprs[:count], constraints)
     points = box_size(pushed)
     if points > FEW_POINTS:
-        told = _told(found, box, pushed)
-        if told is not None:
-            return told if 0 not in told.sizes else None
+        evaluated = _by_symbolic_tile(found, box, pushed)
+        if evaluated is not None:
+            return evaluated if 0 not in evaluated.sizes else None
     if points > MAX_POINTS:
         raise LimitExceededError(
             f"tile elements: {points} is more than {MAX_POINTS}",
@@ -108,8 +109,11 @@ def _checked(tile: TileBox | Sequence[int]) -> TileBox:
         raise InvalidArgumentError(f"tile takes sizes or a TileBox, not {type(tile).__name__}", field="tile") from None
 
 
-def _told(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
-    """What the symbolic tile tells of a tile that `found` is given, with strides that are not negative; None if it does not tell."""
+def _by_symbolic_tile(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
+    """The tile that `found` reaches from a tile, by the symbolic tile of `found` or of `pushed`; None where neither gives it.
+
+    `pushed` is `found` from the indices within the tile. Strides of the result are not negative.
+    """
     if all(stride == 1 for stride in tile.strides):
         symbolic = symbolic_tile(found)
         runtime = [var.bounds.lower for var in found.runtime]
@@ -120,14 +124,15 @@ def _told(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | N
         box = None if symbolic is None else symbolic.evaluate([var.bounds.upper + 1 for var in pushed.dims])
     if box is None:
         return None
-    turned = [
+    forward = [
         (offset if stride >= 0 else offset + (size - 1) * stride, size, abs(stride) if size > 1 else 0)
         for offset, size, stride in zip(*box, strict=True)
     ]
-    return TileBox(*[tuple([one[k] for one in turned]) for k in range(3)])
+    return TileBox(*[tuple([part[k] for part in forward]) for k in range(3)])
 
 
 def _box(rows: NDArray[np.int64]) -> TileBox | None:
+    """The tile that the rows form, each the index of an element; None if they form none."""
     import numpy as np
 
     distinct: NDArray[np.int64] = np.unique(rows, axis=0)

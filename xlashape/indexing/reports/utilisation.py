@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
+from xlashape.caches import cached
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaves
+from xlashape.indexing.answers.leaves import is_unbounded, leaf_sizes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.weights import map_bytes
 from xlashape.indexing.queries import output_to_input
 from xlashape.indexing.reports.counting import (
     MAX_POINTS,
@@ -32,15 +33,15 @@ class OperandUtilisation(NamedTuple):
     elements: int | None
     """How many elements the operand has. None where a dimension is unbounded."""
     distinct: int | None
-    """How many of them are read at least once. None where that is unknown, or too much to go through."""
+    """How many of them are read at least once. None where that is not known, or there are too many to enumerate."""
     reads: int | None
-    """How many reads there are: for every element of the output, one for each element that its maps name."""
+    """How many reads there are: for each element of the output, one for each element that its maps name."""
     is_upper_bound: bool = False
-    """`distinct` may be less: which elements are read is known at run time only."""
+    """Fewer than `distinct` elements may be read: which ones is known at run time only."""
 
     @property
     def utilisation(self) -> float | None:
-        """Distinct elements read ÷ elements; 1.0 of an operand without elements."""
+        """Distinct elements read ÷ elements; 1.0 for an operand without elements."""
         if self.distinct is None or self.elements is None:
             return None
         return self.distinct / self.elements if self.elements else 1.0
@@ -56,8 +57,14 @@ class OperandUtilisation(NamedTuple):
 def operand_utilisation(instruction: HloInstruction, output: int = 0) -> tuple[OperandUtilisation, ...]:
     """How much of each operand the instruction reads for one of its outputs.
 
-    A runtime offset of the whole operation moves what is read and changes no count. Where an offset belongs to each element (gather), distinct
-    elements are an upper bound. Errors as for `output_to_input`.
+    A runtime offset of the whole operation changes which elements are read, but not how many. Where each element has an offset of its own (gather),
+    `distinct` is an upper bound. Errors as for `output_to_input`.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { p = f32[10] parameter(0) ROOT s = f32[5] slice(p), slice={[0:5]} }"
+    >>> (read,) = operand_utilisation(HloModule.parse(text).entry.root)
+    >>> read.utilisation, read.reads_per_element
+    (0.5, 1.0)
     """
     return utilisation_of(instruction, output_to_input(instruction, output))
 
@@ -66,89 +73,102 @@ def utilisation_of(
     instruction: HloInstruction, operands: Iterable[OperandIndexingSet]
 ) -> tuple[OperandUtilisation, ...]:
     """`operand_utilisation`, where the maps are known."""
-    found: list[OperandUtilisation] = []
-    for operand, read in zip(instruction.operands, operands, strict=True):
+    utilisations: list[OperandUtilisation] = []
+    for operand, reads in zip(instruction.operands, operands, strict=True):
         if is_unbounded(operand.shape):
-            found.append(OperandUtilisation(None, None, None))
+            utilisations.append(OperandUtilisation(None, None, None))
             continue
-        sizes = [product(dims_of(leaf)) for leaf in leaves(operand.shape)]
-        found.append(_utilisation(read.simplify(), sizes))
-    return tuple(found)
+        sizes = [product(dims) for dims in leaf_sizes(operand.shape)]
+        utilisations.append(_utilisation(reads.simplify(), sizes))
+    return tuple(utilisations)
 
 
-def _utilisation(read: OperandIndexingSet, sizes: list[int]) -> OperandUtilisation:
-    spend(1 + len(read))
+def _utilisation(accesses: OperandIndexingSet, sizes: list[int]) -> OperandUtilisation:
+    """Of an operand whose leaves have so many elements."""
+    spend(1 + len(accesses))
     elements = sum(sizes)
-    members = [one for one in read if not one.map.is_known_empty]
-    if any(one.map.is_undefined for one in members):
+    members = [access for access in accesses if not access.map.is_known_empty]
+    if any(access.map.is_undefined for access in members):
         return OperandUtilisation(elements, None, None)
     reads: int | None = 0
     distinct: int | None = 0
-    bound = False
-    of_leaf: dict[int, list[OperandIndexing]] = {}
-    for one in members:
-        of_leaf.setdefault(one.leaf, []).append(one)
+    is_upper_bound = False
+    by_leaf: dict[int, list[OperandIndexing]] = {}
+    for access in members:
+        by_leaf.setdefault(access.leaf, []).append(access)
     for leaf, size in enumerate(sizes):
-        own = of_leaf.get(leaf, [])
-        for one in own:
-            count = _point_count(one.map)
+        of_leaf = by_leaf.get(leaf, [])
+        for access in of_leaf:
+            count = _point_count(access.map)
             reads = None if reads is None or count is None else reads + count
-        found, upper = _distinct(own, size)
-        distinct = None if distinct is None or found is None else distinct + found
-        bound = bound or upper
-    return OperandUtilisation(elements, distinct, reads, bound and distinct is not None)
+        distinct_of_leaf, is_bound_of_leaf = _distinct(of_leaf, size)
+        distinct = None if distinct is None or distinct_of_leaf is None else distinct + distinct_of_leaf
+        is_upper_bound = is_upper_bound or is_bound_of_leaf
+    return OperandUtilisation(elements, distinct, reads, is_upper_bound and distinct is not None)
 
 
 def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bool]:
     """How many of the `size` elements of one leaf are read, and whether that is an upper bound."""
     if not members:
         return 0, False
-    if any(_varies(one) for one in members):
-        counts = [_point_count(one.map) for one in members]
+    if any(_has_offset_of_elements(access) for access in members):
+        counts = [_point_count(access.map) for access in members]
         total = size if None in counts else sum(count for count in counts if count is not None)
         return min(size, total), True
-    if len({one.runtime for one in members}) > 1:
-        # Offsets of their own move what each of them reads: over the same elements or beside one another.
-        counts = [_distinct_elements(fixed_runtime(one.map)) for one in members]
+    if len({access.runtime for access in members}) > 1:
+        # Accesses with different offsets may read the same elements, or different ones.
+        counts = [_distinct_elements(fixed_runtime(access.map)) for access in members]
         known = [count for count in counts if count is not None]
         if size in known:
             return size, False
         return (min(size, sum(known)), True) if len(known) == len(counts) else (size, True)
-    maps = list(dict.fromkeys(fixed_runtime(one.map) for one in members))
-    counts = [_distinct_elements(one) for one in maps]
+    maps = list(dict.fromkeys(fixed_runtime(access.map) for access in members))
+    counts = [_distinct_elements(found) for found in maps]
     if size in counts or len(maps) == 1:
         best = size if size in counts else counts[0]
         return (None if best is None else min(best, size)), False
-    if size <= MAX_POINTS and all(box_size(one) <= MAX_POINTS for one in maps):
-        return _union(maps), False
+    if size <= MAX_POINTS and all(box_size(found) <= MAX_POINTS for found in maps):
+        return _union_size(maps), False
     total = None if None in counts else sum(count for count in counts if count is not None)
     return (None, False) if total is None else (min(size, total), True)
 
 
-# Modules repeat their maps, so counts are kept.
+class _Count(NamedTuple):
+    """A count that is kept, because modules repeat their maps. None: too many to enumerate."""
+
+    value: int | None
 
 
-@lru_cache(maxsize=1 << 12)
 def _point_count(found: IndexingMap) -> int | None:
-    return point_count(fixed_runtime(found))
+    return _kept_point_count(found).value
 
 
-@lru_cache(maxsize=1 << 12)
+@cached(max_bytes=8 << 20, weigh=lambda key, value: 300 + map_bytes(key[0]))
+def _kept_point_count(found: IndexingMap) -> _Count:
+    return _Count(point_count(fixed_runtime(found)))
+
+
 def _distinct_elements(found: IndexingMap) -> int | None:
-    return distinct_elements(found)
+    return _kept_distinct_elements(found).value
 
 
-def _varies(one: OperandIndexing) -> bool:
-    """Whether a runtime variable has a value of its own for each element."""
+@cached(max_bytes=8 << 20, weigh=lambda key, value: 300 + map_bytes(key[0]))
+def _kept_distinct_elements(found: IndexingMap) -> _Count:
+    return _Count(distinct_elements(found))
+
+
+def _has_offset_of_elements(access: OperandIndexing) -> bool:
+    """Whether some runtime variable has a different value for each element."""
     return any(
         variable.kind is not VariableKind.RUNTIME
-        for producer in one.runtime
+        for producer in access.runtime
         for variable in producer.map.used_variables()
     )
 
 
-def _union(maps: list[IndexingMap]) -> int:
+def _union_size(maps: list[IndexingMap]) -> int:
+    """How many elements at least one of the maps reaches."""
     import numpy as np
 
-    rows = [reached_elements(one) for one in maps]
+    rows = [reached_elements(found) for found in maps]
     return len(np.unique(np.concatenate(rows), axis=0))

@@ -59,10 +59,12 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
     for instruction in operands_first(computation):
-        precise = _precise_sets(instruction, sets, starts)
-        if precise is not None:
-            sets[instruction.index] = precise
-            continue
+        opcode = instruction.proto.opcode
+        if opcode in _REARRANGING or operation_of(opcode).passes_first_operand_through:
+            precise = _precise_sets(instruction, sets, starts)
+            if precise is not None:
+                sets[instruction.index] = precise
+                continue
         union = 0
         for operand in instruction.operands:
             operand_sets = sets[operand.index]
@@ -73,19 +75,22 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     return sets[computation.root.index]
 
 
+_REARRANGING = frozenset({Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT})
+
+
 def _precise_sets(
     instruction: HloInstruction, sets: list[tuple[int, ...]], starts: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """The set of each leaf of a parameter, or of an operation that only rearranges leaves; None for any other, or a malformed one."""
+    """The set of each leaf of a parameter, or of an operation that rearranges leaves or passes them on; None for a malformed one."""
     opcode = instruction.proto.opcode
     if opcode == Opcode.PARAMETER:
         first = starts[instruction.parameter_number]
         return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
     if opcode == Opcode.TUPLE:
         found = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
-    elif opcode == Opcode.GET_TUPLE_ELEMENT or operation_of(opcode).passes_first_operand_through:
-        if not instruction.operands:
-            return None
+    elif not instruction.operands:
+        return None
+    else:
         found = sets[instruction.operands[0].index]
         if opcode == Opcode.GET_TUPLE_ELEMENT:
             source = instruction.operands[0].shape
@@ -93,8 +98,6 @@ def _precise_sets(
                 return None
             first = element_starts(source)[instruction.proto.tuple_index]
             found = found[first : first + leaf_count(instruction.shape)]
-    else:
-        return None
     return found if len(found) == leaf_count(instruction.shape) else None
 
 

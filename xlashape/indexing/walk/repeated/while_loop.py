@@ -216,12 +216,12 @@ def _set_of_frontier(frontier: Frontier) -> OperandIndexingSet:
     return OperandIndexingSet([access for _, accesses in sorted(frontier.items()) for access in accesses])
 
 
-@cached(max_bytes=2 << 20, weigh=lambda key, value: 1600 + 400 * len(key[0]))
+@cached(max_bytes=2 << 20, weigh=lambda key, value: 700 + 50 * len(key[0]))
 def _unchanged(dims: Dims, leaf: int) -> OperandIndexingSet:
     return set_of(identity(dims)[0].map, leaf)
 
 
-@cached(max_bytes=16 << 20, weigh=lambda key, value: 500 + 100 * len(key[1]) + 2500 * len(value))
+@cached(max_bytes=4 << 20, weigh=lambda key, value: 500 + 100 * len(key[1]) + 600 * len(value))
 def _every_element_of(dims: Dims, arrays: tuple[Dims, ...], mattering: int, exchanges: bool) -> OperandIndexingSet:
     """Every element of the arrays in the set `mattering`."""
     return OperandIndexingSet(
