@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import math
@@ -142,7 +141,7 @@ def test_a_value() -> None:
     report = tiling.padding_report(shape)
     assert report == tiling.padding_report(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     assert hash(report) == hash(tiling.padding_report(shape))
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         report.best_bytes = 0  # pyright: ignore[reportAttributeAccessIssue]
     assert isinstance(report, tiling.PaddingReport)
     assert tiling.padding_report(Shape.parse("b(f32[3,5]{1,0:T(2,2)})")) == report

@@ -7,9 +7,9 @@ index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from xlashape.errors import InvalidIndexError
+from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.arguments.arrays import not_a_shape
 from xlashape.shape.parts.checks import integer
 from xlashape.shape.parts.error_text import shown
@@ -41,12 +41,21 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedShape:
-    """A shape and where it stands."""
+class IndexedShape(FrozenValue):
+    """A shape inside another one, and its index there."""
 
+    __slots__ = ("index", "shape")
+    __match_args__ = ("index", "shape")
+    _fields = ("index", "shape")
     index: ShapeIndex
     shape: Shape
+
+    def __init__(self, index: ShapeIndex, shape: Shape) -> None:
+        set_field(self, "index", index)
+        set_field(self, "shape", shape)
+
+    def __repr__(self) -> str:
+        return f"IndexedShape(index={self.index!r}, shape={self.shape!r})"
 
 
 def is_nested_tuple(shape: Shape) -> bool:

@@ -29,6 +29,7 @@ from xlashape.shape.parts.error_text import with_article
 from xlashape.shape.parts.fields import LayoutFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType, unknown_type_message
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE
+from xlashape.shape.parts.weights import parsed_bytes
 from xlashape.shape.text.layout import parse_layout, parse_type, raise_located
 from xlashape.text import Cursor
 
@@ -73,10 +74,10 @@ class ShapeParser(Generic[_Shape, _Layout]):
         self._make_layout = make_layout
         self._default_layout = default_layout
         self.shapes: BoundedCache[str, _Shape] = BoundedCache(
-            "xlashape.shape: shapes by text", 8 << 20, lambda key, _: len(key) + 600
+            "xlashape.shape: shapes by text", 8 << 20, lambda text, _: parsed_bytes(text)
         )
         self.layouts: BoundedCache[str, _Layout] = BoundedCache(
-            "xlashape.shape: layouts by text", 4 << 20, lambda key, _: len(key) + 600
+            "xlashape.shape: layouts by text", 4 << 20, lambda text, _: parsed_bytes(text)
         )
 
     def shape_of(self, text: str) -> _Shape:
@@ -301,7 +302,11 @@ def shape_text(shape: ShapeFields, *, layout: bool = True) -> str:
 
 
 def _tuple_text(shape: ShapeFields, *, layout: bool) -> str:
-    texts = [str(inner) if layout else shape_text(inner, layout=False) for inner in shape.tuple_shapes]
+    # `str` keeps the text of an array. That of an inner tuple is not kept: in deep nests it would be there once a level.
+    texts = [
+        str(inner) if layout and not inner.tuple_shapes else shape_text(inner, layout=layout)
+        for inner in shape.tuple_shapes
+    ]
     for i in range(5, len(texts), 5):
         texts[i] = f"/*index={i}*/{texts[i]}"
     return "(" + ", ".join(texts) + ")"

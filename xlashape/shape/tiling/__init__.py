@@ -5,13 +5,19 @@
 (17, (2, 3), 24, 96)
 
 Positions count elements, not bytes, from the start of the data (behind the sizes of dynamic dimensions, where a layout has
-`dynamic_shape_metadata_prefix_bytes`). All tiles count, and combine, tail padding and dynamic bounds; split configs are left
-aside. A shape without a layout has the default one; of a buffer, the array inside counts.
+`dynamic_shape_metadata_prefix_bytes`). All tiles count, and so do combine (`*`), tail padding and the bounds of dynamic dimensions;
+split configs are left aside. A shape without a layout has the default one; of a buffer, the array inside counts.
 
 XLA's nearest relatives are `LayoutUtil::LinearIndex` (the first tile alone), `LayoutUtil::LinearIndexForNestedTiling` (no
-combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these are exact. The formula itself stands in
-`tile_formula`, and is offered here for expressions: `physical_position`, `logical_index`. `pack`, `unpack` and `relayout`
-move whole arrays (`buffers`), `padding_report` says where padding comes from (`padding`).
+combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these functions are exact.
+
+- `formula`: the formula itself, for ints, arrays and expressions: `physical_position`, `logical_index`
+- `floor_sums`: the form that it is compiled to
+- `compiled`: the compiled formulas of shapes, kept in a cache
+- `batches`: compiled formulas over NumPy arrays
+- `physical_size`: the dimensions, elements and bytes of a buffer
+- `padding`: how much of a buffer is padding, and why
+- `buffers`: whole arrays in and out of their buffers
 """
 
 from __future__ import annotations
@@ -22,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from xlashape.shape.arguments.arrays import not_a_shape
 from xlashape.shape.arguments.indices import checked_index, checked_position
-from xlashape.shape.tiling.formula import Condition, geometry, logical_index, physical_position
+from xlashape.shape.tiling.compiled import index_sums, position_sums
+from xlashape.shape.tiling.formula import Condition, logical_index, physical_position
 from xlashape.shape.tiling.physical_size import physical_bytes, physical_dimensions, physical_elements, stored_bits
-from xlashape.shape.tiling.programs import forward_program, inverse_program
 from xlashape.shape.value.shape import Shape
 
 if TYPE_CHECKING:
@@ -67,7 +73,7 @@ _HOMES = {
 
 
 def linear_index(shape: Shape, index: Iterable[int]) -> int:
-    """The position in the buffer, in elements, of the element at `index`: one int a dimension, NumPy's ints too.
+    """The position in the buffer, in elements, of the element at `index`: one int for each dimension, NumPy's ints too.
 
     InvalidIndexError for too few or too many numbers, one outside its dimension, a bool or a float; InvalidShapeError for
     what is no array or has an unbounded dimension; SizeOverflowError if the padded array is beyond int64.
@@ -77,8 +83,8 @@ def linear_index(shape: Shape, index: Iterable[int]) -> int:
     """
     if type(shape) is not Shape:
         raise not_a_shape(shape)
-    dimensions, program = forward_program(shape)
-    return program.run(checked_index(shape, dimensions, index))[0]
+    dimensions, sums = position_sums(shape)
+    return sums.evaluate(checked_index(shape, dimensions, index))[0]
 
 
 def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
@@ -92,10 +98,8 @@ def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
     """
     if type(shape) is not Shape:
         raise not_a_shape(shape)
-    array = geometry(shape)
-    number = checked_position(shape, array.elements, position)
-    program, conditions = inverse_program(shape)
-    results = program.run((number,))
+    array, sums, conditions = index_sums(shape)
+    results = sums.evaluate((checked_position(shape, array.elements, position),))
     for output, size in conditions:
         if results[output] >= size:
             return None
@@ -105,18 +109,18 @@ def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
 def linear_indices(shape: Shape, rows: ArrayLike) -> NDArray[np.int64]:
     """`linear_index` of each row: int64[n, rank] → int64[n].
 
-    `rows` is an array of any integer type and strides, read-only ones too, or nested sequences of ints. The answer is whole
-    or an error: InvalidIndexError names the first wrong row.
+    `rows` is an array of any integer type and strides, read-only ones too, or nested sequences of ints. If a row is wrong there is
+    no result: InvalidIndexError names the first wrong row.
 
     >>> linear_indices(Shape.parse("f32[3,5]{1,0:T(2,2)}"), [(0, 0), (2, 3)]).tolist()
     [0, 17]
     """
-    from xlashape.shape.tiling import batches as tile_batches
+    from xlashape.shape.tiling import batches  # NumPy loads on first use
 
     if type(shape) is not Shape:
         raise not_a_shape(shape)
-    dimensions, program = forward_program(shape)
-    return tile_batches.linear_indices(shape, dimensions, program, rows)
+    dimensions, sums = position_sums(shape)
+    return batches.linear_indices(shape, dimensions, sums, rows)
 
 
 def multi_indices(shape: Shape, positions: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -130,13 +134,12 @@ def multi_indices(shape: Shape, positions: ArrayLike) -> tuple[NDArray[np.int64]
     >>> rows.tolist(), is_element.tolist()
     ([[2, 3], [-1, -1]], [True, False])
     """
-    from xlashape.shape.tiling import batches as tile_batches
+    from xlashape.shape.tiling import batches  # NumPy loads on first use
 
     if type(shape) is not Shape:
         raise not_a_shape(shape)
-    array = geometry(shape)
-    program, conditions = inverse_program(shape)
-    return tile_batches.multi_indices(shape, len(array.dimensions), array.elements, program, conditions, positions)
+    array, sums, conditions = index_sums(shape)
+    return batches.multi_indices(shape, len(array.dimensions), array.elements, sums, conditions, positions)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Programs over NumPy arrays: many indices or positions at once, in chunks that stay in the processor's cache."""
+"""Compiled formulas over NumPy arrays: many indices or positions at once, in chunks that stay in the processor's cache."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from xlashape.limits import INT64_MAX, INT64_MIN
 from xlashape.shape.arguments.indices import index_length, outside_buffer, outside_dimension
 from xlashape.shape.parts.checks import integer
 from xlashape.shape.parts.error_text import brief, shown
-from xlashape.shape.tiling.program import Program, Terms
+from xlashape.shape.tiling.floor_sums import FloorSums, Terms
 from xlashape.shape.value.shape import Shape
 
 __all__ = ["linear_indices", "multi_indices"]
 
 _CHUNK_NUMBERS = 1 << 16
-"""int64 numbers held by the registers of one chunk: 512 KiB, which a core's second-level cache holds."""
+"""int64 numbers in the registers of one chunk: 512 KiB, which fit in a core's second-level cache."""
 
 
-def linear_indices(shape: Shape, dimensions: tuple[int, ...], program: Program, rows: ArrayLike) -> NDArray[np.int64]:
+def linear_indices(shape: Shape, dimensions: tuple[int, ...], sums: FloorSums, rows: ArrayLike) -> NDArray[np.int64]:
     """The positions of the rows of int64[n, rank]."""
     rank = len(dimensions)
     table = _integers(rows, "rows", shape, rank)
@@ -30,7 +30,7 @@ def linear_indices(shape: Shape, dimensions: tuple[int, ...], program: Program, 
     if not len(table):
         return result
     sizes = np.array(dimensions, np.uint64)
-    chunk = _Chunk(program, len(table))
+    chunk = _Chunk(sums, len(table))
     # A negative number is a huge unsigned one: one comparison checks both ends.
     unsigned = chunk.inputs.view(np.uint64)
     is_wide = table.dtype == np.uint64
@@ -42,7 +42,7 @@ def linear_indices(shape: Shape, dimensions: tuple[int, ...], program: Program, 
         if rank and (unsigned[:, : stop - start].max(axis=1) >= sizes).any():
             raise _bad_row(shape, dimensions, part, start)
         chunk.run()
-        chunk.sum(program.outputs[0], result[start:stop])
+        chunk.sum(sums.outputs[0], result[start:stop])
     return result
 
 
@@ -50,7 +50,7 @@ def multi_indices(
     shape: Shape,
     rank: int,
     elements: int,
-    program: Program,
+    sums: FloorSums,
     conditions: tuple[tuple[int, int], ...],
     positions: ArrayLike,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -60,8 +60,8 @@ def multi_indices(
     is_element = np.ones(len(numbers), np.bool_)
     if not len(numbers):
         return rows, is_element
-    outputs = len(program.outputs)
-    chunk = _Chunk(program, len(numbers), outputs)
+    outputs = len(sums.outputs)
+    chunk = _Chunk(sums, len(numbers), outputs)
     unsigned = chunk.inputs.view(np.uint64)
     is_wide = numbers.dtype == np.uint64
     columns = np.empty((outputs, chunk.length), np.int64)
@@ -74,7 +74,7 @@ def multi_indices(
         if int(unsigned[0, :length].max()) >= elements:
             raise _bad_position(shape, elements, part, start)
         chunk.run()
-        for column, terms in zip(columns, program.outputs, strict=True):
+        for column, terms in zip(columns, sums.outputs, strict=True):
             chunk.sum(terms, column[:length])
         np.copyto(rows[start:stop], np.transpose(columns[:rank, :length]))
         if conditions:
@@ -87,16 +87,16 @@ def multi_indices(
 
 
 class _Chunk:
-    """The registers of a program for up to `length` rows at a time."""
+    """The registers of a compiled formula for up to `length` rows at a time."""
 
-    def __init__(self, program: Program, rows: int, columns: int = 0) -> None:
-        registers = program.inputs + len(program.steps)
-        # One scratch row; `columns` more are the caller's.
+    def __init__(self, sums: FloorSums, rows: int, columns: int = 0) -> None:
+        registers = sums.inputs + len(sums.steps)
+        # One more row is scratch space; the caller has `columns` rows of its own.
         self.length = min(rows, max(1024, _CHUNK_NUMBERS // (registers + columns + 1)))
         self.registers = np.empty((registers + 1, self.length), np.int64)
-        self.inputs = self.registers[: program.inputs]
-        self._steps = [(terms, _wrap(divisor)) for terms, divisor in program.steps]
-        self._first = program.inputs
+        self.inputs = self.registers[: sums.inputs]
+        self._steps = [(terms, _wrap(divisor)) for terms, divisor in sums.steps]
+        self._first = sums.inputs
         self.cut(self.length)
 
     def cut(self, length: int) -> None:
@@ -142,7 +142,7 @@ class _Chunk:
 
 
 def _wrap(number: int) -> int:
-    """The int64 that is the same modulo 2^64."""
+    """The int64 that equals the number modulo 2^64."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -153,7 +153,7 @@ def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> N
     try:
         table = np.asarray(values)
         if not hasattr(values, "dtype") and (table.dtype.kind not in "iu" or _has_bool(values)):
-            # NumPy makes floats of ints beyond int64, and of no numbers at all; the objects themselves say what is wrong.
+            # NumPy turns ints beyond int64, and empty lists, into floats. The objects themselves show what is wrong.
             table = np.asarray(values, object)
     except (ValueError, TypeError, OverflowError):
         raise InvalidIndexError(f"{expected}, found rows of different lengths", field=field) from None
@@ -174,11 +174,13 @@ def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> N
 
 
 def _has_bool(values: object) -> bool:
-    """Whether there is a bool among numbers that NumPy would take for 0 or 1."""
+    """Whether there is a bool among the numbers, which NumPy would convert to 0 or 1."""
     if not isinstance(values, (list, tuple)):
         return False
-    for one in cast("Sequence[object]", values):
-        if type(one) is bool or (isinstance(one, (list, tuple)) and bool in map(type, cast("Sequence[object]", one))):
+    for item in cast("Sequence[object]", values):
+        if type(item) is bool or (
+            isinstance(item, (list, tuple)) and bool in map(type, cast("Sequence[object]", item))
+        ):
             return True
     return False
 

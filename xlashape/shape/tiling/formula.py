@@ -1,30 +1,31 @@
 """The tiling formula, written once: logical index → position in the buffer, and back.
 
 It is arithmetic with `+`, `*`, `//` and `%` alone, so an index may be made of ints, NumPy arrays or symbolic expressions;
-`tile_program` sends numbers through it that record what is done to them. Sizes are always ints.
+`floor_sums` calls it with numbers that record what is done to them. Sizes are always ints.
 
-Sizes and coordinates stand in physical order, most major first. A tile applies to the last dimensions; each splits into a
-count of tiles and a place inside the tile, and the places move behind the counts:
+Sizes and coordinates are in physical order, most major first. A tile applies to the last dimensions. Each of them splits into the
+number of tiles and the size of a tile, and the sizes of tiles move behind the numbers of tiles:
 
     sizes (…, d, …)  →  (…, ⌈d/t⌉, …, t, …)        coordinate e  →  ⌊e/t⌋, e mod t
 
-A tile longer than the array first gets dimensions of size 1 at the major end; `*` first merges a dimension into the next more
-minor one. Source of the fact: XLA's documentation of tiled layouts, and `xla.TileProto`.
+If a tile is longer than the array has dimensions, dimensions of size 1 are added at the major end first. A `*` first merges its
+dimension into the next more minor one. Source of the fact: XLA's documentation of tiled layouts, and `xla.TileProto`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from xlashape import limits
+from xlashape.caches import BoundedCache
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_product, product, round_up
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.arguments.types import guarded
 from xlashape.shape.parts.error_text import brief
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile
+from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
@@ -39,14 +40,15 @@ __all__ = [
 
 
 MAX_TILED_DIMENSIONS = 1 << 17
-"""Dimensions that the tiles of one layout may make, over all of them: each tile adds as many as it is long."""
+"""The most dimensions that the tiles of one layout may make together. Each tile makes as many more as it has sizes."""
 
 
 class TileStep(NamedTuple):
-    """One tile as it meets the sizes before it.
+    """One tile applied to the sizes that the tiles before it made.
 
-    `added` dimensions of size 1 come first. Then `kept` stay as they are, and each of `groups`, sizes that merge into one,
-    meets one entry of `tile`; `sizes` are the groups' products.
+    First, `added` dimensions of size 1 are put in front. The sizes in `kept` stay as they are. Each of `groups` is a group of sizes
+    that merge into one, which one entry of `tile` splits; `sizes` are the products of the groups, and `counts` the numbers of tiles along them. `result`
+    are the sizes after the tile.
     """
 
     added: int
@@ -54,16 +56,8 @@ class TileStep(NamedTuple):
     groups: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     tile: tuple[int, ...]
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """How many tiles there are along each group."""
-        return tuple([ceil_div(size, t) for size, t in zip(self.sizes, self.tile, strict=True)])
-
-    @property
-    def result(self) -> tuple[int, ...]:
-        """The sizes after this tile."""
-        return (*self.kept, *self.counts, *self.tile)
+    counts: tuple[int, ...]
+    result: tuple[int, ...]
 
 
 class Geometry(NamedTuple):
@@ -88,7 +82,14 @@ class Condition(NamedTuple):
     size: int
 
 
-@lru_cache(maxsize=4096)
+def _weight(shape: Shape, array: Geometry) -> int:
+    made = sum([len(step.result) for step in array.steps])
+    return shape_bytes(shape) + 600 + 120 * len(array.physical) + 700 * len(array.steps) + 200 * made
+
+
+_geometries: BoundedCache[Shape, Geometry] = BoundedCache("xlashape.shape: geometry of buffers", 8 << 20, _weight)
+
+
 def geometry(shape: Shape) -> Geometry:
     """The sizes of an array in memory. Without a layout, the default one counts.
 
@@ -98,6 +99,14 @@ def geometry(shape: Shape) -> Geometry:
     >>> geometry(Shape.parse("f32[3,5]{1,0:T(2,2)}")).physical
     (2, 3, 2, 2)
     """
+    array = _geometries.get(shape)
+    if array is None:
+        array = _geometry(shape)
+        _geometries.put(shape, array)
+    return array
+
+
+def _geometry(shape: Shape) -> Geometry:
     array = array_of(shape)
     dimensions = array.dimensions
     if UNBOUNDED_SIZE in dimensions:
@@ -120,7 +129,7 @@ def geometry(shape: Shape) -> Geometry:
 
 
 def tile_steps(sizes: tuple[int, ...], tiles: Sequence[Tile]) -> tuple[TileStep, ...]:
-    """What each tile does in its turn to sizes in physical order, most major first. No check for overflow."""
+    """What each tile does to the sizes, in physical order, that the tiles before it made. Overflow is not checked."""
     steps: list[TileStep] = []
     count = 0
     for tile in tiles:
@@ -143,17 +152,20 @@ def _tile_step(sizes: tuple[int, ...], tile: Tile) -> TileStep:
         if t != COMBINE:
             groups.append(pending)
             pending = ()
+    kept = sizes[:head]
     plain = tuple([t for t in tile.dimensions if t != COMBINE])
-    return TileStep(added, sizes[:head], tuple(groups), tuple([product(group) for group in groups]), plain)
+    merged = tuple([product(group) for group in groups])
+    counts = tuple([ceil_div(size, t) for size, t in zip(merged, plain, strict=True)])
+    return TileStep(added, kept, tuple(groups), merged, plain, counts, (*kept, *counts, *plain))
 
 
 @guarded
 def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
     """The position in the buffer, in elements, of the element at `index`.
 
-    `index` has one entry a dimension: ints, NumPy arrays that broadcast together, or expressions. Entries are taken to be
-    inside their dimensions, unchecked; what follows from that is used: a dimension of size 1 adds nothing, a size within
-    the tile is not divided. So the answer is the plain int 0 where the index cannot matter.
+    `index` has one entry for each dimension: ints, NumPy arrays that broadcast together, or expressions. Entries must be inside
+    their dimensions, which is not checked. The formula relies on it: a dimension of size 1 adds nothing, and a size that fits into
+    its tile is not divided. The result is therefore the plain int 0 if all sizes are 1 or the array is empty.
 
     >>> physical_position(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
     17
@@ -165,20 +177,20 @@ def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
     for step in array.steps:
         coordinates = [0] * step.added + coordinates
         counts: list[Any] = []
-        places: list[Any] = []
+        remainders: list[Any] = []
         at = len(step.kept)
         for group, size, t in zip(step.groups, step.sizes, step.tile, strict=True):
             merged = _weighted_sum(coordinates[at : at + len(group)], group)
             at += len(group)
             if t == 1 or _is_zero(merged):
-                count, place = merged, 0
+                count, remainder = merged, 0
             elif size <= t:
-                count, place = 0, merged
+                count, remainder = 0, merged
             else:
-                count, place = merged // t, merged % t
+                count, remainder = merged // t, merged % t
             counts.append(count)
-            places.append(place)
-        coordinates = coordinates[: len(step.kept)] + counts + places
+            remainders.append(remainder)
+        coordinates = coordinates[: len(step.kept)] + counts + remainders
     return _weighted_sum(coordinates, array.physical)
 
 
@@ -186,8 +198,8 @@ def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
 def logical_index(shape: Shape, position: Any) -> tuple[tuple[Any, ...], tuple[Condition, ...]]:
     """The index of the element at `position` of the buffer, and the conditions under which there is an element.
 
-    `position` is an int, a NumPy array or an expression, and is taken to be inside the buffer, unchecked. Where a condition
-    fails the position is padding, and the index means nothing. Conditions that always hold are left out.
+    `position` is an int, a NumPy array or an expression. It must be inside the buffer, which is not checked. Where a condition
+    fails, the position is padding and the index has no meaning. Conditions that always hold are left out.
 
     >>> logical_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
     ((2, 3), (Condition(value=2, size=3), Condition(value=3, size=5)))
@@ -203,8 +215,8 @@ def logical_index(shape: Shape, position: Any) -> tuple[tuple[Any, ...], tuple[C
         head, tiled = len(step.kept), len(step.tile)
         restored: list[Any] = []
         for i, (group, size, t) in enumerate(zip(step.groups, step.sizes, step.tile, strict=True)):
-            count, place = coordinates[head + i], coordinates[head + tiled + i]
-            merged = _weighted_sum((count, place), (ceil_div(size, t), t))
+            count, remainder = coordinates[head + i], coordinates[head + tiled + i]
+            merged = _weighted_sum((count, remainder), (ceil_div(size, t), t))
             if size % t:
                 conditions.append(Condition(merged, size))
             restored += _digits(0 if size == 1 else merged, group)
@@ -216,7 +228,7 @@ def logical_index(shape: Shape, position: Any) -> tuple[tuple[Any, ...], tuple[C
 
 
 def _weighted_sum(coordinates: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """The coordinates as one number, most major first; those known to be 0 leave no trace. No size is 0."""
+    """The coordinates, most major first, as one number. Coordinates that are the int 0 are left out. No size is 0."""
     total: Any = 0
     stride = product(sizes)
     for coordinate, size in zip(coordinates, sizes, strict=True):

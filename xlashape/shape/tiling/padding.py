@@ -13,15 +13,16 @@ Sizes are `tiling.physical_bytes`: the whole array, split configs and metadata l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import permutations
 from math import perm
+from typing import NamedTuple
 
+from xlashape.caches import cached
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.arguments.types import guarded
 from xlashape.shape.parts.tile import Tile
+from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.tiling.formula import TileStep, geometry, tile_steps
 from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
 from xlashape.shape.value.shape import Layout, Shape
@@ -29,20 +30,19 @@ from xlashape.shape.value.shape import Layout, Shape
 __all__ = ["PaddingCause", "PaddingReport", "padding_report"]
 
 _MAX_ORDERS = 100_000
-"""Numbers in all orders compared, at most; beyond it none is named."""
+"""The most numbers in all orders that are compared. Where there are more, no order is named."""
 
 _NAMED_ORDERS = 8
-"""Orders named at most, of those that are equally good."""
+"""The most orders that are named, of those that are equally good."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaddingCause:
+class PaddingCause(NamedTuple):
     """One size that does not fill its tile, or the tail.
 
-    `what` names what is padded in words, `dimensions` the logical dimensions it is made of (none for the tail, or for a
-    dimension that a tile longer than the array brings along). Its `size` becomes `padded`. `tile` is the tile that does it,
-    the one at `tile_number` of the layout; None for the tail. `elements` is the padding it adds to what the causes before
-    it have made: over all causes that adds up to all padding.
+    `what` says in words what is padded, `dimensions` which logical dimensions that is made of (none for the tail, and for a
+    dimension that is added because a tile has more sizes than the array has dimensions). Its `size` becomes `padded`. `tile` is the
+    tile that pads, number `tile_number` of the layout; both are None for the tail. `elements` is the padding that is added to what
+    the causes before this one have made, so that the sum over all causes is all padding.
     """
 
     what: str
@@ -63,16 +63,15 @@ class PaddingCause:
         return f"{by} pads {self.what} from {self.size:,} to {self.padded:,}: {_growth(self.factor)}"
 
 
-@dataclass(frozen=True, slots=True)
-class PaddingReport:
+class PaddingReport(NamedTuple):
     """The sizes of an array and its buffer, and what makes the difference.
 
     - `logical_elements`, `physical_elements`; `logical_bytes`, `physical_bytes`: without and with padding; elements below 8
       bits share bytes where the layout says `E(n)`.
-    - `causes`: in the order in which they add up; the last one is the tail, if it pads.
-    - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, nearest to the layout's own
-      first, 8 at most; of orders that put the same sizes under the tiles, the nearest. Empty where there are too many orders
-      to compare. `best_bytes` is that buffer's size.
+    - `causes`: in the order in which they are applied; the tail, if it pads, comes last.
+    - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, 8 at most, those nearest to the
+      layout's own order first. Of orders that put the same sizes under the tiles only the nearest is listed. Empty where there are
+      too many orders to compare. `best_bytes` is the size of that buffer.
     """
 
     shape: Shape
@@ -86,7 +85,7 @@ class PaddingReport:
 
     @property
     def padding_elements(self) -> int:
-        """Elements of the buffer that are none of the array."""
+        """Elements of the buffer that hold no element of the array."""
         return self.physical_elements - self.logical_elements
 
     @property
@@ -96,7 +95,7 @@ class PaddingReport:
 
     @property
     def padding_share(self) -> float:
-        """The part of the buffer that is padding, 0.0 to 1.0."""
+        """The fraction of the buffer that is padding, 0.0 to 1.0."""
         return self.padding_elements / self.physical_elements if self.physical_elements else 0.0
 
     @property
@@ -110,7 +109,7 @@ class PaddingReport:
         return self.best_bytes >= self.physical_bytes
 
     def facts(self) -> list[tuple[str, str]]:
-        """The report as lines: what a line is about (empty where it goes on from the one before), and what it says.
+        """The lines of the report, each as its heading (empty if it is that of the line before) and its text.
 
         >>> padding_report(Shape.parse("f32[4]")).facts()
         [('elements', '16 bytes'), ('buffer', '16 bytes, no padding')]
@@ -138,8 +137,13 @@ class PaddingReport:
         return "\n".join([str(self.shape), *[f"  {head:<10} {text}" for head, text in self.facts()]])
 
 
+def _weight(key: tuple[Shape], report: PaddingReport) -> int:
+    orders = sum([80 + 8 * len(order) for order in report.best_orders])
+    return 2 * shape_bytes(key[0]) + 700 + 600 * len(report.causes) + orders
+
+
 @guarded
-@lru_cache(maxsize=4096)
+@cached(max_bytes=4 << 20, weigh=_weight)
 def padding_report(shape: Shape) -> PaddingReport:
     """How much of a buffer is padding, and why. Errors as in `tiling.physical_bytes`.
 
@@ -174,7 +178,7 @@ def _causes(shape: Shape) -> list[PaddingCause]:
     array = geometry(shape)
     causes: list[PaddingCause] = []
     elements = product(array.dimensions)
-    # What each physical dimension is, and the logical ones it is made of.
+    # For each physical dimension its name, and the logical dimensions that it is made of.
     names: list[tuple[str, tuple[int, ...]]] = [(f"dimension {d}", (d,)) for d in array.major_to_minor]
     for number, (step, tile) in enumerate(zip(array.steps, _layout(shape).tiles, strict=True)):
         names = [("a dimension that the tile adds", ())] * step.added + names

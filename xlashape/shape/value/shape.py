@@ -24,6 +24,7 @@ from xlashape.shape.parts.constructor_checks import (
 )
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
+from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.text.layout import layout_text
 from xlashape.shape.text.shape import ShapeParser, shape_text
 
@@ -457,7 +458,7 @@ def _known_array(
 
 
 _by_proto: BoundedCache[bytes, Shape] = BoundedCache(
-    "xlashape.shape: shapes by proto", 8 << 20, lambda key, _: len(key) + 600
+    "xlashape.shape: shapes by proto", 8 << 20, lambda data, shape: len(data) + shape_bytes(shape)
 )
 _parser = ShapeParser(Shape, _known_array, Layout, Layout.default)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from itertools import product as cartesian
 from typing import Any, NamedTuple
@@ -16,9 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from xlashape.caches import cached
 from xlashape.shape.parts.tile import Tile
+from xlashape.shape.parts.weights import shape_bytes
+from xlashape.shape.tiling.compiled import position_sums
 from xlashape.shape.tiling.formula import geometry
-from xlashape.shape.tiling.programs import forward_program
 from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = ["Plan", "copy_block", "plan", "view_strides"]
@@ -28,21 +29,21 @@ _Array = NDArray[Any]
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _LITTLE_ENDIAN = sys.byteorder == "little"
 _PIECE = 1 << 15
-"""Elements of a temporary: with what it is made of, it stays in the second-level cache."""
+"""Elements of a temporary, which stays in the second-level cache together with its source."""
 _TRANSIT_BYTES = 1 << 19
-"""Bytes of a buffer that go through the cache at a time."""
+"""Bytes of a buffer that are copied by way of the cache at a time."""
 _WORDS_IN_PIECE = 1 << 18
-"""Elements taken through words at a time: they, the words and the temporaries stay in the second-level cache."""
+"""Elements that are copied as parts of words at a time: they, the words and the temporaries stay in the second-level cache."""
 _SIDE = 256
-"""Rows and columns of a block that is transposed in one go, at most."""
+"""The most rows and columns of a block that is transposed at a time."""
 _GAP = 16
-"""Elements left free behind each row of a block in transit: columns then do not fall into the same few places of the cache."""
+"""Unused elements after each row of a block in the cache: without them the elements of a column would share a few cache sets."""
 _SMALL_BYTES = 1 << 16
-"""An array of fewer bytes is copied in whatever order."""
+"""For an array of fewer bytes the order of copying does not matter."""
 
 
 class Axis(NamedTuple):
-    """One digit: `length` values, each `index_step` further in `dimension` and `stride` elements further in the buffer."""
+    """One digit of an index. It has `length` values; a step of 1 is `index_step` in `dimension` and `stride` elements in the buffer."""
 
     dimension: int
     length: int
@@ -74,44 +75,54 @@ class _Piece(NamedTuple):
     axes: tuple[Axis, ...]
 
 
-@lru_cache(maxsize=1024)
+def _weight(key: tuple[Shape], plan: Plan) -> int:
+    axes = sum([250 + 130 * len(block.axes) for block in plan.blocks])
+    return shape_bytes(key[0]) + 400 + 80 * len(plan.merged) + axes
+
+
 def plan(shape: Shape) -> Plan | None:
     """The blocks of an array that is not empty, or None if its positions are not linear in digits of single dimensions."""
-    dimensions = geometry(shape).dimensions
+    found = _plan(shape)
+    return found if found.blocks else None
+
+
+@cached(max_bytes=2 << 20, weigh=_weight)
+def _plan(shape: Shape) -> Plan:
+    """The same; a plan without blocks where there is none."""
+    array = geometry(shape)
+    dimensions = array.dimensions
     blocks = _blocks(shape)
     if blocks is not None:
         return Plan(tuple(range(len(dimensions))), dimensions, blocks)
-    # Where the first tile combines dimensions, the combined ones may do.
-    array = geometry(shape)
+    # Where the first tile combines dimensions, the combined dimensions may have linear positions.
     first = array.steps[0]
     if all(len(group) == 1 for group in first.groups):
-        return None
+        return Plan((), (), ())
     assert shape.layout is not None
     merged = (*first.kept, *first.sizes)
     layout = Layout(range(len(merged) - 1, -1, -1), [Tile(first.tile), *shape.layout.tiles[1:]])
-    blocks = _blocks(Shape(shape.element_type, merged, layout=layout))
-    return None if blocks is None else Plan(array.major_to_minor, merged, blocks)
+    return Plan(array.major_to_minor, merged, _blocks(Shape(shape.element_type, merged, layout=layout)) or ())
 
 
 def view_strides(shape: Shape) -> tuple[int, ...] | None:
     """The elements from one index to the next of each dimension, or None where they are not always the same."""
-    dimensions, program = forward_program(shape)
-    if program.steps:
+    dimensions, sums = position_sums(shape)
+    if sums.steps:
         return None
-    strides = dict(program.outputs[0])
+    strides = dict(sums.outputs[0])
     return tuple([strides.get(d, 0) for d in range(len(dimensions))])
 
 
 def _blocks(shape: Shape) -> tuple[Block, ...] | None:
-    dimensions, program = forward_program(shape)
+    dimensions, sums = position_sums(shape)
     rank = len(dimensions)
-    # Of each dimension, divisor → coefficient of its floor.
+    # For each dimension: divisor → coefficient of its floor.
     floors: list[dict[int, int]] = [{1: 0} for _ in dimensions]
-    for register, coefficient in program.outputs[0]:
+    for register, coefficient in sums.outputs[0]:
         if register < rank:
             floors[register][1] = coefficient
             continue
-        terms, divisor = program.steps[register - rank]
+        terms, divisor = sums.steps[register - rank]
         if len(terms) != 1 or terms[0][1] != 1 or terms[0][0] >= rank:
             return None
         floors[terms[0][0]][divisor] = coefficient

@@ -1,4 +1,4 @@
-"""Programs of floor divisions against the arithmetic they were recorded from, at every point of small domains."""
+"""Sums of floor divisions against the arithmetic that they were recorded from, at every point of small domains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xlashape.shape.tiling.batches import _Chunk  # pyright: ignore[reportPrivateUsage]
-from xlashape.shape.tiling.program import trace
+from xlashape.shape.tiling.floor_sums import trace
 
 Formula = Callable[[list[Any]], Any]
 
@@ -24,16 +24,16 @@ def joined(first: Formula, second: Formula) -> Formula:
     return lambda inputs: first(inputs) + second(inputs)
 
 
-def times(one: Formula, factor: int) -> Formula:
-    return lambda inputs: one(inputs) * factor
+def times(formula: Formula, factor: int) -> Formula:
+    return lambda inputs: formula(inputs) * factor
 
 
-def floor(one: Formula, divisor: int) -> Formula:
-    return lambda inputs: one(inputs) // divisor
+def floor(formula: Formula, divisor: int) -> Formula:
+    return lambda inputs: formula(inputs) // divisor
 
 
-def rest(one: Formula, divisor: int) -> Formula:
-    return lambda inputs: one(inputs) % divisor
+def rest(formula: Formula, divisor: int) -> Formula:
+    return lambda inputs: formula(inputs) % divisor
 
 
 NUMBERS = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 16, 24])
@@ -55,15 +55,15 @@ FORMULAS: st.SearchStrategy[Formula] = st.recursive(
     st.lists(st.sampled_from([1, 2, 3, 5, 8, 9, 17]), min_size=1, max_size=3),
 )
 def test_same_numbers(formulas: list[Formula], sizes: list[int]) -> None:
-    program = trace(sizes, lambda inputs: [formula(inputs) for formula in formulas])
+    sums = trace(sizes, lambda inputs: [formula(inputs) for formula in formulas])
     points = list(itertools.product(*[range(size) for size in sizes]))
     expected = [[formula(list(point)) for formula in formulas] for point in points]
-    assert [program.run(point) for point in points] == expected
+    assert [sums.evaluate(point) for point in points] == expected
 
-    chunk = _Chunk(program, len(points))
+    chunk = _Chunk(sums, len(points))
     chunk.inputs[...] = np.array(points).T
     chunk.run()
-    for terms, column in zip(program.outputs, np.array(expected).T, strict=True):
+    for terms, column in zip(sums.outputs, np.array(expected).T, strict=True):
         out = np.empty(len(points), np.int64)
         chunk.sum(terms, out)
         np.testing.assert_array_equal(out, column)
@@ -91,6 +91,6 @@ def test_laws() -> None:
 def test_sums_that_just_reach_a_divisor() -> None:
     """(f·a + b) // d and % d where b ends below, at and above f."""
     for size, factor, divisor in itertools.product(range(1, 9), (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12)):
-        program = trace((5, size), lambda v, f=factor, d=divisor: [(v[0] * f + v[1]) // d, (v[0] * f + v[1]) % d])
+        sums = trace((5, size), lambda v, f=factor, d=divisor: [(v[0] * f + v[1]) // d, (v[0] * f + v[1]) % d])
         for a, b in itertools.product(range(5), range(size)):
-            assert program.run((a, b)) == [*divmod(a * factor + b, divisor)]
+            assert sums.evaluate((a, b)) == [*divmod(a * factor + b, divisor)]

@@ -1,9 +1,14 @@
-"""The tiling formula of one shape, boiled down to sums of floor divisions.
+"""The tiling formula of one shape in its compiled form: sums of floor divisions.
 
 Every digit that tiling makes of a number v is a difference of two floors, ⌊v/q⌋ - n·⌊v/(q·n)⌋, and tiling only ever adds
 and splits such digits. So a position is Σ c·⌊v/q⌋ with few terms: T(8,128)(2,1) on two dimensions takes three divisions and
-no mod. `trace` finds that form by sending recording numbers through `tile_formula`; a `Program` is what they recorded, and
-runs over ints here and over arrays in `tile_batches`.
+no mod. `trace` finds that form by calling the formula with recording numbers. `FloorSums` is the form; it evaluates ints itself, and
+`batches` evaluates arrays.
+
+Maps have a compiled form of their own, `xlashape.symbolic.expr.evaluate`, because they need more operations: mod, maximum, minimum,
+constraints, integers beyond int64. Evaluating tiling's formulas there takes 2.4 µs an index instead of 0.5 µs and 39 µs for 1,000
+indices instead of 20 µs (`T(8,128)(2,1)`; 100,000 indices take 0.42 ms instead of 0.35 ms), and `strided_copy` reads strides out of
+the sums.
 """
 
 from __future__ import annotations
@@ -14,28 +19,28 @@ from typing import NamedTuple
 
 from xlashape.limits import INT64_MAX, INT64_MIN
 
-__all__ = ["Program", "Recorder", "Terms", "trace"]
+__all__ = ["FloorSums", "Recorder", "Terms", "trace"]
 
 Terms = tuple[tuple[int, int], ...]
 """(register, coefficient) …: a sum of products."""
 
 
-class Program(NamedTuple):
-    """Straight-line arithmetic over registers, which never change once set.
+class FloorSums(NamedTuple):
+    """Arithmetic over registers, each of which is written once.
 
-    The first `inputs` registers hold the inputs. Each of `steps` appends one: the sum of its terms, floor-divided by its
-    divisor. The `outputs` are sums of terms. No register leaves int64 for inputs inside their bounds; an output does not
-    either, though partial sums may (they come back modulo 2^64).
+    The first `inputs` registers hold the inputs. Each of `steps` appends one register: the sum of its terms, floor-divided by its
+    divisor. The `outputs` are sums of terms. For inputs inside their bounds every register and every output fits int64. Partial
+    sums may not; arithmetic modulo 2^64 still gives the right result.
     """
 
     inputs: int
     steps: tuple[tuple[Terms, int], ...]
     outputs: tuple[Terms, ...]
 
-    def run(self, inputs: Sequence[int]) -> list[int]:
+    def evaluate(self, inputs: Sequence[int]) -> list[int]:
         """The outputs for ints.
 
-        >>> Program(2, ((((1, 1),), 2),), (((0, 3), (2, 1)),)).run((5, 9))
+        >>> FloorSums(2, ((((1, 1),), 2),), (((0, 3), (2, 1)),)).evaluate((5, 9))
         [19]
         """
         registers = list(inputs)
@@ -54,23 +59,20 @@ class Program(NamedTuple):
 
 
 class Recorder:
-    """A sum Σ c·register with what is known of its range: 0 <= sum <= `upper`.
+    """A number that records what is done to it: a sum Σ c·register, with 0 <= sum <= `upper`.
 
-    It has the operators the formula uses, with int right operands above 0 for `*`, `//` and `%`.
+    It has the operators that the formula uses. The right operands of `*`, `//` and `%` are ints above 0.
     """
 
     __slots__ = ("_tape", "terms", "upper")
 
     def __init__(self, tape: _Tape, terms: dict[int, int], upper: int) -> None:
         self._tape = tape
-        self.terms = {register: c for register, c in terms.items() if c}
+        self.terms = terms
         self.upper = upper
 
     def __add__(self, other: Recorder) -> Recorder:
-        terms = dict(self.terms)
-        for register, c in other.terms.items():
-            terms[register] = terms.get(register, 0) + c
-        return Recorder(self._tape, terms, self.upper + other.upper)
+        return Recorder(self._tape, _sum(self.terms, other.terms), self.upper + other.upper)
 
     def __mul__(self, factor: int) -> Recorder:
         return Recorder(self._tape, {register: c * factor for register, c in self.terms.items()}, self.upper * factor)
@@ -83,14 +85,24 @@ class Recorder:
     def __mod__(self, divisor: int) -> Recorder:
         if self.upper < divisor:
             return self
-        terms = dict(self.terms)
-        for register, c in self._tape.divide(self.terms, divisor).items():
-            terms[register] = terms.get(register, 0) - c * divisor
-        return Recorder(self._tape, terms, divisor - 1)
+        quotient = self._tape.divide(self.terms, divisor)
+        return Recorder(self._tape, _sum(self.terms, quotient, -divisor), divisor - 1)
+
+
+def _sum(terms: dict[int, int], others: dict[int, int], factor: int = 1) -> dict[int, int]:
+    """terms + factor · others, without terms whose coefficient is 0."""
+    total = dict(terms)
+    for register, c in others.items():
+        coefficient = total.get(register, 0) + c * factor
+        if coefficient:
+            total[register] = coefficient
+        else:
+            del total[register]
+    return total
 
 
 class _Tape:
-    """The registers of a program in the making: how each came about, and its range."""
+    """The registers while a formula is traced: the step that computes each, and its range."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.inputs = len(sizes)
@@ -104,8 +116,14 @@ class _Tape:
         Laws, for d > 0: ⌊(d·a + b)/d⌋ = a + ⌊b/d⌋. With 0 <= b < g and g dividing d: ⌊(g·a + b)/d⌋ = ⌊a/(d/g)⌋.
         ⌊⌊v/q⌋/d⌋ = ⌊v/(q·d)⌋.
         """
-        whole = {register: c // divisor for register, c in terms.items() if c % divisor == 0}
-        rest = {register: c for register, c in terms.items() if c % divisor}
+        whole: dict[int, int] = {}
+        rest: dict[int, int] = {}
+        for register, c in terms.items():
+            quotient, remainder = divmod(c, divisor)
+            if remainder:
+                rest[register] = c
+            else:
+                whole[register] = quotient
         low, high = self.range_of(rest)
         if not (INT64_MIN <= low and high <= INT64_MAX):
             whole, rest = {}, terms
@@ -117,13 +135,11 @@ class _Tape:
             least, most = self.range_of(small)
             if g > 1 and least >= 0 and most < g:
                 large = {register: c // g for register, c in rest.items() if c % g == 0}
-                quotient = self.divide(large, divisor // g)
+                floor = self.divide(large, divisor // g)
                 break
         else:
-            quotient = self._floor(rest, divisor)
-        for register, c in quotient.items():
-            whole[register] = whole.get(register, 0) + c
-        return whole
+            floor = self._floor(rest, divisor)
+        return _sum(whole, floor)
 
     def range_of(self, terms: dict[int, int]) -> tuple[int, int]:
         low = high = 0
@@ -134,7 +150,7 @@ class _Tape:
         return low, high
 
     def _floor(self, terms: dict[int, int], divisor: int) -> dict[int, int]:
-        """⌊terms / divisor⌋ as one register, an old one where it can be."""
+        """⌊terms / divisor⌋ as one register; one that exists already where it has the same value."""
         if divisor == 1:
             return terms
         key = tuple(sorted(terms.items()))
@@ -152,8 +168,8 @@ class _Tape:
             self.ranges.append((low // divisor, high // divisor))
         return {register: 1}
 
-    def program(self, outputs: Sequence[dict[int, int]]) -> Program:
-        """The steps that the outputs need, renumbered."""
+    def floor_sums(self, outputs: Sequence[dict[int, int]]) -> FloorSums:
+        """The outputs, and the steps that they need with their registers renumbered."""
         needed: set[int] = set()
         waiting = [register for terms in outputs for register in terms]
         while waiting:
@@ -171,19 +187,19 @@ class _Tape:
             )
             for register in sorted(needed)
         ]
-        return Program(
+        return FloorSums(
             self.inputs,
             tuple(renamed),
             tuple([tuple(sorted([(number[r], c) for r, c in terms.items()])) for terms in outputs]),
         )
 
 
-def trace(sizes: Sequence[int], formula: Callable[[list[Recorder]], Sequence[Recorder | int]]) -> Program:
-    """The program that `formula` amounts to for inputs v with 0 <= v < size. An int among its results can only be 0.
+def trace(sizes: Sequence[int], formula: Callable[[list[Recorder]], Sequence[Recorder | int]]) -> FloorSums:
+    """The compiled form of `formula` for inputs v with 0 <= v < size. An int among its results must be 0.
 
     >>> trace((256,), lambda v: [v[0] // 128 * 1024 + v[0] % 128])
-    Program(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),))
+    FloorSums(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),))
     """
     tape = _Tape(sizes)
     results = formula([Recorder(tape, {i: 1}, size - 1) for i, size in enumerate(sizes)])
-    return tape.program([{} if isinstance(result, int) else result.terms for result in results])
+    return tape.floor_sums([{} if isinstance(result, int) else result.terms for result in results])
