@@ -13,7 +13,6 @@ Plain records (results without checks of their own) are `NamedTuple`s instead; n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -62,7 +61,7 @@ class FrozenValue(Frozen):
     _fields: ClassVar[tuple[str, ...]] = ()
     _hash: int
     # One call for all fields takes a quarter of the time of one for each; values are keys of most caches.
-    _values: ClassVar[Callable[[Any], Any]]
+    _values: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
