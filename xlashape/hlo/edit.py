@@ -16,7 +16,7 @@ from xlashape.hlo.module import HloModule
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import xla
 from xlashape.shape import Layout, Shape
-from xlashape.shape.shape_util import compatible
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["Editor"]
 
@@ -196,7 +196,7 @@ class Editor:
                 f"{name!r} is in computation {owner.name!r}, {instruction.name!r} in {computation.name!r}"
             )
         old_shape, new_shape = Shape.from_proto(instruction.shape), Shape.from_proto(target.shape)
-        if not compatible(old_shape, new_shape):
+        if not compatible_shapes(old_shape, new_shape):
             raise InvalidArgumentError(f"{name!r} is {new_shape}, {instruction.name!r} is {old_shape}")
         if instruction.id & LOCAL_ID in _needed(computation, target):
             raise InvalidArgumentError(f"{name!r} needs {instruction.name!r} itself")

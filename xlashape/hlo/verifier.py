@@ -22,7 +22,7 @@ from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
-from xlashape.shape.shape_util import compatible
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["Problem", "check", "verify"]
 
@@ -153,7 +153,7 @@ def _shape_problem(instruction: HloInstruction, row: Operation, shape: Shape, op
     except (ArithmeticError, LookupError):
         # Inference relies on what the parser has checked; a proto may hold anything.
         return "its attributes do not fit its operands"
-    return None if compatible(shape, inferred) else f"its shape is {shape}, its operands give {inferred}"
+    return None if compatible_shapes(shape, inferred) else f"its shape is {shape}, its operands give {inferred}"
 
 
 # -- computations and the module ------------------------------------------------------------
@@ -183,11 +183,11 @@ def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, wha
     try:
         for number, (proto, parameter) in enumerate(zip(declared.parameters, parameters, strict=True)):
             shape = Shape.from_proto(proto)
-            if not compatible(shape, parameter.shape):
+            if not compatible_shapes(shape, parameter.shape):
                 yield f"{what} has {shape} as parameter {number}, {parameter.name!r} is {parameter.shape}"
         result = Shape.from_proto(declared.result)
         root = computation.root
-        if not compatible(result, root.shape):
+        if not compatible_shapes(result, root.shape):
             yield f"{what} has {result} as its result, the root {root.name!r} is {root.shape}"
     except XlashapeError as error:
         yield f"{what}: {error.message}"
@@ -234,7 +234,7 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
         if given is None or output is None:
             what = f"parameter {number} at {list(index)}" if given is None else f"output {list(output_index)}"
             yield Problem("", "", f"input_output_alias names {what}, which does not exist")
-        elif not compatible(given, output):
+        elif not compatible_shapes(given, output):
             yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
     for donor in module.proto.buffer_donor.entries:
         number, index = donor.parameter_number, tuple(donor.parameter_shape_index)

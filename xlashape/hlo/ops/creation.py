@@ -12,7 +12,7 @@ from xlashape.hlo.ops.verification import any_shape, check_array
 from xlashape.hlo.values.plain import IOTA_DIMENSION, PARAMETER_REPLICATION
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.shape_util import compatible
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["OPERATIONS"]
 
@@ -25,7 +25,7 @@ def _verify_constant(message: xla.HloInstructionProto, shape: Shape, _: Sequence
     if not message.HasField("literal"):
         return "has no literal"
     literal = Shape.from_proto(message.literal.shape)
-    return None if compatible(shape, literal) else f"its shape is {shape}, its literal's {literal}"
+    return None if compatible_shapes(shape, literal) else f"its shape is {shape}, its literal's {literal}"
 
 
 def _verify_iota(message: xla.HloInstructionProto, shape: Shape, _: Sequence[Shape]) -> str | None:

@@ -12,7 +12,7 @@ from xlashape.hlo.ops.verification import check_array, check_arrays, check_eleme
 from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.shape_util import compatible
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["OPERATIONS"]
 
@@ -66,7 +66,7 @@ def _verify_dynamic_update_slice(_: xla.HloInstructionProto, shape: Shape, opera
     problem = check_array(operand, "operand") or check_array(update, "update")
     if problem:
         return problem
-    if not compatible(shape, operand):
+    if not compatible_shapes(shape, operand):
         return f"its shape is its operand's, {operand}, found {shape}"
     if not _fits_within(update.dimensions, operand):
         return f"an update of {update} does not fit its operand {operand}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-from xlashape.shape.shape_util import compatible
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = [
     "any_shape",
@@ -56,14 +56,14 @@ def check_parameters(expected: Sequence[Shape], parameters: Sequence[Shape], wha
     if len(expected) != len(parameters):
         return f"calls a computation of {len(parameters)} parameters with {len(expected)}"
     for index, (given, parameter) in enumerate(zip(expected, parameters, strict=True)):
-        if not compatible(given, parameter):
+        if not compatible_shapes(given, parameter):
             return f"{what} {index} is {given}, the parameter of the called computation {parameter}"
     return None
 
 
 def check_result(shape: Shape, result: Shape) -> str | None:
     """A called computation must give the shape of the instruction."""
-    return None if compatible(shape, result) else f"its shape is {shape}, the called computation gives {result}"
+    return None if compatible_shapes(shape, result) else f"its shape is {shape}, the called computation gives {result}"
 
 
 def check_predicate(result: Shape, what: str) -> str | None:

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.shape_util._common import array_of
 from xlashape.shape.shape_util.elements import same_element_type, same_element_type_ignoring_fp_precision
-from xlashape.shape.value.equality import equal_shapes, same_kind_and_length
+from xlashape.shape.value.equality import compatible_shapes, equal_shapes, same_kind_and_length, same_sizes
 from xlashape.shape.value.shape import Shape
 
 __all__ = [
@@ -51,11 +50,7 @@ def same_dimensions(lhs: Shape, rhs: Shape) -> bool:
     >>> same_dimensions(Shape.parse("f32[2,?]"), Shape.parse("s32[2,3]"))
     True
     """
-    return _same_sizes(array_of(lhs).dimensions, array_of(rhs).dimensions)
-
-
-def _same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
-    return len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
+    return same_sizes(array_of(lhs).dimensions, array_of(rhs).dimensions)
 
 
 def compatible(lhs: Shape, rhs: Shape) -> bool:
@@ -64,29 +59,21 @@ def compatible(lhs: Shape, rhs: Shape) -> bool:
     >>> compatible(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[2,<=3]{0,1}"))
     True
     """
-    return _compatible(lhs, rhs, same_element_type)
+    return compatible_shapes(lhs, rhs, same_element_type)
 
 
 def compatible_ignoring_element_type(lhs: Shape, rhs: Shape) -> bool:
     """Whether kinds and sizes agree."""
-    return _compatible(lhs, rhs, _any_type)
+    return compatible_shapes(lhs, rhs, _any_type)
 
 
 def compatible_ignoring_fp_precision(lhs: Shape, rhs: Shape) -> bool:
     """Whether kinds, sizes and element types agree, where all real floating-point types count as one."""
-    return _compatible(lhs, rhs, same_element_type_ignoring_fp_precision)
+    return compatible_shapes(lhs, rhs, same_element_type_ignoring_fp_precision)
 
 
 def _any_type(lhs: Shape, rhs: Shape) -> bool:  # noqa: ARG001 - a relation takes both
     return True
-
-
-def _compatible(lhs: Shape, rhs: Shape, same_type: _Relation) -> bool:
-    if lhs.is_array and rhs.is_array:
-        return same_type(lhs, rhs) and _same_sizes(lhs.dimensions, rhs.dimensions)
-    return same_kind_and_length(lhs, rhs) and all(
-        _compatible(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
-    )
 
 
 def compatible_kind(lhs: Shape, rhs: Shape, ignore_buffer: bool = False) -> bool:

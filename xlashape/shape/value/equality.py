@@ -1,12 +1,13 @@
-"""XLA's equality of shapes and layouts, which leaves aside what `==` does not: dynamic metadata and unknown fields."""
+"""XLA's relations of shapes: equality, which does not compare dynamic metadata and unknown fields as `==` does, and compatibility."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.value.shape import Layout, Shape
 
-__all__ = ["equal_layouts", "equal_shapes", "same_kind_and_length"]
+__all__ = ["compatible_shapes", "equal_layouts", "equal_shapes", "same_kind_and_length", "same_sizes"]
 
 
 def _same_type(lhs: Shape, rhs: Shape) -> bool:
@@ -29,6 +30,20 @@ def equal_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], boo
         )
     return same_kind_and_length(lhs, rhs) and all(
         equal_shapes(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
+    """Whether the sizes of two arrays agree; an unbounded size agrees with any."""
+    return len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
+
+
+def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
+    """Whether kinds, sizes and, by `same_type`, the element types of arrays agree. Layouts and dynamic flags are not compared."""
+    if lhs.is_array and rhs.is_array:
+        return same_type(lhs, rhs) and same_sizes(lhs.dimensions, rhs.dimensions)
+    return same_kind_and_length(lhs, rhs) and all(
+        compatible_shapes(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
     )
 
 
