@@ -47,7 +47,7 @@ class Frozen:
         return self
 
 
-def _no_values(_: object) -> tuple[Any, ...]:
+def _no_fields(_: object) -> tuple[Any, ...]:
     return ()
 
 
@@ -61,14 +61,14 @@ class FrozenValue(Frozen):
     _fields: ClassVar[tuple[str, ...]] = ()
     _hash: int
     # One call for all fields takes a quarter of the time of one for each; values are keys of most caches.
-    _values: ClassVar[Any]
+    _get_fields: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._values = staticmethod(attrgetter(*cls._fields) if cls._fields else _no_values)
+        cls._get_fields = staticmethod(attrgetter(*cls._fields) if cls._fields else _no_fields)
 
     def _key(self) -> tuple[Any, ...]:
-        values = self._values(self)
+        values = self._get_fields(self)
         return (values,) if len(self._fields) == 1 else values
 
     def __eq__(self, other: object) -> bool:
