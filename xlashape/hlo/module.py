@@ -269,11 +269,6 @@ class HloComputation:
         return name
 
     @property
-    def place(self) -> int:
-        """The same as `index`."""
-        return self.index
-
-    @property
     def id(self) -> int:
         """Its id as the proto has it."""
         return self.proto.id
@@ -407,11 +402,6 @@ class HloInstruction:
         if name is None:
             name = self._name = self.proto.name
         return name
-
-    @property
-    def place(self) -> int:
-        """The same as `index`."""
-        return self.index
 
     @property
     def id(self) -> int:
