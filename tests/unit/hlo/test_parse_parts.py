@@ -1,9 +1,8 @@
-"""The parser's parts on their own: iotas of devices, unique names, post order, the wire format."""
+"""The parser's parts on their own: unique names, the order of instructions, the wire format, inferred shapes, strings."""
 
 import itertools
 import random
 
-import numpy as np
 import pytest
 
 from xlashape.errors import ParseError
@@ -15,47 +14,9 @@ from xlashape.hlo.text.reader.emit import instruction_order
 from xlashape.hlo.text.reader.module import parse_module, parse_text
 from xlashape.hlo.text.reader.state import ParsedInstruction
 from xlashape.hlo.text.reader.unique_names import UniqueNames
-from xlashape.hlo.values.device_lists import Iota
-from xlashape.hlo.values.sharding import parse_sharding
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields, numbered_ids, varint
 from xlashape.shape import Shape
-
-
-def devices(sharding):
-    if sharding.iota_reshape_dims:
-        dims = sharding.iota_reshape_dims
-        return np.arange(np.prod(dims)).reshape(dims).transpose(sharding.iota_transpose_perm).ravel().tolist()
-    return list(sharding.tile_assignment_devices)
-
-
-def test_a_canonical_iota_orders_devices_as_before():
-    r = random.Random(1)
-    for _ in range(300):
-        dims = [r.choice([1, 2, 2, 3, 4]) for _ in range(r.randint(1, 5))]
-        perm = r.sample(range(len(dims)), len(dims))
-        reshape, order = Iota(dims, perm).canonical()
-        expected = np.arange(np.prod(dims)).reshape(dims).transpose(perm).ravel()
-        assert (np.arange(np.prod(reshape)).reshape(reshape).transpose(order).ravel() == expected).all()
-        assert len(reshape) <= len(dims)
-
-
-def test_sorting_the_last_tile_dimensions_moves_the_devices_along():
-    r = random.Random(2)
-    for _ in range(200):
-        tiles = [r.choice([1, 2, 4]), r.choice([2, 4]), r.choice([2, 3]), r.choice([2, 4])]
-        count = int(np.prod(tiles))
-        dims = [f for f in (r.choice([1, 2, 4]), r.choice([1, 2, 3])) if count % f == 0]
-        dims.append(count // int(np.prod(dims)) if count % int(np.prod(dims)) == 0 else 1)
-        if np.prod(dims) != count:
-            continue
-        perm = r.sample(range(len(dims)), len(dims))
-        text = f"{{devices=[{','.join(map(str, tiles))}]<=[{','.join(map(str, dims))}]T({','.join(map(str, perm))}) "
-        sharding = parse_sharding(HloCursor(text + "last_tile_dims={unreduced, manual}}"))
-        listed = np.arange(count).reshape(dims).transpose(perm).reshape(tiles)
-        assert devices(sharding) == listed.transpose([0, 1, 3, 2]).ravel().tolist()
-        assert list(sharding.last_tile_dims) == [xla.OpSharding.MANUAL, xla.OpSharding.UNREDUCED]
-        assert list(sharding.tile_assignment_dimensions) == [tiles[0], tiles[1], tiles[3], tiles[2]]
 
 
 def test_unique_names():

@@ -79,10 +79,10 @@ def test_jax_programs_print_as_jaxlib_prints_them_where_it_is_installed():
 
 def module(*instructions: xla.HloInstructionProto, **fields: object) -> xla.HloModuleProto:
     computation = xla.HloComputationProto(name="e", instructions=instructions, root_id=len(instructions) - 1)
-    for number, one in enumerate(computation.instructions):
-        one.id = number
-        if not one.HasField("shape"):
-            one.shape.element_type = xla.F32
+    for number, each in enumerate(computation.instructions):
+        each.id = number
+        if not each.HasField("shape"):
+            each.shape.element_type = xla.F32
     return xla.HloModuleProto(name="m", computations=[computation], **fields)
 
 
@@ -96,7 +96,10 @@ P = instruction("parameter")
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (module(instruction("no such")), "computation 'e': instruction 'no such': 'no such' is no opcode"),
+        (
+            module(instruction("no such")),
+            "computation 'e': instruction 'no such': 'no such' is not the name of an opcode",
+        ),
         (module(P, instruction("negate", 7)), "instruction 'negate' names an instruction of id 7"),
         (module(P, instruction("call", 0, called_computation_ids=[9])), "there is no computation of id 9"),
         (
@@ -138,9 +141,9 @@ def test_a_broken_module_is_one_clear_error(broken, message):
 
 
 def test_unknown_styles_and_options_are_refused():
-    with pytest.raises(InvalidArgumentError, match="'pretty' is no print style; there are default, short_parsable"):
+    with pytest.raises(InvalidArgumentError, match="'pretty' is not a print style; there are default, short_parsable"):
         module_text(module(P), "pretty")
-    with pytest.raises(InvalidArgumentError, match="'print_colour' is no print option"):
+    with pytest.raises(InvalidArgumentError, match="'print_colour' is not a print option"):
         module_text(module(P), print_colour=True)
     with pytest.raises(InvalidArgumentError, match="expected a xla.HloModuleProto"):
         module_text(xla.ShapeProto())
@@ -166,12 +169,12 @@ def test_bodies_within_bodies_end():
         computations.append(xla.HloComputationProto(name=f"c{number}", id=number, root_id=1, instructions=calls))
     proto = xla.HloModuleProto(computations=computations, entry_computation_id=39)
     for computation in proto.computations:
-        for one in computation.instructions:
-            one.shape.element_type = xla.F32
+        for each in computation.instructions:
+            each.shape.element_type = xla.F32
     del proto.computations[:-1]
     proto.computations[0].id = 0
-    for one in proto.computations[0].instructions:
-        one.called_computation_ids[:] = [0]
+    for each in proto.computations[0].instructions:
+        each.called_computation_ids[:] = [0]
     with pytest.raises(LimitExceededError, match="more than 100 levels deep"):
         module_text(proto, "canonical")
     assert "to_apply=%c39" in module_text(proto)
@@ -245,11 +248,11 @@ ENTRY e {
 }
 """
     module = HloModule.parse(text)
-    for one in module.instructions():
-        if one.opcode == "async-start":
-            one.proto.frontend_attributes.map.update(start)
-        if one.opcode == "negate":
-            one.proto.frontend_attributes.map.update(wrapped)
+    for each in module.instructions():
+        if each.opcode == "async-start":
+            each.proto.frontend_attributes.map.update(start)
+        if each.opcode == "negate":
+            each.proto.frontend_attributes.map.update(wrapped)
     line = next(line for line in module.to_text().splitlines() if "negate-start" in line)
     assert line.endswith(f"negate-start(%p), {shown}")
 

@@ -7,9 +7,11 @@ jaxlib printed of that proto.
 import base64
 import itertools
 import json
+import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from optional import needed_in_ci
 
@@ -130,3 +132,39 @@ def test_iotas_that_are_split_and_sorted():
         Iota.of([2, 2], [0, 0])
     with pytest.raises(LimitExceededError, match="devices of a list"):
         Iota.of([1 << 25], [0]).devices()
+
+
+def devices(sharding: xla.OpSharding) -> list[int]:
+    if sharding.iota_reshape_dims:
+        dims = sharding.iota_reshape_dims
+        return np.arange(np.prod(dims)).reshape(dims).transpose(sharding.iota_transpose_perm).ravel().tolist()
+    return list(sharding.tile_assignment_devices)
+
+
+def test_a_canonical_iota_orders_devices_as_before():
+    r = random.Random(1)
+    for _ in range(300):
+        dims = [r.choice([1, 2, 2, 3, 4]) for _ in range(r.randint(1, 5))]
+        perm = r.sample(range(len(dims)), len(dims))
+        reshape, order = Iota(dims, perm).canonical()
+        expected = np.arange(np.prod(dims)).reshape(dims).transpose(perm).ravel()
+        assert (np.arange(np.prod(reshape)).reshape(reshape).transpose(order).ravel() == expected).all()
+        assert len(reshape) <= len(dims)
+
+
+def test_sorting_the_last_tile_dimensions_moves_the_devices_along():
+    r = random.Random(2)
+    for _ in range(200):
+        tiles = [r.choice([1, 2, 4]), r.choice([2, 4]), r.choice([2, 3]), r.choice([2, 4])]
+        count = int(np.prod(tiles))
+        dims = [f for f in (r.choice([1, 2, 4]), r.choice([1, 2, 3])) if count % f == 0]
+        dims.append(count // int(np.prod(dims)) if count % int(np.prod(dims)) == 0 else 1)
+        if np.prod(dims) != count:
+            continue
+        perm = r.sample(range(len(dims)), len(dims))
+        text = f"{{devices=[{','.join(map(str, tiles))}]<=[{','.join(map(str, dims))}]T({','.join(map(str, perm))}) "
+        sharding = parse_sharding(HloCursor(text + "last_tile_dims={unreduced, manual}}"))
+        listed = np.arange(count).reshape(dims).transpose(perm).reshape(tiles)
+        assert devices(sharding) == listed.transpose([0, 1, 3, 2]).ravel().tolist()
+        assert list(sharding.last_tile_dims) == [xla.OpSharding.MANUAL, xla.OpSharding.UNREDUCED]
+        assert list(sharding.tile_assignment_dimensions) == [tiles[0], tiles[1], tiles[3], tiles[2]]

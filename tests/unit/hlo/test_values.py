@@ -127,7 +127,7 @@ def test_an_unknown_opcode_is_written_with_all_that_any_instruction_has():
     text = module_text(proto_of(made))
     assert '%x = f32[] no-such-yet(%p), sharding={manual}, metadata={op_name="n"}, backend_config="b"' in text
     made.opcode = "no such(yet"
-    with pytest.raises(InvalidModuleError, match=r"'no such\(yet' is no opcode"):
+    with pytest.raises(InvalidModuleError, match=r"'no such\(yet' is not the name of an opcode"):
         module_text(proto_of(made))
 
 

@@ -84,7 +84,8 @@ class Context(Protocol):
 
 
 class Attribute(NamedTuple):
-    """One meaning of one attribute name. An attribute name that means different fields for different opcodes has several of these."""
+    """An attribute: its name and how its value is read and written. A name that means different fields for different opcodes has an
+    Attribute for each meaning."""
 
     name: str
     """The name in HLO text, before the '='."""
@@ -167,7 +168,7 @@ def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribu
 
 
 def integer_of(message_class: type[Message], field: str, name: str) -> Attribute:
-    """An attribute that is an int64 field of a submessage, the one that is field `field` of an instruction."""
+    """An attribute that is field `name`, an int64, of the message in field `field` of an instruction."""
     fields = Fields(message_class)
 
     def read(cursor: HloCursor) -> bytes:
@@ -182,7 +183,7 @@ def integer_of(message_class: type[Message], field: str, name: str) -> Attribute
 def integers_of(
     message_class: type[Message], field: str, name: str, part: str = "", *, write_empty: bool = True
 ) -> Attribute:
-    """An attribute that is one list of int64 of a submessage: field `part` of the message that is field `field` of an instruction."""
+    """An attribute that is field `part`, a list of int64, of the message in field `field` of an instruction."""
     fields = Fields(message_class)
     part = part or name
 

@@ -35,7 +35,7 @@ class Iota(NamedTuple):
 
     @staticmethod
     def parse(cursor: HloCursor) -> Iota:
-        """The iota at the cursor, as it is written. ParseError for one that has no devices, or too many."""
+        """The iota at the cursor, as it is written. ParseError for an iota without devices or with too many."""
         cursor.skip_space()
         at = cursor.at
         sizes = cursor.parse_ints("[", "]", "a dimension of the iota")
@@ -143,7 +143,7 @@ class Iota(NamedTuple):
 
 
 def _iota_of_parts(parts: list[tuple[int, int, int]]) -> Iota:
-    """The iota whose dimensions are the parts of another one's, most major first, in another order."""
+    """The iota that has the parts of another iota's dimensions in a new order, most major first."""
     base = sorted(parts)
     return Iota([size for _, _, size in base], [base.index(part) for part in parts]).canonical()
 

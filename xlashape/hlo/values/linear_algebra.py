@@ -24,7 +24,7 @@ _TRANSPOSES: Final = EnumWords(xla.TriangularSolveOptions.Transpose.items(), "a 
 
 
 def _flag(message_class: type[Message], field: str, name: str) -> Attribute:
-    """A flag that is a field of a submessage, the one that is field `field` of an instruction."""
+    """A flag that is field `name` of the message in field `field` of an instruction."""
     fields = Fields(message_class)
 
     def read(cursor: HloCursor) -> bytes:

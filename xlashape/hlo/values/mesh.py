@@ -1,7 +1,8 @@
 r"""Meshes of devices with named axes.
 
 mesh        := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
-axis        := string (':' '(' INT ')' INT)?        an axis, or the part of one of size INT that lies behind (INT)
+axis        := string (':' '(' pre ')' size)?       an axis, or a part of one: an axis of 8 split into 2 x 4 has the parts
+                                                    (1)2 and (2)4, where `pre` is the product of the sizes before the part
 
 The devices are written where they are not 0, 1, 2, …
 """
@@ -27,7 +28,7 @@ class Mesh(NamedTuple):
     numbers: dict[bytes, int]
 
     def parse_axis(self, cursor: HloCursor) -> xla.AxisRefProto:
-        """The axis of this mesh, or the part of one, at the cursor."""
+        """The axis at the cursor, which must be one of this mesh, or a part of one."""
         cursor.skip_space()
         at = cursor.at
         name = cursor.parse_text("the name of an axis")

@@ -1,4 +1,4 @@
-"""Attributes that are a number, a flag, a string or a list of numbers, and nothing more."""
+"""Attributes that are a number, a flag, a string or a list of numbers."""
 
 from __future__ import annotations
 

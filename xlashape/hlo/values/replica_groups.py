@@ -43,7 +43,7 @@ def _read(cursor: HloCursor) -> bytes:
         cursor.fail("replica groups: '{{0,1},…}', '[2,4]<=[8]' or 'mesh[…]'")
     sizes = cursor.parse_ints("[", "]", "a number of groups")
     if len(sizes) != 2:
-        raise cursor.error("expected the number of groups and the devices of one, [2,4]", at=at)
+        raise cursor.error("expected the number of groups and their size, [2,4]", at=at)
     cursor.expect("<=")
     iota = Iota.parse(cursor).canonical()
     return FIELDS.message(

@@ -23,7 +23,7 @@ _MAX_LITERAL_DEPTH = 60
 
 
 def parse_shape_proto(cursor: HloCursor) -> xla.ShapeProto:
-    """The shape at the cursor as its message. Any error about it is a ParseError at its place in the text."""
+    """The shape at the cursor as its message. Any error about it is a ParseError with its position in the text."""
     cursor.skip_space()
     at = cursor.at
     try:

@@ -5,8 +5,8 @@ single      := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT 
 kind        := 'replicated' | 'manual' | 'unreduced' | 'unknown' | 'unknown_' INT
 domain      := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
 
-tiled_sharding and named_sharding have the grammar of `tiled` and `named`. A list of shardings is that of a tuple; every fifth element is
-numbered, `/*index=5*/`. Tiled shardings are made canonical by `Tiles.canonical` whenever they are read or written.
+The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. A list of shardings is the sharding of a tuple; comments
+number every fifth element: `/*index=5*/`. `Tiles.canonical` makes tiled shardings canonical when they are read and when they are written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xlashape.caches import cached
-from xlashape.errors import InvalidModuleError
+from xlashape.errors import LimitExceededError
 from xlashape.hlo.formatting import with_index_comments
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context, submessage
@@ -111,7 +111,7 @@ def _parse_unnamed(cursor: HloCursor, start: int) -> xla.OpSharding:
         tiles = tiles._replace(subgroups=[_S.REPLICATED] if replicate else subgroups)
         try:
             canonical = tiles.canonical()
-        except InvalidModuleError as error:
+        except LimitExceededError as error:
             raise cursor.error(error.message) from error
         if isinstance(canonical, Tiles):
             canonical.put_into(sharding)

@@ -1,6 +1,6 @@
 r"""Numbers that a profiler shows beside an instruction: `statistics={visualizing_index=0,flops=12}`.
 
-statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'       the index of the one to show, then each of them
+statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'       the index of the statistic to show, then all statistics
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ devices     := INT (',' INT)* | '<=' iota
 last        := 'last_tile_dim_replicate' | 'last_tile_dims={' kind (',' kind)* '}'
 kind        := 'maximal' | 'manual' | 'unreduced' | 'replicated' | 'unknown' | 'unknown_' INT
 
-The last tile dimensions do not divide the array: the devices along such a dimension are a subgroup that holds the same tile. XLA makes
-a sharding canonical whenever it reads one, from text or from a proto, and so does `Tiles.canonical`:
+The last tile dimensions do not divide the array: the devices along such a dimension form a subgroup that holds the same tile. XLA makes
+every sharding canonical when it reads text or a proto. `Tiles.canonical` does the same:
 
 1. subgroups are sorted by kind, the devices transposed with them, and neighbours of one kind merged;
 2. where one subgroup of kind manual, replicated or unreduced has all devices, nothing is tiled: the sharding is just that kind;
@@ -27,6 +27,7 @@ from xlashape.errors import InvalidModuleError
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
 from xlashape.hlo.values.enums import EnumWords
+from xlashape.limits import check
 from xlashape.math import product
 from xlashape.proto import xla
 
@@ -52,7 +53,8 @@ _ORDER: Final = {
 }
 """The order of subgroups. Kinds without a name come last."""
 _KINDS_OF_A_WHOLE: Final = (_S.MANUAL, _S.REPLICATED, _S.UNREDUCED)
-_MAX_LISTED: Final = 1 << 20  # devices that are listed where an iota cannot stay one
+_MAX_LISTED: Final = 1 << 20
+"""Devices of an iota that is turned into a list. A few characters of text must not take much memory."""
 
 
 class Tiles(NamedTuple):
@@ -85,7 +87,7 @@ class Tiles(NamedTuple):
         return Tiles(dimensions, subgroups, devices)
 
     def canonical(self) -> Tiles | int:
-        """The canonical form: tiles, or the one kind that the sharding is where it tiles nothing."""
+        """The canonical form: tiles, or a kind where nothing is tiled. LimitExceededError where too many devices would be listed."""
         tiles = self._sorted()
         if tiles._is_one_subgroup() and tiles.subgroups[0] in _KINDS_OF_A_WHOLE:
             return tiles.subgroups[0]
@@ -99,7 +101,7 @@ class Tiles(NamedTuple):
         return tiles
 
     def _is_one_subgroup(self) -> bool:
-        """Whether nothing but one subgroup has more than one device."""
+        """Whether there is one subgroup, and it has all devices."""
         return len(self.subgroups) == 1 and product(self.dimensions[:-1]) == 1
 
     def _sorted(self) -> Tiles:
@@ -171,13 +173,12 @@ def _sorted_within_groups(devices: list[int] | Iota, size: int) -> list[int] | I
 
 
 def _listed(iota: Iota) -> list[int]:
-    if iota.device_count > _MAX_LISTED:
-        raise InvalidModuleError(f"more than {_MAX_LISTED} devices of an iota in an order that is not an iota")
+    check("devices of an iota that must be listed", iota.device_count, _MAX_LISTED)
     return iota.devices()
 
 
 def read_tiles(cursor: HloCursor) -> Tiles:
-    """What stands behind `devices=`: tiles and devices, without subgroups, which may be anywhere behind."""
+    """The value of `devices=`: tiles and devices. Subgroups follow as values of their own."""
     cursor.skip_space()
     at = cursor.at
     dimensions = cursor.parse_ints("[", "]", "a number of tiles")

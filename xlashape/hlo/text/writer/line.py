@@ -103,7 +103,7 @@ class LineWriter:
         if row.async_step is not None:
             opcode, attributes = self._async(template, row.async_step)
         elif isinstance(row.opcode, UnknownOpcode) and _OPCODE.fullmatch(opcode) is None:
-            raise InvalidModuleError(f"{opcode!r} is no opcode")
+            raise InvalidModuleError(f"{opcode!r} is not the name of an opcode")
         else:
             attributes = self._attributes(template)
         attributes += self._common(template)

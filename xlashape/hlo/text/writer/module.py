@@ -62,8 +62,8 @@ def module_text(
     Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module that
     cannot be printed, LimitExceededError where computations within computations grow without end.
 
-    >>> one = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32))
-    >>> main = xla.HloComputationProto(name="main", instructions=[one])
+    >>> p = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32))
+    >>> main = xla.HloComputationProto(name="main", instructions=[p])
     >>> print(module_text(xla.HloModuleProto(name="m", computations=[main])).strip())
     HloModule m, entry_computation_layout={()->()}
     <BLANKLINE>

@@ -60,7 +60,7 @@ class PrintOptions(NamedTuple):
             return _STYLES[style]
         except KeyError:
             raise InvalidArgumentError(
-                f"{style!r} is no print style; there are {', '.join(_STYLES)}", field="style"
+                f"{style!r} is not a print style; there are {', '.join(_STYLES)}", field="style"
             ) from None
 
     @staticmethod
@@ -75,7 +75,7 @@ class PrintOptions(NamedTuple):
             return options
         unknown = changes.keys() - set(PrintOptions._fields)
         if unknown:
-            raise InvalidArgumentError(f"{min(unknown)!r} is no print option", field=min(unknown))
+            raise InvalidArgumentError(f"{min(unknown)!r} is not a print option", field=min(unknown))
         return options._replace(**changes)
 
 

@@ -1,7 +1,7 @@
 """A module as the writer reads it: lists of what differs between instructions, and a template for instructions that are alike.
 
-Modules repeat themselves. Without its name, id, operands and metadata, nine of ten instructions are byte for byte the same as an earlier
-one. So the module is parsed with a schema of its own on the same wire format, in which an instruction has only those four fields and
+Modules repeat themselves. Without name, id, operands and metadata, nine of ten instructions are byte for byte the same as an earlier
+instruction. So the module is parsed with a schema of its own on the same wire format, in which an instruction has only those four fields and
 everything else is unknown. The bytes that remain when the four are cleared are the key of a template, which is decoded and written once.
 
 In a template, submessages (shapes, shardings, …) are bytes, which serve as keys of caches. A submessage that is not set is ABSENT, one that
