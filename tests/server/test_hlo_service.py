@@ -327,4 +327,4 @@ def test_a_shape_that_cannot_be_is_the_modules_mistake(
     with pytest.raises(grpc.RpcError) as caught:
         ask(f"HloService/{rpc}", request)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert caught.value.details().startswith("module: computation 'other': instruction 'c' has a shape that cannot be")
+    assert caught.value.details().startswith("module: computation 'other': instruction 'c' has an invalid shape")

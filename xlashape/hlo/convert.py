@@ -268,10 +268,10 @@ def encode(
         data = (document if isinstance(document, xla.HloProto) else xla.HloProto(hlo_module=module)).SerializeToString()
     elif form.kind is FileKind.PB:
         if isinstance(document, xla.HloProto) and not lossy:
-            rest = xla.HloProto()
-            rest.CopyFrom(document)
-            rest.ClearField("hlo_module")
-            if rest.ByteSize():
+            assignment = xla.HloProto()
+            assignment.CopyFrom(document)
+            assignment.ClearField("hlo_module")
+            if assignment.ByteSize():
                 raise LossyConversionError("pb holds a module alone: the buffer assignment would be lost")
         data = module.SerializeToString()
     else:
@@ -290,7 +290,7 @@ def _as_format(form: Format | FileKind | str) -> Format:
     except ValueError:
         kinds = ", ".join(kind.value for kind in FileKind)
         raise InvalidArgumentError(
-            f"{text!r} is no form of a module; there are {kinds}, each with or without .gz"
+            f"{text!r} is not a format of modules; the formats are {kinds}, each with or without .gz"
         ) from None
 
 
@@ -375,7 +375,7 @@ def write(
         form = format_of_name(target) if isinstance(target, (str, os.PathLike)) else None
         if form is None:
             raise InvalidArgumentError(
-                f"the form is not clear from {os.fspath(target)!r}" if is_path else "no form is given"
+                f"the suffix of {os.fspath(target)!r} names no format" if is_path else "no format is given"
             )
     form = _as_format(form)
     data = encode(document, form, lossy=lossy, style=style, **options)

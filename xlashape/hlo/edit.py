@@ -151,7 +151,7 @@ class Editor:
         target = None if replace_with is None else self._replacement(computation, instruction, replace_with)
         if target is None and (users or is_root):
             what = f"used by {users[0].name!r}" if users else f"the root of {computation.name!r}"
-            raise InvalidArgumentError(f"{name!r} is {what}: say by `replace_with` what takes its place")
+            raise InvalidArgumentError(f"{name!r} is {what}: name its replacement in `replace_with`")
         if target is not None:
             for user in users:
                 user.operand_ids[:] = [target.id if i & LOCAL_ID == local_id else i for i in user.operand_ids]
@@ -199,7 +199,7 @@ class Editor:
         if not compatible_shapes(old_shape, new_shape):
             raise InvalidArgumentError(f"{name!r} is {new_shape}, {instruction.name!r} is {old_shape}")
         if instruction.id & LOCAL_ID in _needed(computation, target):
-            raise InvalidArgumentError(f"{name!r} needs {instruction.name!r} itself")
+            raise InvalidArgumentError(f"{name!r} depends on {instruction.name!r}")
         return target
 
     @staticmethod
@@ -277,7 +277,7 @@ class Editor:
 
 def _check_name(name: str) -> None:
     if not name or safe_name(name) != name:
-        raise InvalidArgumentError(f"{name!r} is no name: letters, digits and _.- after a letter or _")
+        raise InvalidArgumentError(f"{name!r} is not a valid name: a letter or _, then letters, digits and _.-")
 
 
 def _needed(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> set[int]:

@@ -4,7 +4,7 @@ The proto stays the single truth. Reading loses nothing and writing is the proto
 field, known or not. Views decode lazily and keep what they decoded, so a script that changes `module.proto` makes a new view of it
 afterwards: `module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
 
-The three classes stand in one file because they refer to each other: a module has computations, a computation has instructions, and
+The three classes are in one file because they refer to each other: a module has computations, a computation has instructions, and
 an instruction knows its computation and the computations that it calls.
 """
 
@@ -292,16 +292,16 @@ class HloComputation:
         """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs twice."""
         parameters = self._parameters
         if parameters is None:
-            found = [instruction for instruction in self.instructions if instruction.proto.opcode == "parameter"]
-            found.sort(key=lambda parameter: parameter.proto.parameter_number)
-            for expected, parameter in enumerate(found):
+            by_number = [instruction for instruction in self.instructions if instruction.proto.opcode == "parameter"]
+            by_number.sort(key=lambda parameter: parameter.proto.parameter_number)
+            for expected, parameter in enumerate(by_number):
                 number = parameter.proto.parameter_number
                 if number != expected:
                     raise InvalidModuleError(
                         f"computation {self.name!r}: instruction {parameter.name!r} is parameter {number} "
                         f"where parameter {expected} was expected"
                     )
-            parameters = self._parameters = tuple(found)
+            parameters = self._parameters = tuple(by_number)
         return parameters
 
     @property
@@ -424,7 +424,7 @@ class HloInstruction:
             try:
                 shape = self._shape = self.computation.module.shape_of(self.proto.shape)
             except XlashapeError as error:
-                raise self._error(f"has a shape that cannot be: {error}") from error
+                raise self._error(f"has an invalid shape: {error}") from error
         return shape
 
     @property
@@ -467,7 +467,7 @@ class HloInstruction:
     def parameter_number(self) -> int:
         """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a parameter."""
         if self.proto.opcode != "parameter":
-            raise InvalidArgumentError(f"instruction {self.name!r} is no parameter but {self.proto.opcode!r}")
+            raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {self.proto.opcode!r}")
         return self.proto.parameter_number
 
     @property

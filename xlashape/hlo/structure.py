@@ -48,9 +48,7 @@ def check_module(module: xla.HloModuleProto) -> dict[int, int]:
     if cycle is not None:
         names = " → ".join(repr(computations[index].name) for index in cycle)
         caller = _caller(computations[cycle[0]], computations[cycle[1 % len(cycle)]].id)
-        raise InvalidModuleError(
-            f"{prefix}computations call each other in a circle, {names}, by instruction {caller!r}"
-        )
+        raise InvalidModuleError(f"{prefix}computations call each other in a cycle, {names}, by instruction {caller!r}")
     return index_by_id
 
 

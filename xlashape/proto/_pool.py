@@ -45,8 +45,8 @@ def _load() -> tuple[descriptor_pool.DescriptorPool, list[FileDescriptor]]:
         raise ImportError(
             f"{path} is missing: installing the project makes it, and so does `python protos/schema_compiler.py`"
         ) from None
-    made = descriptor_pool.DescriptorPool()
-    return made, [made.AddSerializedFile(file) for file in _split(content)]
+    descriptors = descriptor_pool.DescriptorPool()
+    return descriptors, [descriptors.AddSerializedFile(file) for file in _split(content)]
 
 
 pool, _files = _load()
@@ -156,13 +156,13 @@ def publish(package: str) -> None:
 
 def _adopt(descriptor: Descriptor, module: str, qualified_name: str) -> type[Message]:
     """The class of a message, with the module and name that it has here, and a way to pickle it. Protobuf's own looks names up in the default pool."""
-    made = message_factory.GetMessageClass(descriptor)
-    made.__module__ = module
-    made.__qualname__ = qualified_name
-    copyreg.pickle(made, _reduce)
+    adopted = message_factory.GetMessageClass(descriptor)
+    adopted.__module__ = module
+    adopted.__qualname__ = qualified_name
+    copyreg.pickle(adopted, _reduce)
     for nested in descriptor.nested_types:
-        setattr(made, nested.name, _adopt(nested, module, f"{qualified_name}.{nested.name}"))
-    return made
+        setattr(adopted, nested.name, _adopt(nested, module, f"{qualified_name}.{nested.name}"))
+    return adopted
 
 
 def _reduce(message: Message) -> tuple[Any, tuple[str, bytes]]:

@@ -60,8 +60,8 @@ def test_a_mistake_leaves_the_target_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("target", "options", "says"),
     [
-        ("x.unknown", [], "the form is not clear from"),
-        ("x.pb", ["--to", "xml"], "'xml' is no form of a module"),
+        ("x.unknown", [], "names no format"),
+        ("x.pb", ["--to", "xml"], "'xml' is not a format of modules"),
         ("nowhere/x.pb", [], "cannot write"),
     ],
 )

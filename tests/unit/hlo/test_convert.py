@@ -94,7 +94,7 @@ def test_text_takes_print_options_and_holds_large_constants():
     assert b"constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})" in encode(proto, "hlo")
     assert b"constant({...})" in encode(proto, "hlo", print_large_constants=False)
     assert b"  ROOT c = s32[12] constant(" in encode(proto, FileKind.HLO, style="short_parsable")
-    with pytest.raises(InvalidArgumentError, match="no form of a module; there are hlo, pb, hlo.pb"):
+    with pytest.raises(InvalidArgumentError, match="not a format of modules; the formats are hlo, pb, hlo.pb"):
         encode(proto, "yaml")
 
 
@@ -158,9 +158,9 @@ def test_files_streams_and_progress(tmp_path):
     assert same(read(stream, progress=lambda done, total: told.append((done, total))).module, proto)
     assert told == [(len(stream.getvalue()), None)]
 
-    with pytest.raises(InvalidArgumentError, match="the form is not clear from"):
+    with pytest.raises(InvalidArgumentError, match="names no format"):
         write(proto, tmp_path / "m.bin")
-    with pytest.raises(InvalidArgumentError, match="no form is given"):
+    with pytest.raises(InvalidArgumentError, match="no format is given"):
         write(proto, io.BytesIO())
     with pytest.raises(NotFoundError, match="there is no file"):
         read(tmp_path / "none.pb")

@@ -209,7 +209,7 @@ def broken(change):
         ),
         (
             lambda module, entry: module.computations[0].instructions[1].called_computation_ids.append(2),
-            r"call each other in a circle, 'f' → 'main' → 'f', by instruction 'n'",
+            r"call each other in a cycle, 'f' → 'main' → 'f', by instruction 'n'",
         ),
         (lambda module, entry: module.ClearField("computations"), r"module 'm': it has no computations"),
         (
@@ -227,9 +227,9 @@ def test_what_is_wrong_with_one_instruction_waits_until_it_is_asked():
     proto = diamond()
     proto.computations[1].instructions[3].shape.dimensions.append(-7)
     module = HloModule.from_proto(proto)
-    with pytest.raises(InvalidModuleError, match="instruction 'c' has a shape that cannot be"):
+    with pytest.raises(InvalidModuleError, match="instruction 'c' has an invalid shape"):
         _ = module.instruction("c").shape
-    with pytest.raises(InvalidArgumentError, match="'c' is no parameter but 'fusion'"):
+    with pytest.raises(InvalidArgumentError, match="'c' is not a parameter but 'fusion'"):
         _ = module.instruction("c").parameter_number
 
 

@@ -118,7 +118,7 @@ def test_a_flood_of_mistakes_is_cut():
         ("a = f32[2] add(x, y)", "no instruction 'x' is defined before this"),
         (
             "HloModule m, input_output_alias={ {1}: (0, {}) }\nENTRY a { p = f32[2] parameter(0) }",
-            "[1] is no index into the result",
+            "[1] is not an index into the result",
         ),
         ('HloModule m\nFileNames\n1 "a"\nENTRY e { c = f32[] constant(1) }', "expected the table FunctionNames"),
     ],

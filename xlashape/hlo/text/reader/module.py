@@ -274,7 +274,7 @@ def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
             for index in alias.output_index:
                 if not part.is_tuple or not 0 <= index < len(part.tuple_shapes):
                     raise state.cursor.error(
-                        f"{list(alias.output_index)} is no index into the result, {result}", at=alias.at
+                        f"{list(alias.output_index)} is not an index into the result, {result}", at=alias.at
                     )
                 part = part.tuple_shapes[index]
             if alias.output_index in seen:
