@@ -76,7 +76,7 @@ class FrozenValue(Frozen):
             return True
         if type(other) is not type(self):
             return NotImplemented
-        return hash(self) == hash(other) and self._key() == other._key()
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
         try:

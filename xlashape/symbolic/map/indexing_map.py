@@ -176,7 +176,7 @@ class IndexingMap(Frozen):
             return True
         if not isinstance(other, IndexingMap):
             return NotImplemented
-        return hash(self) == hash(other) and _KEY(self) == _KEY(other)
+        return _KEY(self) == _KEY(other)
 
     def __hash__(self) -> int:
         if self._hash is None:
