@@ -1,0 +1,164 @@
+"""Every attribute of xlashape.hlo.values writes what it reads."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo import values
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.text.writer.templates import read_computations
+from xlashape.hlo.values.attribute import Attribute, not_written
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+# A value of each attribute, as it is written. Several where the attribute has several forms.
+VALUES = {
+    "aliasing.OUTPUT_TO_OPERAND_ALIASING": ["{{}: (0, {})}", "{{1}: (0, {2}), {0}: (1, {})}"],
+    "comparison.COMPARISON_TYPE": ["TOTALORDER"],
+    "comparison.DIRECTION": ["EQ", "LT"],
+    "convolution_numbers.DIM_LABELS": ["b01f_01io->b01f", "bf_io->bf", "b0?f_0io->b0f"],
+    "convolution_numbers.DIM_LABELS_IF_ANY": ["b01f_01io->b01f"],
+    "dot_numbers.*": ["{0,2}"],
+    "enums.API_VERSION": ["API_VERSION_TYPED_FFI", "unknown_77"],
+    "enums.CONVOLUTION_KIND": ["dgrad", "unknown_77"],
+    "enums.CUSTOM_CALL_SCHEDULE": ["SCHEDULE_EARLIEST", "unknown_77"],
+    "enums.DISTRIBUTION": ["rng_uniform", "unknown_77"],
+    "enums.FFT_TYPE": ["IRFFT", "unknown_77"],
+    "enums.IS_ASSOCIATIVE": ["true", "false", "unknown_77"],
+    "enums.PADDING_TYPE": ["PADDING_SAME", "unknown_77"],
+    "enums.RNG_ALGORITHM": ["rng_philox", "unknown_77"],
+    "gather_numbers.GATHER_INDEX_VECTOR_DIM": ["1"],
+    "gather_numbers.*": ["{0,2}"],
+    "linear_algebra.TRANSPOSE_A": ["NO_TRANSPOSE", "unknown_77"],
+    "linear_algebra.*": ["true"],
+    "objects.BACKEND_CONFIG": ['"a\\"b"', '{"a":{"b":"}"}}'],
+    "objects.FRONTEND_ATTRIBUTES": ['{a="x",b={"c":1}}'],
+    "origin.ORIGIN": ["{[synthetic_call]}", '{{"a"}}', '{({"a" {1,0}}, ({"b"}, {}))}'],
+    "padding.PADDING": ["0_1", "0_1_2x-3_4_0"],
+    "plain.CHANNEL_ID": ["7"],
+    "plain.CROSS_PROGRAM_PREFETCH_INDEX": ["0", "3"],
+    "plain.CUSTOM_CALL_TARGET": ['"t"', '"a\\n\\303\\251"'],
+    "plain.EPSILON": ["0.001", "1e-05"],
+    "plain.FUSION_KIND": ["kLoop", "kCustom"],
+    "plain.INFEED_CONFIG": ['"c"'],
+    "plain.OUTFEED_CONFIG": ['"\\000\\377"'],
+    "plain.LARGEST": ["true", "false"],
+    "plain.PARAMETER_REPLICATION": ["{true,false}"],
+    "plain.SCAN_DIMENSION": ["{1}"],
+    "plain.DIMENSIONS": ["{}", "{0,2}"],
+    "plain.DIMENSIONS_IF_ANY": ["{0,2}"],
+    "plain.FFT_LENGTH": ["{8,3}"],
+    "precision.DOT_ALGORITHM": ["dot_bf16_bf16_f32", "unknown_77"],
+    "precision.OPERAND_PRECISION": ["{highest,default}", "{default,unknown_77}"],
+    "replica_groups.REPLICA_GROUPS": [
+        "{{0,2},{1,3}}",
+        "{}",
+        "[2,4]<=[8]",
+        "[2,4]<=[4,2]T(1,0)",
+        "mesh['a'=2,'b'=4] {'b':(2)2,'a'}",
+    ],
+    "result_accuracy.RESULT_ACCURACY": ["{mode=highest}", "{tolerance={atol=0.5,rtol=0,ulps=2}}", "{mode=unknown_77}"],
+    "scatter_numbers.SCATTER_INDEX_VECTOR_DIM": ["1"],
+    "scatter_numbers.*": ["{0,2}"],
+    "shapes.LITERAL": ["f32[2]{0} {1, 2}"],
+    "shapes.OPERAND_LAYOUT_CONSTRAINTS": ["{f32[2,3]{0,1}, s32[]}", "{}"],
+    "shapes.OUTFEED_SHAPE": ["(f32[2]{0}, s32[])"],
+    "sharding.DOMAIN": ['{kind="sharding", entry={manual}, exit={replicated}}'],
+    "sharding.SHARDING": [
+        "{replicated}",
+        "{maximal device=3}",
+        "{{manual}, {replicated}}",
+        "{devices=[2,1]<=[2]}",
+        "{devices=[2,2]1,0,3,2 last_tile_dims={manual}}",
+        "{unreduced shard_as 3}",
+        '{manual metadata={op_name="n"}}',
+        "{mesh['a'=2,'b'=4], [{'a'}, {'b':(1)2, ?}], manual={'b':(2)2}}",
+        "{mesh['a'=4], device_ids=(3,2,1,0), replicated}",
+        "{maximal_mesh[device_id=3]}",
+        "{unknown_77}",
+    ],
+    "slices.PERMUTE_SLICE_SIZES": ["{{1,2},{3,4}}"],
+    "slices.SLICE": ["{[0:2], [1:5]}", "{[0:2:1], [1:5:2]}"],
+    "slices.*": ["{}", "{1,2}"],
+    "source_target_pairs.SOURCE_TARGET_PAIRS": ["{{0,1},{1,0}}", "{}"],
+    "statistics.STATISTICS": ["{visualizing_index=1,a=0.5,b=2}"],
+    "window.WINDOW": ["{size=3}", "{size=3x2 stride=2x1 pad=1_1x0_-1 lhs_dilate=2x1 rhs_dilate=1x3 rhs_reversal=0x1}"],
+}
+INTEGERS = "BATCH_GROUP_COUNT DELTA EXPONENT_BITS FEATURE_GROUP_COUNT FEATURE_INDEX INDEX INFERRED_DIMENSION IOTA_DIMENSION K MANTISSA_BITS NUM_CARRIES"
+VALUES |= {f"plain.{name}": ["2", "-3"] for name in INTEGERS.split()}
+FLAGS = (
+    "CONSTRAIN_LAYOUT CUSTOM_CALL_HAS_SIDE_EFFECT INDICES_ARE_SORTED IS_COMPOSITE IS_HOST_TRANSFER IS_REVERSE IS_STABLE "
+    "UNIQUE_INDICES USE_GLOBAL_DEVICE_IDS"
+)
+VALUES |= {f"plain.{name}": ["true"] for name in FLAGS.split()}
+
+
+class Context:
+    """What attributes ask about an instruction with two operands f32[2,3]."""
+
+    operand_count = 2
+    payloads: Sequence[bytes] = ()
+    is_fingerprint = False
+    show_ids = True
+    show_metadata = True
+
+    def operand_shape(self, number: int) -> Shape | None:
+        return Shape.parse("f32[2,3]") if number < self.operand_count else None
+
+    def shape_text(self, data: bytes) -> str:
+        return str(Shape.from_proto(data))
+
+
+def attributes() -> Iterator[tuple[str, Attribute]]:
+    for module in pkgutil.iter_modules(values.__path__):
+        for name, attribute in vars(importlib.import_module(f"{values.__name__}.{module.name}")).items():
+            if isinstance(attribute, Attribute):
+                yield f"{module.name}.{name}", attribute
+
+
+WRITTEN = {name: attribute for name, attribute in attributes() if attribute.write is not not_written}
+
+
+def samples(name: str) -> list[str]:
+    return VALUES.get(name) or VALUES[name.partition(".")[0] + ".*"]
+
+
+def template_of(data: bytes) -> object:
+    """The instruction with these fields as the writer holds it."""
+    instruction = xla.HloInstructionProto.FromString(data)
+    module = xla.HloModuleProto(computations=[xla.HloComputationProto(instructions=[instruction])])
+    return read_computations(module)[0].templates[0].message
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_written_is_what_was_read(name):
+    attribute = WRITTEN[name]
+    assert attribute.read is not None
+    for text in samples(name):
+        cursor = HloCursor(text)
+        data = attribute.read(cursor)
+        cursor.expect_end()
+        assert attribute.write(template_of(data), Context()) == f", {attribute.name}={text}"
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_value_that_is_cut_off_is_an_error_or_another_value(name):
+    """Reading stops with ParseError or at the end of a value, and writes that value again; nothing else is raised."""
+    attribute = WRITTEN[name]
+    assert attribute.read is not None
+    for text in samples(name):
+        for end in range(len(text)):
+            try:
+                data = attribute.read(HloCursor(text[:end]))
+            except XlashapeError:
+                continue
+            written = attribute.write(template_of(data), Context())
+            assert not written or attribute.read(HloCursor(written.partition("=")[2])) == data
+
+
+def test_attributes_that_are_only_read():
+    names = sorted(name for name, attribute in attributes() if attribute.write is not_written)
+    assert names == ["enums.MODE", "plain.DIMENSIONS_READ_ONLY", "sparsity.SPARSITY_CONFIG"]
