@@ -1,4 +1,4 @@
-"""Forms of a module: each is recognised by its content, and nothing is lost without a word."""
+"""Formats of modules: each is recognised by its content, and refuses a module of which it cannot hold everything."""
 
 import base64
 import gzip
@@ -37,8 +37,8 @@ def protos() -> list[xla.HloModuleProto]:
     return [xla.HloModuleProto.FromString(base64.b64decode(row["proto"])) for row in rows[::6]]
 
 
-def same(one: xla.HloModuleProto, other: xla.HloModuleProto) -> bool:
-    return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+def same(first: xla.HloModuleProto, other: xla.HloModuleProto) -> bool:
+    return first.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -89,8 +89,8 @@ def test_what_a_form_cannot_hold_is_refused_unless_asked_for():
 def test_text_takes_print_options_and_holds_large_constants():
     shape = xla.ShapeProto(element_type=xla.S32, dimensions=[12])
     proto = xla.HloModuleProto(name="m")
-    one = proto.computations.add(name="e").instructions.add(name="c", opcode="constant", shape=shape)
-    one.literal.CopyFrom(from_raw(shape, struct.pack("<12i", *range(12))))
+    constant = proto.computations.add(name="e").instructions.add(name="c", opcode="constant", shape=shape)
+    constant.literal.CopyFrom(from_raw(shape, struct.pack("<12i", *range(12))))
     assert b"constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})" in encode(proto, "hlo")
     assert b"constant({...})" in encode(proto, "hlo", print_large_constants=False)
     assert b"  ROOT c = s32[12] constant(" in encode(proto, FileKind.HLO, style="short_parsable")
@@ -114,7 +114,7 @@ def test_text_takes_print_options_and_holds_large_constants():
         ("-", None),
     ],
 )
-def test_names_ask_for_forms(name, form):
+def test_suffixes_stand_for_formats(name, form):
     found = format_of_name(name)
     assert (None if found is None else str(found)) == form
 
@@ -130,6 +130,7 @@ def test_names_ask_for_forms(name, form):
         (b"schedule { x = f32[] parameter(0) }", "hlo"),
         (b"add {\n  p = f32[] parameter(0)\n}", "hlo"),
         (b"{ ROOT p = f32[] parameter(0) }", "hlo"),
+        (b"cd", "hlo"),  # on the wire, the start and the end of group 12
         (b'# a comment\nname: "m"', "pbtxt"),
         (b'computations {\n  name: "e"\n}', "pbtxt"),
         (b"computations { instructions { } }", "pbtxt"),
@@ -139,7 +140,7 @@ def test_names_ask_for_forms(name, form):
         (gzip.compress(b"{}", mtime=0), "json.gz"),
     ],
 )
-def test_content_tells_the_form(data, form):
+def test_the_content_decides_the_format(data, form):
     assert str(detect(data)) == form
 
 
@@ -150,13 +151,13 @@ def test_files_streams_and_progress(tmp_path):
     assert same(read(path).module, proto)
     assert same(HloModule.load(path).proto, proto)
 
-    stream, told = io.BytesIO(), []
-    write(proto, stream, "json", progress=lambda done, total: told.append((done, total)))
-    assert told == [(len(stream.getvalue()), len(stream.getvalue()))]
-    told.clear()
+    stream, reported = io.BytesIO(), []
+    write(proto, stream, "json", progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(len(stream.getvalue()), len(stream.getvalue()))]
+    reported.clear()
     stream.seek(0)
-    assert same(read(stream, progress=lambda done, total: told.append((done, total))).module, proto)
-    assert told == [(len(stream.getvalue()), None)]
+    assert same(read(stream, progress=lambda done, total: reported.append((done, total))).module, proto)
+    assert reported == [(len(stream.getvalue()), None)]
 
     with pytest.raises(InvalidArgumentError, match="names no format"):
         write(proto, tmp_path / "m.bin")
@@ -170,7 +171,7 @@ def test_files_streams_and_progress(tmp_path):
         read("a\0b")
     with pytest.raises(InvalidArgumentError, match="cannot write"):
         write(proto, tmp_path / "no" / "m.pb")
-    # Nothing is written where nothing can be made.
+    # A module that cannot be encoded leaves no file.
     broken = xla.HloModuleProto(computations=[{"instructions": [{"opcode": "no-such"}]}])
     with pytest.raises(XlashapeError):
         write(broken, tmp_path / "broken.hlo")
@@ -212,7 +213,7 @@ def test_mistakes_are_clear_errors(data, error, message):
     assert message in str(caught.value)
 
 
-def test_a_bomb_does_not_go_off(monkeypatch):
+def test_data_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr(convert, "MAX_BYTES", 1 << 20)
     with pytest.raises(LimitExceededError, match="decompresses to more than 1048576 bytes"):
         decode(gzip.compress(bytes(1 << 22)))
@@ -228,7 +229,7 @@ def test_a_bomb_does_not_go_off(monkeypatch):
         st.binary(max_size=20).map(gzip.compress),
     )
 )
-def test_any_bytes_are_a_module_or_one_of_our_errors(data):
+def test_any_bytes_are_a_module_or_an_error_of_the_library(data):
     try:
         document = decode(data)
     except XlashapeError:
@@ -243,7 +244,7 @@ def test_spaces_alone_are_a_text_without_a_module(data):
         decode(data)
 
 
-def test_only_so_many_fields_are_looked_at(monkeypatch):
+def test_the_number_of_fields_that_are_looked_at_is_bounded(monkeypatch):
     seen = 0
     fields = content.fields
 

@@ -35,7 +35,7 @@ def module() -> HloModule:
 
 
 def names(module: HloModule) -> list[str]:
-    return [one.name for one in module.instructions()]
+    return [view.name for view in module.instructions()]
 
 
 def test_rename_reaches_signatures_and_the_buffer_assignment(module):
@@ -112,13 +112,13 @@ def test_layouts_within_tuples():
 def test_delete_hands_over_users_dependencies_schedule_and_computations(module):
     edited = Editor(module).delete("c", replace_with="f").module()
     assert "c" not in names(edited)
-    assert [one.name for one in edited.entry.root.operands] == ["f", "d"]
+    assert [view.name for view in edited.entry.root.operands] == ["f", "d"]
     # d waited for c, which waited for a.
-    assert [one.name for one in edited.instruction("d").control_predecessors] == ["a"]
+    assert [view.name for view in edited.instruction("d").control_predecessors] == ["a"]
     assert verify(edited) == ()
 
     edited = Editor(module).delete("f", replace_with="a").module()
-    assert [one.name for one in edited.computations] == ["e"]
+    assert [view.name for view in edited.computations] == ["e"]
     assert verify(edited) == ()
     assert len(module.computations) == 3
 
@@ -132,7 +132,7 @@ def test_deleting_the_root_makes_another_one(module):
 def test_a_replacement_from_further_on_comes_forward():
     text = "ENTRY e { p = f32[2] parameter(0)  a = f32[2] copy(p)  u = f32[2] negate(a)  b = f32[2] abs(p)  ROOT r = f32[2] add(u, b) }"
     edited = Editor(HloModule.parse(text)).delete("a", replace_with="b").module()
-    assert [one.name for one in edited.instruction("u").operands] == ["b"]
+    assert [view.name for view in edited.instruction("u").operands] == ["b"]
     assert verify(edited) == ()
 
 

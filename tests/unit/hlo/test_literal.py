@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xlashape import caches
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo.literal import from_numpy, from_raw, literal_text, parse_literal, raw, to_numpy
 from xlashape.hlo.literal.element_types import ELEMENT_TYPES
@@ -267,3 +268,13 @@ def test_what_is_not_plain_in_a_long_row_is_read_too():
     numbers[80_000] = "1e999"
     with pytest.raises(ParseError, match="out of range"):
         parse(f"{{{', '.join(numbers)}}}", "f32[100000]")
+
+
+def test_the_texts_that_are_kept_are_bounded_and_can_be_cleared():
+    values = np.arange(100_000, dtype=np.float32) / 7
+    text = literal_text(from_numpy(values))
+    usages = [usage for usage in caches.report() if usage.owner == "texts of f32 elements"]
+    assert len(usages) == 1
+    assert 0 < usages[0].bytes <= usages[0].max_bytes < 8 << 20
+    caches.clear()
+    assert literal_text(from_numpy(values)) == text

@@ -57,7 +57,7 @@ def diamond():
 
 
 def names(instructions):
-    return [one.name for one in instructions]
+    return [view.name for view in instructions]
 
 
 def test_the_structure_of_a_module():
@@ -69,7 +69,7 @@ def test_the_structure_of_a_module():
     assert module.entry.root.is_root
     assert not module.instruction("c").is_root
     assert names(module.entry.parameters) == ["a", "b"]
-    assert [one.parameter_number for one in module.entry.parameters] == [0, 1]
+    assert [parameter.parameter_number for parameter in module.entry.parameters] == [0, 1]
     assert names(module.instruction("square").operands) == ["a", "a"]
     assert names(module.instruction("a").users) == ["square"]
     assert names(module.instruction("b").users) == ["sum"]
@@ -88,7 +88,7 @@ def test_the_structure_of_a_module():
 def test_equal_shapes_are_one_object():
     module = HloModule.from_proto(diamond())
     assert str(module.entry.root.shape) == "f32[4]"
-    assert len({id(one.shape) for one in module.instructions()}) == 1
+    assert len({id(view.shape) for view in module.instructions()}) == 1
 
 
 def test_bytes_messages_and_hlo_protos_give_the_same_module():
@@ -148,8 +148,8 @@ def test_unknown_fields_stay():
 def test_older_ids_are_resolved_by_their_low_bits():
     proto = diamond()
     for computation in proto.computations:
-        for one in computation.instructions:
-            one.operand_ids[:] = [number & 0xFFFFFFFF for number in one.operand_ids]
+        for view in computation.instructions:
+            view.operand_ids[:] = [number & 0xFFFFFFFF for number in view.operand_ids]
     module = HloModule.from_proto(proto)
     assert names(module.entry.root.operands) == ["c", "b"]
 
@@ -326,11 +326,11 @@ def test_real_modules_hang_together(path):
     assert module.entry.name == module.proto.entry_computation_name
     for computation in module.computations:
         assert computation.root in computation.instructions
-        assert [one.parameter_number for one in computation.parameters] == list(range(len(computation.parameters)))
-        for one in computation.instructions:
-            assert isinstance(one.opcode, Opcode)
-            assert module.instruction(one.name) is one
-            assert [operand.id for operand in one.operands] == list(one.proto.operand_ids)
-            assert all(one in operand.users for operand in one.operands)
-            assert all(one in user.operands for user in one.users)
-            assert one.shape.to_proto() == one.proto.shape
+        assert [view.parameter_number for view in computation.parameters] == list(range(len(computation.parameters)))
+        for view in computation.instructions:
+            assert isinstance(view.opcode, Opcode)
+            assert module.instruction(view.name) is view
+            assert [operand.id for operand in view.operands] == list(view.proto.operand_ids)
+            assert all(view in operand.users for operand in view.operands)
+            assert all(view in user.operands for user in view.users)
+            assert view.shape.to_proto() == view.proto.shape
