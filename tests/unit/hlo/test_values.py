@@ -172,6 +172,31 @@ def test_the_aliasing_of_a_start_that_is_written_as_what_it_wraps():
     line = next(line for line in module.to_text().splitlines() if "-start" in line)
     # What jaxlib 0.10.2 writes.
     assert line.endswith('negate-start(%p), async_execution_thread="t", output_to_operand_aliasing={{1}: (0, {})}')
+    assert HloModule.parse(module.to_text()).to_text() == module.to_text()
+
+
+@pytest.mark.parametrize(
+    ("operation", "owner"),
+    [
+        ("negate-start(p)", "async-start"),
+        ('custom-call-start(p), custom_call_target="t"', "custom-call"),
+    ],
+)
+def test_the_aliasing_of_a_start_is_the_wrapped_operations_where_that_may_have_it(operation, owner):
+    wrapped = operation.partition("-start")[0]
+    module = HloModule.parse(
+        "HloModule m ENTRY e { p = f32[4]{0} parameter(0) s = ((f32[4]{0}), f32[4]{0}, u32[]) "
+        f"{operation}, output_to_operand_aliasing={{{{1}}: (0, {{}})}} ROOT d = f32[4]{{0}} {wrapped}-done(s) }}"
+    )
+    owners = [
+        instruction.opcode
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.proto.output_operand_aliasing
+    ]
+    # What jaxlib 0.10.2 reads.
+    assert owners == [owner]
+    assert HloModule.parse(module.to_text()).to_text() == module.to_text()
 
 
 @pytest.mark.parametrize("labels", ["b0?f_0io->b0f", "b?0f_0io->b0f", "b0f_0io->?b0f"])

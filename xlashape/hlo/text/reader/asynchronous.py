@@ -92,8 +92,10 @@ def complete_wrapped_start(
     if shape is None:
         raise state.cursor.error(f"the shape of {wrapped}-start must be written", at=at)
     _check_shape(state, shape, at)
-    outer = {key: value for key, value in attributes.items() if key in COMMON}
-    inner = {key: value for key, value in attributes.items() if key not in outer and key != _THREAD}
+    wrapped_row, row = OPERATIONS[wrapped], OPERATIONS[Opcode.ASYNC_START]
+    # What both may have besides the common attributes, such as output_to_operand_aliasing, is the wrapped operation's.
+    inner = {key: value for key, value in attributes.items() if key in wrapped_row.readable and key not in COMMON}
+    outer = {key: value for key, value in attributes.items() if key not in inner}
     computation = ParsedComputation("async_wrapped")
     for number, operand in enumerate(known):
         computation.parameters[number] = number
@@ -102,7 +104,7 @@ def complete_wrapped_start(
         state,
         wrapped,
         KnownShape(shape.shape.tuple_shapes[1]),
-        OPERATIONS[wrapped],
+        wrapped_row,
         b"",
         tuple(range(len(known))),
         list(computation.instructions),
@@ -116,7 +118,6 @@ def complete_wrapped_start(
         computation.thread = thread.thread
     index = len(state.computations)
     state.computations.append(computation)
-    row = OPERATIONS[Opcode.ASYNC_START]
     pieces = [row.base, shape.field]
     for key, attribute in outer.items():
         pieces.append(sharding_of_tuple(attribute.data, shape) if key == "sharding" else attribute.data)

@@ -1,6 +1,7 @@
 """What text may say of an instruction: that of its opcode's row, or that of an asynchronous operation written as what it wraps.
 
-`negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and an execution thread.
+`negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and those of an async-start that a
+negate does not have.
 `negate-update(s)` and `negate-done(s)` take the started operation, and the attributes that any instruction may have.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xlashape.hlo.ops.asynchronous import ASYNC_EXECUTION_THREAD
 from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.operation import AsyncStep, Count, Operation, exactly
@@ -25,7 +25,6 @@ _STEPS = {
         (AsyncStep.DONE, Opcode.ASYNC_DONE),
     )
 }
-_THREAD = {ASYNC_EXECUTION_THREAD.name: ASYNC_EXECUTION_THREAD}
 
 
 class WrappedForm(NamedTuple):
@@ -53,8 +52,10 @@ def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
     if inner is None or dash + ending not in _STEPS:
         return None
     step, outer = _STEPS[dash + ending]
+    row = OPERATIONS[outer]
+    own = {use.attribute.name: use.attribute for use in row.attributes}
     if step is AsyncStep.START:
-        form = WrappedForm(outer, inner.operands, inner.required, {**inner.readable, **_THREAD})
+        form = WrappedForm(outer, inner.operands, inner.required, {**own, **inner.readable})
     else:
-        form = WrappedForm(outer, exactly(1), (), {**COMMON, **_THREAD})
-    return OPERATIONS[outer], form, wrapped
+        form = WrappedForm(outer, exactly(1), (), {**COMMON, **own})
+    return row, form, wrapped
