@@ -4,7 +4,7 @@
         print(problem)                  # computation 'main': instruction 'add.3': its shape is f32[4], …
     check(module)                       # raises InvalidModuleError with all of them
 
-The rules of an instruction's operands, shape and calls stand in the row of its opcode, in xlashape.hlo.ops. What an operation does to
+The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an operation does to
 layouts is not checked, and an opcode whose row has no rule may have any shape. Matches the part of XLA's HloVerifier that needs no target.
 """
 
@@ -167,7 +167,7 @@ def _parameters(computation: HloComputation) -> Iterator[str]:
         if instruction.proto.opcode == Opcode.PARAMETER
     )
     if numbers != list(range(len(numbers))):
-        yield f"its parameters are numbered {numbers}, not from 0 on"
+        yield f"its parameters are numbered {numbers}, not from 0 without gaps"
         return
     if not computation.proto.HasField("program_shape"):
         return

@@ -50,7 +50,7 @@ def error(line, source=None):
         ("  a = f32[2] slice(p0), slice={[0:2:1}", 38, "expected ']', found '}'"),
         ("  f32 = f32[2] negate(p0)", 3, "'f32' cannot be a name"),
         ("  a = f32[2] constant({1, 2, 3})", 30, "expected 2 elements in this dimension, found more"),
-        ("  a = (f32[2]) tuple(p0, p0)", 16, "a tuple of 1 elements takes as many operands, found 2"),
+        ("  a = (f32[2]) tuple(p0, p0)", 16, "a tuple of 1 elements needs as many operands, found 2"),
         ('  a = f32[2] negate(p0), backend_config="x', 41, "this string is never closed"),
     ],
 )

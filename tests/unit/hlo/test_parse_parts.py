@@ -103,7 +103,7 @@ def test_every_opcode_has_its_row():
         ("compare", ["f32[2,1]", "f32[2,3]"], "pred[2,3]{1,0}"),
         ("tuple", ["f32[2]", "()"], "(f32[2]{0}, ())"),
         ("add", ["f32[2]", "f32[3]"], "add: operands f32[2]{0} and f32[3]{0} have different sizes"),
-        ("tanh", ["s32[2]"], "tanh: its operand is floating or complex, found s32[2]{0}"),
+        ("tanh", ["s32[2]"], "tanh: its operand must be floating or complex, found s32[2]{0}"),
         ("reshape", ["s32[2]"], "the shape of reshape must be written"),
     ],
 )

@@ -117,7 +117,7 @@ def change(proto: xla.HloModuleProto, name: str) -> xla.HloInstructionProto:
         (lambda p: find(p, "neg").operand_ids.append(0), "instruction 'neg': negate takes 1 operand, found 2"),
         (lambda p: find(p, "bc").dimensions.__setitem__(0, 0), "dimension 0 of its operand f32[4,6]{1,0} does not fit"),
         (lambda p: setattr(find(p, "sl").slice_dimensions[0], "limit", 7), "slice [0:7:3] is not within dimension 0"),
-        (lambda p: find(p, "io").dimensions.__setitem__(0, 2), "iota_dimension=2 is no dimension of s32[3,2]{1,0}"),
+        (lambda p: find(p, "io").dimensions.__setitem__(0, 2), "iota_dimension=2 is not a dimension of s32[3,2]{1,0}"),
         (
             lambda p: find(p, "ds").dynamic_slice_sizes.__setitem__(0, 3),
             "dynamic_slice_sizes=[3, 4] are not the dimensions",

@@ -1,4 +1,4 @@
-"""What is true of each opcode, one row an opcode. Reader, writer, verifier and analyses ask the row and know no opcode by themselves.
+"""What is true of each opcode, one row an opcode. The reader, the writer, the verifier and the analyses ask the row.
 
     operation_of(opcode).operands                       how many operands it takes
     operation_of(opcode).passes_first_operand_through   what analyses ask
@@ -12,7 +12,7 @@ The row:
     registry          all rows by opcode; `operation_of` finds one, `register` adds one
 
 What rows of several families share:
-    completion        what XLA fills in where text says nothing
+    completion        what XLA fills in where text has no attribute
     inference         shapes of results that text leaves out
     verification      what must hold of shapes and called computations
 

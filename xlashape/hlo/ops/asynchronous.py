@@ -1,6 +1,6 @@
 """Asynchronous operations: the three steps of any operation run asynchronously, and asynchronous copies.
 
-The asynchronous forms of collectives with opcodes of their own, such as all-gather-start, stand with the collectives.
+The asynchronous forms of collectives with opcodes of their own, such as all-gather-start, are in `collective`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Attributes as one operation has them: whether text must have them, and what XLA fills in where text says nothing.
+"""Attributes as one operation has them: whether text must have them, and what XLA fills in where text has none.
 
-What an attribute is, its name and how its value is read and written, stands in xlashape.hlo.values.
+An attribute itself, its name and how its value is read and written, is defined in xlashape.hlo.values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class CannotComplete(Exception):
-    """What text says of an instruction contradicts itself. The message says how; the reader adds the position in the text."""
+    """The text of an instruction contradicts itself. The message says how; the reader adds the position in the text."""
 
 
 class Written(Protocol):
@@ -78,7 +78,7 @@ class Use(NamedTuple):
     attribute: Attribute
     presence: Presence
     fill: Fill | None = None
-    """What XLA fills in or changes; None where the written value is kept as it is, and nothing stands for a missing one."""
+    """What XLA fills in or changes; None where a written value is kept as it is, and a missing one stays missing."""
 
 
 def required(attribute: Attribute, fill: Fill | None = None) -> Use:
@@ -87,7 +87,7 @@ def required(attribute: Attribute, fill: Fill | None = None) -> Use:
 
 
 def optional(attribute: Attribute, fill: Fill | None = None, *, default: bytes | None = None) -> Use:
-    """An attribute that text may have. `default` are the fields that stand for a missing one."""
+    """An attribute that text may have. `default` are its fields where text leaves it out."""
     return Use(attribute, Presence.OPTIONAL, fill if default is None else _default(default))
 
 

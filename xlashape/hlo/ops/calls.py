@@ -103,7 +103,7 @@ class Calls(NamedTuple):
 
 
 NO_CALLS = Calls("calls", Presence.WRITTEN_ONLY)
-"""Text names no computations. Those that a proto has all the same are written as `calls=`."""
+"""Text names no computations. Computations that a proto names are written as `calls=`."""
 TO_APPLY = Calls("to_apply")
 TO_APPLY_OR_CALLS = Calls("to_apply", label_of_bodies="calls")
 """As TO_APPLY, but XLA writes `calls=` before a body."""

@@ -33,7 +33,7 @@ def _check_reduction(written: Written) -> None:
 def _check_permute(written: Written) -> None:
     count = len(written.operands)
     if written.has("slice_sizes") and count != 4:
-        raise CannotComplete(f"with slice_sizes it takes 4 operands, found {count}")
+        raise CannotComplete(f"with slice_sizes it needs 4 operands, found {count}")
 
 
 def _dropped_dimension(written: Written, value: bytes | None) -> bytes:

@@ -1,4 +1,4 @@
-"""What the completions of several families share: checks of `dimensions`, fields that stand for a missing attribute, counts of operands."""
+"""What the completions of several families share: checks of `dimensions`, fields of attributes that text leaves out, counts of operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMPTY_WINDOW: Final = FIELDS.message("window", b"")
 DEFAULT_FEATURE_GROUP_COUNT: Final = FIELDS.integer("feature_group_count", 1)
 DEFAULT_BATCH_GROUP_COUNT: Final = FIELDS.integer("batch_group_count", 1)
 
-# The field of one small number takes three bytes: tag, length, number.
+# A list of one small number takes three bytes: tag, length, number.
 _BYTES_OF_ONE_DIMENSION = 3
 
 
@@ -33,7 +33,7 @@ def exactly_one_dimension(written: Written, value: bytes | None) -> bytes:
     if len(value) != _BYTES_OF_ONE_DIMENSION:
         count = len(xla.HloInstructionProto.FromString(value).dimensions)
         if count != 1:
-            raise CannotComplete(f"{written.opcode} has one dimension, found {count}")
+            raise CannotComplete(f"{written.opcode} needs exactly one dimension, found {count}")
     return value
 
 
@@ -43,7 +43,7 @@ def first_dimension(written: Written, value: bytes | None) -> bytes:
         return value or b""
     dimensions = xla.HloInstructionProto.FromString(value).dimensions
     if not dimensions:
-        raise CannotComplete(f"{written.opcode} has one dimension, found 0")
+        raise CannotComplete(f"{written.opcode} needs exactly one dimension, found 0")
     return FIELDS.integers("dimensions", dimensions[:1])
 
 

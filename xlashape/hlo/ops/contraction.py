@@ -45,7 +45,7 @@ __all__ = ["OPERATIONS"]
 
 def _check_dimensions(dims: Sequence[int], shape: Shape) -> None:
     if len(set(dims)) != len(dims) or not all(0 <= dim < shape.rank for dim in dims):
-        raise CannotInfer(f"dimensions {list(dims)} are not those of {shape}")
+        raise CannotInfer(f"dimensions {list(dims)} are not distinct dimensions of {shape}")
 
 
 def _infer_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
@@ -73,7 +73,7 @@ def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape
     numbers = message.ragged_dot_dimension_numbers
     lhs, rhs = array(operands[0]), array(operands[1])
     if len(numbers.lhs_ragged_dimensions) != 1:
-        raise CannotInfer("one dimension of the left side is ragged")
+        raise CannotInfer("exactly one dimension of the left side must be ragged")
     dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
     _check_dimensions([ragged], lhs)
     groups = list(numbers.rhs_group_dimensions)
@@ -140,7 +140,7 @@ def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shap
     groups, batches = max(message.feature_group_count, 1), max(message.batch_group_count, 1)
     features = lhs.dimensions[numbers.input_feature_dimension]
     if features != rhs.dimensions[numbers.kernel_input_feature_dimension] * groups:
-        raise CannotInfer(f"{lhs} has other features than the kernel {rhs} takes")
+        raise CannotInfer(f"the features of {lhs} do not fit the kernel {rhs}")
     sizes[numbers.output_batch_dimension] = ceil_div(lhs.dimensions[numbers.input_batch_dimension], batches)
     sizes[numbers.output_feature_dimension] = rhs.dimensions[numbers.kernel_output_feature_dimension]
     dynamic = [False] * rank

@@ -48,11 +48,11 @@ _BRANCH_LIST = ("branch_computations",)
 def _check_conditional(written: Written) -> None:
     selector = written.operands[0]
     if not (selector.is_array and selector.is_scalar):
-        raise CannotComplete(f"the first operand of a conditional is a scalar, found {selector}")
+        raise CannotComplete(f"the first operand of a conditional must be a scalar, found {selector}")
     expected = _TWO_BRANCHES if selector.element_type == PrimitiveType.PRED else _BRANCH_LIST
     for name in (*_TWO_BRANCHES, *_BRANCH_LIST):
         if written.has(name) != (name in expected):
-            raise CannotComplete(f"a conditional of a {selector.element_type} has {' and '.join(expected)}")
+            raise CannotComplete(f"a conditional on a {selector.element_type} needs {' and '.join(expected)}")
     branches = sum(len(written.called_parameters(name)) for name in expected)
     count = len(written.operands)
     if count != branches + 1:
@@ -66,7 +66,7 @@ def _verify_conditional(
         return f"has {len(operands)} operands for {len(called)} branches"
     selector = operands[0]
     if not selector.is_scalar or selector.element_type not in (PrimitiveType.PRED, PrimitiveType.S32):
-        return f"chooses by pred[] or s32[], found {selector}"
+        return f"its first operand must be pred[] or s32[], found {selector}"
     for branch, (parameters, result) in enumerate(zip(called, results, strict=True)):
         operand = operands[branch + 1]
         problem = check_parameters([operand], parameters, "the operand of branch") or check_result(shape, result)
@@ -91,7 +91,7 @@ OPERATIONS: Final = (
         Opcode.CALL,
         operands=at_least(0),
         calls=CALL_TO_APPLY,
-        attributes_behind_calls=(optional(IS_COMPOSITE),),
+        attributes_after_calls=(optional(IS_COMPOSITE),),
         infer=called_result,
         verify=any_shape,
         verify_calls=_verify_call,

@@ -33,7 +33,7 @@ def _verify_iota(message: xla.HloInstructionProto, shape: Shape, _: Sequence[Sha
     dimension = message.dimensions[0] if message.dimensions else 0
     if problem or 0 <= dimension < shape.rank:
         return problem
-    return f"iota_dimension={dimension} is no dimension of {shape}"
+    return f"iota_dimension={dimension} is not a dimension of {shape}"
 
 
 OPERATIONS: Final = (

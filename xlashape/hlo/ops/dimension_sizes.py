@@ -33,7 +33,7 @@ def _infer_set(message: xla.HloInstructionProto, operands: Sequence[Shape], _res
     shape, size = array(operands[0]), array(operands[1])
     dim = _dimension(message, shape)
     if size.element_type != PrimitiveType.S32 or size.rank:
-        raise CannotInfer(f"the size is a scalar s32, found {size}")
+        raise CannotInfer(f"the size must be a scalar s32, found {size}")
     dynamic = [is_dynamic or index == dim for index, is_dynamic in enumerate(shape.dynamic_dimensions)]
     return Shape(shape.element_type, shape.dimensions, dynamic, shape.layout)
 

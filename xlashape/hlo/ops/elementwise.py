@@ -35,7 +35,7 @@ def _unary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
     def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
         shape = array(operands[0])
         if not allowed(shape.element_type):
-            raise CannotInfer(f"its operand is {what}, found {shape}")
+            raise CannotInfer(f"its operand must be {what}, found {shape}")
         return shape
 
     return infer
@@ -71,7 +71,7 @@ def _verify_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence
     problem = check_arrays(shape, operands)
     if problem or shape.dimensions == operands[0].dimensions:
         return problem
-    return f"its dimensions are its operand's, {operands[0]}, found {shape}"
+    return f"its dimensions must be its operand's, {operands[0]}, found {shape}"
 
 
 def _verify_bitcast_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
@@ -124,7 +124,7 @@ def _binary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
         a, b = array(operands[0]), array(operands[1])
         element_type = wider_type(a, b)
         if not allowed(element_type):
-            raise CannotInfer(f"its operands are {what}, found {a}")
+            raise CannotInfer(f"its operands must be {what}, found {a}")
         return _broadcast_together(a, b, element_type)
 
     return infer
@@ -146,7 +146,7 @@ def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _resul
     a, b = array(operands[0]), array(operands[1])
     element_type = {_P.F32: _P.C64, _P.F64: _P.C128}.get(wider_type(a, b))
     if element_type is None:
-        raise CannotInfer(f"its operands are f32 or f64, found {a}")
+        raise CannotInfer(f"its operands must be f32 or f64, found {a}")
     return _broadcast_together(a, b, element_type)
 
 
@@ -156,7 +156,7 @@ def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _resul
 def _infer_select(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     pred, on_true, on_false = map(array, operands)
     if pred.element_type != _P.PRED:
-        raise CannotInfer(f"its first operand is pred, found {pred}")
+        raise CannotInfer(f"its first operand must be pred, found {pred}")
     if on_true.dimensions != on_false.dimensions:
         raise CannotInfer(f"operands {on_true} and {on_false} have different sizes")
     if pred.rank and pred.dimensions != on_true.dimensions:

@@ -29,7 +29,7 @@ def first_operand(_: xla.HloInstructionProto, operands: Sequence[Shape], _result
 def called_result(_: xla.HloInstructionProto, _operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
     """The result of the first computation that is called."""
     if not results:
-        raise CannotInfer("it calls nothing")
+        raise CannotInfer("it calls no computation")
     return results[0]
 
 
@@ -41,7 +41,7 @@ def token(_: xla.HloInstructionProto, _operands: Sequence[Shape], _results: Sequ
 def array(shape: Shape) -> Shape:
     """`shape`, which must be an array. Raises CannotInfer."""
     if not shape.is_array:
-        raise CannotInfer(f"its operands are arrays, found {shape}")
+        raise CannotInfer(f"its operands must be arrays, found {shape}")
     return shape
 
 
@@ -78,7 +78,7 @@ def promoted_type(a: Shape, b: Shape) -> PrimitiveType:
 def window_steps(size: int, window: xla.WindowDimension) -> int:
     """The number of positions that a window takes along a dimension of `size` elements."""
     if window.size <= 0 or window.stride <= 0 or window.base_dilation <= 0 or window.window_dilation <= 0:
-        raise CannotInfer("a window's sizes, strides and dilations are positive")
+        raise CannotInfer("the sizes, strides and dilations of a window must be positive")
     dilated = 0 if size == 0 else (size - 1) * window.base_dilation + 1
     padded = dilated + window.padding_low + window.padding_high
     reach = (window.size - 1) * window.window_dilation + 1

@@ -23,7 +23,7 @@ _P = PrimitiveType
 def _infer_cholesky(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     shape = array(operands[0])
     if not is_floating(shape.element_type) or shape.rank < 2 or shape.dimensions[-1] != shape.dimensions[-2]:
-        raise CannotInfer(f"its operand is square and floating, found {shape}")
+        raise CannotInfer(f"its operand must be square and floating, found {shape}")
     return shape
 
 
@@ -32,7 +32,7 @@ def _infer_triangular_solve(
 ) -> Shape:
     a, b = array(operands[0]), array(operands[1])
     if not message.triangular_solve_options.transpose_a:
-        raise CannotInfer("transpose_a is not said")
+        raise CannotInfer("transpose_a is not given")
     if a.rank != b.rank or a.rank < 2 or a.dimensions[-1] != a.dimensions[-2] or a.element_type != b.element_type:
         raise CannotInfer(f"operands {a} and {b} do not fit together")
     side = -2 if message.triangular_solve_options.left_side else -1
@@ -44,12 +44,12 @@ def _infer_triangular_solve(
 def _infer_fft(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     shape, lengths = array(operands[0]), list(message.fft_length)
     if not 1 <= len(lengths) <= 3 or shape.rank < len(lengths):
-        raise CannotInfer(f"1 to 3 lengths that {shape} has, found {lengths}")
+        raise CannotInfer(f"fft_length must name 1 to 3 of the last dimensions of {shape}, found {lengths}")
     sizes = list(shape.dimensions)
     last_sizes = sizes[-len(lengths) :]
     if message.fft_type in (xla.FFT, xla.IFFT):
         if not shape.element_type.is_complex or last_sizes != lengths:
-            raise CannotInfer(f"its operand is complex with the last sizes {lengths}, found {shape}")
+            raise CannotInfer(f"its operand must be complex with the last sizes {lengths}, found {shape}")
         return shape
     # A transform of real numbers is symmetric; half of it is kept.
     half = [*lengths[:-1], lengths[-1] // 2 + 1]
@@ -58,7 +58,7 @@ def _infer_fft(message: xla.HloInstructionProto, operands: Sequence[Shape], _res
     else:
         types, expected, sizes[-1] = {_P.C64: _P.F32, _P.C128: _P.F64}, half, lengths[-1]
     if shape.element_type not in types or last_sizes != expected:
-        raise CannotInfer(f"the last sizes are {expected}, found {shape}")
+        raise CannotInfer(f"the last sizes must be {expected}, found {shape}")
     return Shape(types[shape.element_type], sizes, shape.dynamic_dimensions, shape.layout)
 
 

@@ -32,7 +32,7 @@ def _check_broadcast(written: Written) -> None:
 
 def _infer_broadcast(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     if message.dimensions or not array(operands[0]).is_scalar:
-        raise CannotInfer("the shape of a broadcast must be written, but for a scalar's to a scalar")
+        raise CannotInfer("the shape of a broadcast must be written, except for a scalar that stays a scalar")
     return operands[0]
 
 
@@ -65,7 +65,7 @@ def _verify_reshape(_: xla.HloInstructionProto, shape: Shape, operands: Sequence
 def _infer_transpose(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     shape, permutation = array(operands[0]), list(message.dimensions)
     if sorted(permutation) != list(range(shape.rank)):
-        raise CannotInfer(f"dimensions {permutation} are no permutation of those of {shape}")
+        raise CannotInfer(f"dimensions {permutation} are not a permutation of the dimensions of {shape}")
     moved_to = {source: target for target, source in enumerate(permutation)}
     layout = shape.layout
     if layout is not None:
@@ -85,7 +85,7 @@ def _infer_transpose(message: xla.HloInstructionProto, operands: Sequence[Shape]
 
 def _infer_concatenate(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     if not operands or len(message.dimensions) != 1:
-        raise CannotInfer("it takes operands and one dimension")
+        raise CannotInfer("it needs operands and exactly one dimension")
     first, dim = array(operands[0]), message.dimensions[0]
     if not 0 <= dim < first.rank:
         raise CannotInfer(f"{first} has no dimension {dim}")
@@ -104,15 +104,17 @@ def _infer_pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: S
     shape, value = array(operands[0]), array(operands[1])
     paddings = message.padding_config.dimensions
     if len(paddings) != shape.rank or value.rank:
-        raise CannotInfer(f"a padding for each dimension of {shape} and a scalar, found {len(paddings)} and {value}")
+        raise CannotInfer(
+            f"it needs a padding for each dimension of {shape} and a scalar, found {len(paddings)} and {value}"
+        )
     sizes: list[int] = []
     for size, padding in zip(shape.dimensions, paddings, strict=True):
         if padding.interior_padding < 0:
-            raise CannotInfer("interior padding is not negative")
+            raise CannotInfer("interior padding must not be negative")
         interior = max(size - 1, 0) * padding.interior_padding
         padded = size + padding.edge_padding_low + padding.edge_padding_high + interior
         if padded < 0:
-            raise CannotInfer("a padding takes more than there is")
+            raise CannotInfer("negative padding removes more elements than the operand has")
         sizes.append(padded)
     return Shape(promoted_type(shape, value), sizes, shape.dynamic_dimensions).with_default_layout()
 

@@ -154,7 +154,7 @@ class Opcode(str, Enum):
     WHILE = "while"
     XOR = "xor"
 
-    # Enum's own `str()` differs between Python 3.10 and 3.11; the name in HLO text is the one wanted everywhere.
+    # Enum's own `str()` differs between Python 3.10 and 3.11. Here it is the name in HLO text in both.
     def __str__(self) -> str:
         return self.value
 

@@ -1,5 +1,5 @@
-"""Operation: the row of one opcode. It says everything that is true of the opcode; reader, writer, completion, inference, verifier and
-the analyses of xlashape.indexing ask the row and know no opcode by themselves.
+"""Operation: the row of one opcode, which holds everything that is true of the opcode. The reader, the writer, the verifier and the
+analyses of xlashape.indexing ask the row; none of them has a list of opcodes of its own.
 
     Operation(
         Opcode.REVERSE,
@@ -8,7 +8,7 @@ the analyses of xlashape.indexing ask the row and know no opcode by themselves.
         infer=first_operand,
     )
 
-The rows stand in the files of this package, by family; `registry` finds them by opcode.
+The rows are in the files of this package, by family; `registry` finds them by opcode.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ class Count(NamedTuple):
 
 
 def exactly(count: int) -> Count:
-    """So many operands, no more and no fewer."""
+    """Exactly `count` operands."""
     return Count(count, count)
 
 
 def at_least(count: int) -> Count:
-    """So many operands or more."""
+    """`count` operands or more."""
     return Count(count, _UNBOUNDED)
 
 
 class Contents(Enum):
-    """What stands in the parentheses behind an opcode."""
+    """What the parentheses after an opcode hold."""
 
     OPERANDS = "operands"
     PARAMETER_NUMBER = "a parameter's number"
@@ -94,7 +94,7 @@ Infer = Callable[[xla.HloInstructionProto, Sequence[Shape], Sequence[Shape]], Sh
 Raises CannotInfer."""
 
 Verify = Callable[[xla.HloInstructionProto, Shape, Sequence[Shape]], "str | None"]
-"""What is wrong with the shape of a result, or None, from (the instruction, its shape, its operands' shapes). Layouts are left aside."""
+"""What is wrong with the shape of a result, or None, from (the instruction, its shape, its operands' shapes). Layouts are ignored."""
 
 VerifyCalls = Callable[[Shape, Sequence[Shape], Sequence[Sequence[Shape]], Sequence[Shape]], "str | None"]
 """What is wrong with the computations that an instruction calls, or None, from (its shape, its operands' shapes, the parameters' shapes
@@ -118,7 +118,7 @@ class Operation(Frozen):
     __slots__ = (
         "async_step",
         "attributes",
-        "attributes_behind_calls",
+        "attributes_after_calls",
         "base",
         "call_names",
         "calls",
@@ -149,20 +149,20 @@ class Operation(Frozen):
     attributes: tuple[Use, ...]
     """Its own attributes in the order in which they are written; those of COMMON are not among them."""
     calls: Calls
-    """How it names the computations it calls. They are written behind `attributes`."""
-    attributes_behind_calls: tuple[Use, ...]
-    """Further attributes of its own, which are written behind the computations it calls."""
+    """How it names the computations it calls. The computations are written after `attributes`."""
+    attributes_after_calls: tuple[Use, ...]
+    """Further attributes of its own, which are written after the computations it calls."""
 
     base: bytes
     """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the opcode's own among them."""
     check: Callable[[Written], None] | None
-    """Checks what text says beyond its attributes one by one. Raises CannotComplete."""
+    """Checks that operands and attributes fit together in text. Raises CannotComplete."""
     fixed_shape: Callable[[Sequence[Shape]], Shape] | None
-    """The shape of the result from those of the operands, which XLA takes whatever shape text has. Raises CannotInfer."""
+    """The shape of the result from those of the operands, which replaces the shape that text has. Raises CannotInfer."""
     infer: Infer | None
     """The shape of a result that text leaves out. None where text must have it."""
     verify: Verify | None
-    """The rule of its shape. None where the shape is the one that `infer` gives, or anything if there is no `infer`."""
+    """The rule of its shape. Without a rule the shape must be what `infer` gives; without `infer`, too, it may be anything."""
     verify_calls: VerifyCalls | None
     """The rule of the computations it calls, if there is one."""
 
@@ -198,7 +198,7 @@ class Operation(Frozen):
         contents: Contents = Contents.OPERANDS,
         attributes: Iterable[Use] = (),
         calls: Calls = NO_CALLS,
-        attributes_behind_calls: Iterable[Use] = (),
+        attributes_after_calls: Iterable[Use] = (),
         fields: bytes = b"",
         check: Callable[[Written], None] | None = None,
         fixed_shape: Callable[[Sequence[Shape]], Shape] | None = None,
@@ -213,9 +213,9 @@ class Operation(Frozen):
         exchanges_with_replicas: bool = False,
         text_depends_on_operands: bool = False,
     ) -> None:
-        """`fields` are those that XLA writes for this opcode whatever text says, such as empty dimension numbers."""
-        uses, behind = tuple(attributes), tuple(attributes_behind_calls)
-        read = [use for use in (*uses, *behind) if use.presence is not Presence.WRITTEN_ONLY]
+        """`fields` are those that every instruction of this opcode has, such as empty dimension numbers."""
+        uses, after_calls = tuple(attributes), tuple(attributes_after_calls)
+        read = [use for use in (*uses, *after_calls) if use.presence is not Presence.WRITTEN_ONLY]
         needed = [use.attribute.name for use in read if use.presence is Presence.REQUIRED]
         needed += calls.names if calls.presence is Presence.REQUIRED else ()
         named = (*calls.names, calls.replacement) if calls.replacement else calls.names
@@ -224,7 +224,7 @@ class Operation(Frozen):
         set_field(self, "contents", contents)
         set_field(self, "attributes", uses)
         set_field(self, "calls", calls)
-        set_field(self, "attributes_behind_calls", behind)
+        set_field(self, "attributes_after_calls", after_calls)
         set_field(self, "base", FIELDS.string("opcode", str(opcode)) + _ALWAYS + fields)
         set_field(self, "check", check)
         set_field(self, "fixed_shape", fixed_shape)

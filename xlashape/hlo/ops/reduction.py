@@ -23,10 +23,10 @@ __all__ = ["OPERATIONS"]
 def _infer_reduce(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
     inputs = [array(operand) for operand in operands[: len(operands) // 2]]
     if not inputs or not results:
-        raise CannotInfer("it takes operands and as many initial values")
+        raise CannotInfer("it needs operands and as many initial values")
     reduced = set(message.dimensions)
     if len(reduced) != len(message.dimensions) or not all(0 <= dim < inputs[0].rank for dim in reduced):
-        raise CannotInfer(f"dimensions {list(message.dimensions)} are not those of {inputs[0]}")
+        raise CannotInfer(f"dimensions {list(message.dimensions)} are not distinct dimensions of {inputs[0]}")
     kept = [dim for dim in range(inputs[0].rank) if dim not in reduced]
     sizes = [inputs[0].dimensions[dim] for dim in kept]
     dynamic = [inputs[0].dynamic_dimensions[dim] for dim in kept]
@@ -53,10 +53,10 @@ def _check_map(written: Written) -> None:
 
 def _infer_map(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
     if not operands or not results:
-        raise CannotInfer("it takes operands")
+        raise CannotInfer("it needs operands")
     shape = array(operands[0])
     if list(message.dimensions) != list(range(shape.rank)):
-        raise CannotInfer(f"its dimensions are all of {shape}, found {list(message.dimensions)}")
+        raise CannotInfer(f"its dimensions must be all those of {shape}, found {list(message.dimensions)}")
     return Shape(results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
 
 
@@ -70,14 +70,14 @@ def _check_scan(written: Written) -> None:
         raise CannotComplete(f"to_apply has {parameters} parameters, found {count} operands")
     carries = xla.HloInstructionProto.FromString(written.value("num_carries")).num_carries
     if count < carries:
-        raise CannotComplete(f"{carries} carries take as many operands, found {count}")
+        raise CannotComplete(f"its {carries} carries need as many operands, found {count}")
 
 
 # -- batch normalization --------------------------------------------------------------------
 
 
 def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[Shape]) -> Shape:
-    """The vector of one value a feature. Each of `vectors` must have its size."""
+    """The shape of a vector with one value for each feature. Each of `vectors` must have its dimensions."""
     dim = message.feature_index
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")

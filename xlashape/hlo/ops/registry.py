@@ -1,4 +1,4 @@
-"""The rows of all opcodes. This is the place where a family of operations is made known to the library."""
+"""The rows of all opcodes. A new family of operations is added to the list in this file."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ OPERATIONS: Final[dict[str, Operation]] = {}
 
 
 def register(row: Operation) -> None:
-    """Adds a row. Raises ValueError if its opcode has one."""
+    """Adds a row. Raises ValueError if its opcode has a row already."""
     if row.opcode in OPERATIONS:
-        raise ValueError(f"{row.opcode} has a row")
+        raise ValueError(f"{row.opcode} has a row already")
     OPERATIONS[row.opcode] = row
 
 
 def unregister(opcode: str) -> None:
-    """Takes a row out again. Raises KeyError if there is none."""
+    """Removes the row of an opcode. Raises KeyError if there is none."""
     del OPERATIONS[opcode]
 
 
 def operation_of(opcode: str) -> Operation:
-    """The row of an opcode. For an opcode that this version does not know, a row that says nothing of it: any number of operands, no
-    attributes of its own, any shape.
+    """The row of an opcode. For an opcode that this version does not know, a row that
+    allows any number of operands and any shape, and has no attributes of its own.
 
     >>> operation_of("opt-barrier").passes_first_operand_through, operation_of("frobnicate")
     (True, <Operation frobnicate>)

@@ -67,7 +67,7 @@ def _verify_dynamic_update_slice(_: xla.HloInstructionProto, shape: Shape, opera
     if problem:
         return problem
     if not compatible_shapes(shape, operand):
-        return f"its shape is its operand's, {operand}, found {shape}"
+        return f"its shape must be its operand's, {operand}, found {shape}"
     if not _fits_within(update.dimensions, operand):
         return f"an update of {update} does not fit its operand {operand}"
     return check_element_type(update, operand) or _verify_start_indices(operands[2:], operand)
@@ -87,7 +87,7 @@ def _verify_start_indices(indices: Sequence[Shape], operand: Shape) -> str | Non
         return f"it has {len(indices)} start indices for an operand of rank {operand.rank}"
     for index in indices:
         if not index.is_scalar or not index.element_type.is_integral:
-            return f"a start index is an integral scalar, found {index}"
+            return f"a start index must be an integral scalar, found {index}"
     return None
 
 

@@ -21,7 +21,7 @@ __all__ = ["OPERATIONS"]
 
 def _infer_sort(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     if not operands:
-        raise CannotInfer("it takes operands")
+        raise CannotInfer("it needs operands")
     return operands[0] if len(operands) == 1 else Shape.tuple(operands)
 
 
@@ -39,7 +39,7 @@ def _verify_comparator(
 def _infer_topk(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     shape = array(operands[0])
     if not shape.rank or not 0 <= message.k <= shape.dimensions[-1]:
-        raise CannotInfer(f"{shape} has no {message.k} greatest")
+        raise CannotInfer(f"k={message.k} does not fit the last dimension of {shape}")
     sizes = [*shape.dimensions[:-1], message.k]
     return Shape.tuple([Shape.array(element_type, sizes) for element_type in (shape.element_type, PrimitiveType.S32)])
 

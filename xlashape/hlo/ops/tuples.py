@@ -18,7 +18,7 @@ __all__ = ["OPERATIONS"]
 def _check_tuple(written: Written) -> None:
     shape, count = written.shape, len(written.operands)
     if shape is not None and shape.is_tuple and len(shape.tuple_shapes) != count:
-        raise CannotComplete(f"a tuple of {len(shape.tuple_shapes)} elements takes as many operands, found {count}")
+        raise CannotComplete(f"a tuple of {len(shape.tuple_shapes)} elements needs as many operands, found {count}")
 
 
 def _infer_tuple(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:

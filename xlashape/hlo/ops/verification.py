@@ -28,7 +28,7 @@ def any_shape(_message: xla.HloInstructionProto, _shape: Shape, _operands: Seque
 
 def check_array(shape: Shape, what: str) -> str | None:
     """`shape` must be an array; `what` names it in the sentence."""
-    return None if shape.is_array else f"its {what} is an array, found {shape}"
+    return None if shape.is_array else f"its {what} must be an array, found {shape}"
 
 
 def check_arrays(shape: Shape, operands: Sequence[Shape]) -> str | None:
@@ -43,7 +43,7 @@ def check_element_type(shape: Shape, operand: Shape) -> str | None:
     """The element types must be equal."""
     if shape.element_type == operand.element_type:
         return None
-    return f"its element type is its operand's, {operand.element_type}, found {shape.element_type}"
+    return f"its element type must be its operand's, {operand.element_type}, found {shape.element_type}"
 
 
 def check_one_call(called: Sequence[Sequence[Shape]]) -> str | None:
@@ -69,7 +69,7 @@ def check_result(shape: Shape, result: Shape) -> str | None:
 def check_predicate(result: Shape, what: str) -> str | None:
     """A called computation must give one predicate; `what` names it in the sentence."""
     is_predicate = result.is_scalar and result.element_type == PrimitiveType.PRED
-    return None if is_predicate else f"its {what} gives pred[], found {result}"
+    return None if is_predicate else f"its {what} must give pred[], found {result}"
 
 
 def check_scalar_parameters(
@@ -83,5 +83,5 @@ def check_scalar_parameters(
         return f"calls a computation of {len(called[0])} parameters for {len(operands)} operands"
     for parameter in called[0]:
         if not parameter.is_scalar:
-            return f"its computation takes scalars, found {parameter}"
+            return f"its computation must take scalars, found {parameter}"
     return None

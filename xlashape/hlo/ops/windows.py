@@ -29,7 +29,7 @@ def _infer_reduce_window(
 ) -> Shape:
     inputs = [array(operand) for operand in operands[: len(operands) // 2]]
     if not inputs or not results or len(message.window.dimensions) != inputs[0].rank:
-        raise CannotInfer("its window has the dimensions of its operands")
+        raise CannotInfer("its window must have as many dimensions as its operands")
     sizes, dynamic = _steps(message, inputs[0]), inputs[0].dynamic_dimensions
     shapes = [Shape(each.element_type, sizes, dynamic).with_default_layout() for each in inputs]
     return Shape.tuple(shapes) if results[0].is_tuple else shapes[0]
@@ -39,10 +39,10 @@ def _infer_select_and_scatter(message: xla.HloInstructionProto, operands: Sequen
     """The operand's shape. The source has one element for each position of the window."""
     shape, source = array(operands[0]), array(operands[1])
     if len(message.window.dimensions) != shape.rank:
-        raise CannotInfer("its window has the dimensions of its operand")
+        raise CannotInfer("its window must have as many dimensions as its operand")
     sizes = _steps(message, shape)
     if list(source.dimensions) != sizes:
-        raise CannotInfer(f"a source of sizes {sizes}, found {source}")
+        raise CannotInfer(f"the source must have the sizes {sizes}, found {source}")
     return shape
 
 

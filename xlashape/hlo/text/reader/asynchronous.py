@@ -1,4 +1,4 @@
-"""The steps of asynchronous operations: what each takes, and what it and the operation that it wraps say of each other."""
+"""The steps of asynchronous operations: what each takes, and which attributes it shares with the operation that it wraps."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def complete_step(
             f"expected {started.async_opcode}, the operation that was started, found {wrapped}", at=at
         )
     if step is AsyncStep.UPDATE and made.shape.bare != started.shape.bare:
-        raise state.cursor.error(f"an async-update has the shape of its operand, {started.shape.bare}", at=at)
+        raise state.cursor.error(f"an async-update must have the shape of its operand, {started.shape.bare}", at=at)
     made.async_opcode, made.async_computation = started.async_opcode, started.async_computation
     if made.async_computation >= 0:
         computation = state.computations[made.async_computation]
         if thread is not None and thread.thread != computation.thread:
             expected, found = computation.thread.decode(), thread.thread.decode()
-            raise state.cursor.error(f"what was started runs on the thread {expected!r}, not {found!r}", at=at)
+            raise state.cursor.error(f"the started operation runs on the thread {expected!r}, not {found!r}", at=at)
         _pass_on(computation, attributes)
 
 
@@ -135,10 +135,12 @@ def complete_wrapped_start(
 def _check_shape(state: State, shape: KnownShape, at: int) -> None:
     parts = shape.shape.tuple_shapes
     if not shape.shape.is_tuple or len(parts) < 2 or not parts[0].is_tuple:
-        raise state.cursor.error(f"an async-start has the shape ((operands…), result, …), found {shape.shape}", at=at)
+        raise state.cursor.error(
+            f"an async-start must have the shape ((operands…), result, …), found {shape.shape}", at=at
+        )
 
 
-# What is said of an asynchronous instruction holds for the operation that it wraps as well; the last step that says it holds.
+# The wrapped operation has these attributes of its asynchronous steps, too: those of the last step that has them.
 _PASSED_ON = {
     "backend_config": "backend_config",
     "frontend_attributes": "frontend_attributes",
@@ -149,7 +151,7 @@ _PASSED_ON = {
 
 
 def _pass_on(wrapped: ParsedComputation, attributes: Attributes) -> None:
-    """Gives what is said of an asynchronous instruction to the operation that it wraps."""
+    """Gives the attributes of an asynchronous instruction to the operation that it wraps."""
     root = wrapped.instructions[wrapped.root]
     for name, field in _PASSED_ON.items():
         attribute = attributes.get(name)

@@ -1,4 +1,4 @@
-r"""The attributes behind an instruction's operands: `, name=value`, each name at most once, and which an opcode needs.
+r"""The attributes after an instruction's operands: `, name=value`, each name at most once, and those that an opcode needs.
 
 A regular expression finds a name with its value where the value is plain enough to tell where it ends; attributes that were read before
 are found by that text. Values that name computations or instructions are read here, all others by the attribute's own `read`.
@@ -37,7 +37,7 @@ _ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.
 
 
 def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> dict[str, ParsedAttribute]:
-    """Reads attributes, each behind a comma, and checks which there are. An operand that is an operation itself (`nested`) has none."""
+    """Reads attributes, each after a comma, and checks their names. An operand that is an operation itself (`nested`) has none."""
     cursor, text, state = body.cursor, body.text, body.state
     cache, readable = state.attributes, form.readable
     attributes: dict[str, ParsedAttribute] = {}
@@ -101,7 +101,7 @@ def _checked(cursor: HloCursor, name: str, form: Form, attributes: dict[str, Par
 
 
 def _parse_value(body: Body, attribute: Attribute, at: int) -> ParsedAttribute:
-    """Reads the value of an attribute, whose name stands at `at`."""
+    """Reads the value of an attribute, whose name is at `at` in the text."""
     cursor, name = body.cursor, attribute.name
     try:
         if attribute.read is not None:
@@ -115,7 +115,7 @@ def _parse_value(body: Body, attribute: Attribute, at: int) -> ParsedAttribute:
             return ParsedAttribute(attribute, b"", calls=_parse_predecessors(body))
         return ParsedAttribute(attribute, b"", thread=cursor.parse_text(name))
     except ParseError:
-        # Reading goes on behind the attribute's name at least.
+        # Reading goes on after the attribute's name at least.
         cursor.at = max(cursor.at, at)
         raise
 

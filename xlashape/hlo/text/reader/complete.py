@@ -1,6 +1,6 @@
 """An instruction made of what was read: what XLA fills in, its calls in their order, its shape where text leaves it out.
 
-What is filled in, checked and inferred for an opcode, its row says.
+The row of an opcode says what is filled in, checked and inferred.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def complete_instruction(
 ) -> ParsedInstruction:
     """The instruction, complete but for what is known at the end of the module only.
 
-    `data` are the fields that its parentheses gave, `known` the operands themselves. Raises ParseError, placed at `at`, for what
-    contradicts itself.
+    `data` are the fields that its parentheses hold, `known` the operands themselves. Raises ParseError, at the position `at`, for text
+    that contradicts itself.
     """
     pieces = [row.base, data]
     fills = row.fills
@@ -87,7 +87,7 @@ def complete_instruction(
 
 
 class _WrittenInstruction:
-    """What text says of an instruction, as completion asks for it: the Written of xlashape.hlo.ops.attributes."""
+    """The text of an instruction, as completion asks for it. It is the Written of xlashape.hlo.ops.attributes."""
 
     __slots__ = ("_attributes", "_known", "_shape", "_state", "opcode")
 
@@ -199,8 +199,8 @@ def sharding_of_tuple(data: bytes, shape: KnownShape) -> bytes:
 
 def _check_replication(state: State, row: Operation, shape: KnownShape, data: bytes, at: int) -> None:
     if row.opcode is not Opcode.PARAMETER:
-        raise _error(state, at, f"{row.opcode} is no parameter, so it has no parameter_replication")
+        raise _error(state, at, f"{row.opcode} is not a parameter, so it has no parameter_replication")
     count = len(xla.HloInstructionProto.FromString(data).parameter_replication.replicated_at_leaf_buffers)
     leaves = sum(1 for _ in shape.shape.leaves())
     if count != leaves:
-        raise _error(state, at, f"parameter_replication says {count} of {leaves} leaf buffers")
+        raise _error(state, at, f"parameter_replication has {count} flags for {leaves} leaf buffers")

@@ -1,4 +1,4 @@
-"""What text may say of an instruction: that of its opcode's row, or that of an asynchronous operation written as what it wraps.
+"""What text may have for an opcode: what the opcode's row says, or what an asynchronous form such as `negate-start` takes.
 
 `negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and those of an async-start that a
 negate does not have.
@@ -28,7 +28,7 @@ _STEPS = {
 
 
 class WrappedForm(NamedTuple):
-    """What text may say of an asynchronous operation that is written as the operation it wraps."""
+    """What text may have for an asynchronous operation that is written as the operation it wraps."""
 
     opcode: Opcode | UnknownOpcode
     operands: Count
@@ -40,7 +40,7 @@ Form = Operation | WrappedForm
 
 
 def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
-    """The row of the instruction that text writes with `opcode`, what text may say of it, and the opcode that it wraps, if any.
+    """The row of the instruction that text writes with `opcode`, what text may have for it, and the opcode that it wraps, if any.
 
     None for an opcode that is not known.
     """

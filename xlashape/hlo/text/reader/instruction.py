@@ -3,12 +3,12 @@ r"""Instructions of HLO text.
     instruction := 'ROOT'? name '=' right
     right       := shape? opcode '(' operands ')' (',' attribute)*
     operands    := (operand (',' operand)*)? ','?           operand := shape? reference | right
-    parameter(INT)      constant(literal)                   what stands in their parentheses
-    attribute   := name '=' value                           which names an opcode has says its row; values: xlashape.hlo.values
+    parameter(INT)      constant(literal)                   the contents of their parentheses
+    attribute   := name '=' value                           names: the opcode's row; values: xlashape.hlo.values
 
 The instructions of real dumps are matched by three regular expressions: head, operands, and each attribute. Their
 shapes and attributes are kept by their text. Everything else, such as comments in odd indices and operations within operands, is read
-with the cursor, which also says what is wrong.
+with the cursor, which also finds what is wrong.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
             last = _parse_instruction(body, match)
         except ParseError as error:
             if state.depth:
-                # Within an instruction of another computation, behind which reading goes on.
+                # The computation is part of an instruction; reading goes on after that instruction.
                 raise
             state.note(error)
             # Instructions that use it are not errors of their own.
@@ -220,10 +220,10 @@ def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, 
     else:
         number = _parameter(body)
         data = FIELDS.integer("parameter_number", number)
-    # An operand that is an operation has no attributes: the comma behind it separates operands.
+    # An operand that is an operation has no attributes: the comma after it separates operands.
     attributes = parse_attributes(body, form, wrapped, nested=depth > 0)
     if -1 in operands:
-        # An operand could not be read, so nothing more can be said of this instruction.
+        # An operand could not be read, so this instruction cannot be checked.
         return -1
     instructions = body.computation.instructions
     count = len(operands)
@@ -328,7 +328,7 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
         if cursor.accept(")"):
             return tuple(indices)
         if not cursor.accept(","):
-            cursor.fail("',' or ')' behind an operand")
+            cursor.fail("',' or ')' after an operand")
 
 
 def _check_written(body: Body, written: KnownShape, index: int, at: int) -> None:

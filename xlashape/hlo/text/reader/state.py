@@ -34,7 +34,7 @@ MAX_DEPTH = 100
 """Levels of operations within operands, and of computations within instructions."""
 
 MAIN_THREAD = b"main"
-"""The execution thread of whatever text names none for. Protos do not have its name."""
+"""The execution thread of computations and instructions without one. Protos leave its name out."""
 
 _SHAPES_KEPT = 1 << 23  # characters of shapes' texts
 _ATTRIBUTES_KEPT = 1 << 23
@@ -209,8 +209,8 @@ class State:
         self._shapes_kept = 0
         self._attributes_kept = 0
         self.attributes: dict[str, ParsedAttribute] = {}
-        """Attributes by their text. A text may mean one attribute for one opcode and another for the next: `ParsedAttribute.attribute`
-        says which it is. Kept while this module is read, as are the literals."""
+        """Attributes by their text. The same text may be another attribute for another opcode: `ParsedAttribute.attribute`
+        is the attribute that was read. Kept while this module is read, as are the literals."""
         self.literals: dict[str, bytes] = {}
         """The field `literal` of scalar constants, by element type and text."""
 
@@ -233,7 +233,7 @@ class State:
             self.literals.clear()
 
     def shape_of_text(self, text: str, at: int) -> KnownShape:
-        """The shape that `text`, which stands at `at`, is."""
+        """The shape of `text`, which is at `at` in the source."""
         found = self.shapes.get(text)
         if found is None:
             cursor = self.cursor
@@ -244,7 +244,7 @@ class State:
         return found
 
     def parse_shape(self) -> KnownShape:
-        """The shape that stands at the cursor."""
+        """The shape at the cursor."""
         cursor = self.cursor
         cursor.skip_space()
         at = cursor.at
@@ -262,7 +262,7 @@ class State:
         return found
 
     def computation(self, name: str, at: int) -> int:
-        """The index of the computation of a name, which stands at `at` in the text."""
+        """The index of the computation of a name, which is at `at` in the text."""
         index = self.computation_indices.get(name)
         if index is None:
             raise self.cursor.error(
@@ -274,7 +274,7 @@ class State:
         return index
 
     def note(self, error: ParseError) -> None:
-        """Keeps an error, so that reading can go on behind it. Raises all of them when they are many."""
+        """Keeps an error, so that reading can go on after it. Raises all of them when there are many."""
         self.errors.append(error)
         if len(self.errors) >= _ERRORS:
             self.raise_errors()

@@ -127,7 +127,7 @@ class LineWriter:
             text = "".join([use.attribute.write(message, self) for use in row.attributes])
         if template.called:
             text += self._called(template)
-            text += "".join([use.attribute.write(message, self) for use in row.attributes_behind_calls])
+            text += "".join([use.attribute.write(message, self) for use in row.attributes_after_calls])
         return text
 
     def _operands(self, operands: tuple[int, ...]) -> str:
