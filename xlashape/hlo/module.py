@@ -292,7 +292,7 @@ class HloComputation:
         """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs twice."""
         parameters = self._parameters
         if parameters is None:
-            by_number = [instruction for instruction in self.instructions if instruction.proto.opcode == "parameter"]
+            by_number = [instruction for instruction in self.instructions if instruction.proto.opcode == Opcode.PARAMETER]
             by_number.sort(key=lambda parameter: parameter.proto.parameter_number)
             for expected, parameter in enumerate(by_number):
                 number = parameter.proto.parameter_number
@@ -466,7 +466,7 @@ class HloInstruction:
     @property
     def parameter_number(self) -> int:
         """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a parameter."""
-        if self.proto.opcode != "parameter":
+        if self.proto.opcode != Opcode.PARAMETER:
             raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {self.proto.opcode!r}")
         return self.proto.parameter_number
 

@@ -7,7 +7,7 @@ r"""Instructions of HLO text.
     attribute   := name '=' value                           names: the opcode's row; values: xlashape.hlo.values
 
 The instructions of real dumps are matched by three regular expressions: head, operands, and each attribute. Their
-shapes and attributes are kept by their text. Everything else, such as comments in odd indices and operations within operands, is read
+shapes and attributes are kept by their text. Everything else, such as comments in unusual places and operations within operands, is read
 with the cursor, which also finds what is wrong.
 """
 
