@@ -13,6 +13,9 @@ from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of, register, unregister
 from xlashape.hlo.ops.verification import check_one_call
 from xlashape.hlo.values.plain import DIMENSIONS, LARGEST
+from xlashape.indexing.reports.reads import executed_readers
+from xlashape.indexing.walk.dependencies.leaf_dependencies import dependencies
+from xlashape.indexing.walk.dependencies.origins import origin
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -147,6 +150,28 @@ def test_the_asynchronous_form_follows_from_the_row():
         "  ROOT %r = f32[4]{0} blend-done(%s)",
     )
     assert HloModule.parse(text).to_text() == text
+
+
+def test_analyses_see_the_flags_of_a_row(blend):
+    def replace(**flags: bool) -> None:
+        unregister(NAME)
+        register(Operation(blend, operands=exactly(1), **flags))
+
+    replace()
+    module = HloModule.parse(
+        "HloModule m ENTRY e { p = f32[4] parameter(0) t = (f32[4]) tuple(p) b = (f32[4]) blend(t) "
+        "ROOT g = f32[4] get-tuple-element(b), index=0 }"
+    )
+    entry = module.entry
+    assert [instruction.name for instruction in executed_readers(module)] == ["b"]
+    assert origin(entry.root, 0)[0].name == "b"
+    assert not dependencies(entry, {}).contents.exchanges
+    replace(moves_no_data=True)
+    assert executed_readers(module) == []
+    replace(passes_first_operand_through=True)
+    assert origin(entry.root, 0)[0].name == "p"
+    replace(exchanges_with_replicas=True)
+    assert dependencies(entry, {}).contents.exchanges
 
 
 def test_an_opcode_without_a_row_is_unknown():

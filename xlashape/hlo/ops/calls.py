@@ -60,9 +60,11 @@ class Arguments(Enum):
     """Which values the parameters of a called computation take."""
 
     ELEMENTS = "elements"
-    """Elements of the operands, or values that the operation makes of them: those of a reducer or a comparator."""
+    """Elements of the operands, or values that the operation computes, as in a reducer or a comparator."""
     OPERANDS = "operands"
     """The operands of the instruction, in their order."""
+    CARRIED = "carried"
+    """The operands of the instruction at first, then the result of the iteration before."""
     ONE_OPERAND_EACH = "one operand each"
     """Branch number i takes operand number i + 1."""
 
@@ -109,10 +111,11 @@ TO_APPLY_OR_CALLS = Calls("to_apply", label_of_bodies="calls")
 """As TO_APPLY, but XLA writes `calls=` before a body."""
 TO_APPLY_WRITTEN_ONLY = Calls("to_apply", Presence.WRITTEN_ONLY)
 CALLS = Calls("calls", arguments=Arguments.OPERANDS)
-OPTIONAL_CALLS = Calls("calls", Presence.OPTIONAL, arguments=Arguments.OPERANDS)
+OPTIONAL_CALLS = Calls("calls", Presence.OPTIONAL)
+"""The computation that an earlier instruction has started, and which has its operands."""
 CALL_TO_APPLY = Calls("to_apply", arguments=Arguments.OPERANDS)
 CALLED_COMPUTATIONS = Calls("called_computations", Presence.OPTIONAL, is_list=True, replacement="to_apply")
-CONDITION_AND_BODY = Calls("calls", parts=(("condition", 1), ("body", 0)), arguments=Arguments.OPERANDS)
+CONDITION_AND_BODY = Calls("calls", parts=(("condition", 1), ("body", 0)), arguments=Arguments.CARRIED)
 SELECT_AND_SCATTER = Calls("calls", parts=(("select", 0), ("scatter", 1)))
 BRANCHES = Calls(
     "branch_computations",
