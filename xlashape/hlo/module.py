@@ -292,7 +292,9 @@ class HloComputation:
         """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs twice."""
         parameters = self._parameters
         if parameters is None:
-            by_number = [instruction for instruction in self.instructions if instruction.proto.opcode == Opcode.PARAMETER]
+            by_number = [
+                instruction for instruction in self.instructions if instruction.proto.opcode == Opcode.PARAMETER
+            ]
             by_number.sort(key=lambda parameter: parameter.proto.parameter_number)
             for expected, parameter in enumerate(by_number):
                 number = parameter.proto.parameter_number
