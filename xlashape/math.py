@@ -40,18 +40,17 @@ def product(values: Iterable[int]) -> int:
     return result
 
 
-def checked_int64(value: int, what: str) -> int:
-    """`value`. Raises SizeOverflowError, which names `what`, if the value does not fit int64."""
+def checked_int64(value: int, what: str, *, field: str | None = None) -> int:
+    """`value`. Raises SizeOverflowError, whose message names `what`, if the value does not fit int64."""
     if not INT64_MIN <= value <= INT64_MAX:
-        raise SizeOverflowError(
-            f"{what} does not fit int64: {value}" if value.bit_length() < 512 else f"{what} does not fit int64"
-        )
+        message = f"{what} does not fit int64"
+        raise SizeOverflowError(f"{message}: {value}" if value.bit_length() < 512 else message, field=field)
     return value
 
 
-def checked_product(values: Iterable[int], what: str) -> int:
-    """The product of all values. Raises SizeOverflowError, which names `what`, if the product does not fit int64."""
-    return checked_int64(product(values), what)
+def checked_product(values: Iterable[int], what: str, *, field: str | None = None) -> int:
+    """The product of all values. Raises SizeOverflowError, whose message names `what`, if the product does not fit int64."""
+    return checked_int64(product(values), what, field=field)
 
 
 def byte_text(size: int) -> str:

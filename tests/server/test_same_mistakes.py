@@ -203,7 +203,19 @@ CASES: dict[str, Case] = {
         lambda service: service.byte_size(OVERFLOWING),
         errors.SizeOverflowError,
         ("shapes", 0),
-        (),
+        ("shape",),
+    ),
+    "an index of an array with more elements than int64 counts": Case(
+        lambda: tiling.linear_index(Shape.parse(OVERFLOWING), (0,)),
+        lambda service: service.linear_index(OVERFLOWING, (0,)),
+        errors.SizeOverflowError,
+        ("shape",),
+    ),
+    "a position in an array with more elements than int64 counts": Case(
+        lambda: tiling.multi_index(Shape.parse(OVERFLOWING), 0),
+        lambda service: service.multi_index(OVERFLOWING, 0),
+        errors.SizeOverflowError,
+        ("shape",),
     ),
     "the size of an unbounded shape": Case(
         lambda: shape_util.elements_in(UNBOUNDED),
