@@ -41,16 +41,21 @@ def test_one_dimension():
     simple = empty = 0
     for _ in range(1500):
         w, size, out_size = random_window(draw)
-        at, inside = windows.window_input(w, size, dim(0), rng(0))
-        expected = make_map([out_size], [at], ranges=[w.size], constraints=inside).simplify()
-        placed = windows.simplified_window_input(w, size, out_size, dim(0), rng(0))
-        if placed is None:
+        index, inside = windows.window_input(w, size, dim(0), rng(0))
+        expected = make_map([out_size], [index], ranges=[w.size], constraints=inside).simplify()
+        simplified = windows.simplified_window_input(w, size, out_size, dim(0), rng(0))
+        if simplified is None:
             assert expected.is_known_empty
             empty += 1
             continue
-        found = make_map([placed.out], [placed.at], ranges=[placed.place], constraints=placed.constraints)
+        found = make_map(
+            [simplified.output],
+            [simplified.index],
+            ranges=[simplified.window_index],
+            constraints=simplified.constraints,
+        )
         assert found == expected, w
-        simple += windows._placed_at_once(w, size, out_size, dim(0), rng(0)) is not None and w.base_dilation == 1
+        simple += windows._simple_at_once(w, size, out_size, dim(0), rng(0)) is not None and w.base_dilation == 1
     assert simple > 100
     assert empty > 10
 
@@ -85,5 +90,5 @@ def test_convolutions(seed, monkeypatch):
         op = Op.of(out, (lhs, rhs), numbers)
         found = contraction.convolution_output_to_input(op, 0)
         with monkeypatch.context() as patch:
-            patch.setattr(contraction, "_put_together", lambda c: None)
+            patch.setattr(contraction, "_from_simple_dimensions", lambda c: None)
             assert found == contraction.convolution_output_to_input(op, 0), numbers

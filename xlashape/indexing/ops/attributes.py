@@ -1,6 +1,6 @@
 """Readers of what rules need from an instruction's proto, as plain tuples that can be compared and hashed.
 
-Each returns everything its rules look at: cached answers are filed under it.
+Each returns everything that its rules look at: cached answers are found by it.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ __all__ = [
 
 
 def dimensions(proto: xla.HloInstructionProto) -> tuple[int, ...]:
-    """`dimensions`, as they stand."""
+    """`dimensions`, in their order."""
     return tuple(proto.dimensions)
 
 
 def opcode(proto: xla.HloInstructionProto) -> str:
-    """Which of several operations of one rule it is."""
+    """The opcode, for a rule that answers for several."""
     return proto.opcode
 
 
 def tuple_index(proto: xla.HloInstructionProto) -> int:
-    """get-tuple-element: which element."""
+    """get-tuple-element: the index of the element."""
     return proto.tuple_index
 
 
 def slices(proto: xla.HloInstructionProto) -> tuple[tuple[int, int, int], ...]:
-    """slice: (start, limit, stride) a dimension."""
+    """slice: (start, limit, stride) of each dimension."""
     return tuple((d.start, d.limit, d.stride) for d in proto.slice_dimensions)
 
 
 def padding(proto: xla.HloInstructionProto) -> tuple[tuple[int, int, int], ...]:
-    """pad: (low, high, interior) a dimension."""
+    """pad: (low, high, interior) of each dimension."""
     return tuple((d.edge_padding_low, d.edge_padding_high, d.interior_padding) for d in proto.padding_config.dimensions)
 
 
 def dynamic_slice_sizes(proto: xla.HloInstructionProto) -> tuple[int, ...]:
-    """dynamic-slice: sizes of the slice."""
+    """dynamic-slice: the sizes of the slice."""
     return tuple(proto.dynamic_slice_sizes)
 
 
@@ -81,7 +81,7 @@ class DotNumbers(NamedTuple):
 
 
 def dot(proto: xla.HloInstructionProto) -> DotNumbers:
-    """dot, scaled-dot."""
+    """dot, scaled-dot: dimension numbers."""
     return _dot_numbers(proto.dot_dimension_numbers)
 
 
@@ -103,7 +103,7 @@ class RaggedDotNumbers(NamedTuple):
 
 
 def ragged_dot(proto: xla.HloInstructionProto) -> RaggedDotNumbers:
-    """ragged-dot."""
+    """ragged-dot: dimension numbers."""
     numbers = proto.ragged_dot_dimension_numbers
     return RaggedDotNumbers(
         _dot_numbers(numbers.dot_dimension_numbers),
@@ -125,7 +125,7 @@ class WindowDim(NamedTuple):
 
 
 def window(proto: xla.HloInstructionProto) -> tuple[WindowDim, ...]:
-    """reduce-window, select-and-scatter, convolution. A stride or dilation of 0 is proto3's way to leave 1 out."""
+    """reduce-window, select-and-scatter, convolution: the window. An unset stride or dilation, 0 in proto3, means 1."""
     return tuple(
         WindowDim(
             d.size,
@@ -158,7 +158,7 @@ class ConvolutionNumbers(NamedTuple):
 
 
 def convolution(proto: xla.HloInstructionProto) -> ConvolutionNumbers:
-    """convolution."""
+    """convolution: window, dimension numbers and groups."""
     n = proto.convolution_dimension_numbers
     return ConvolutionNumbers(
         window(proto),
@@ -177,11 +177,16 @@ def convolution(proto: xla.HloInstructionProto) -> ConvolutionNumbers:
 
 
 class IndexNumbers(NamedTuple):
-    """Dimension numbers of a gather or scatter, in the gather's words.
+    """Dimension numbers of a gather or scatter, named as the gather names them.
 
-    The *window* is the slice read or the update written. `window_dims` are its dimensions in the output (in the updates), `collapsed` those of
-    the operand that it lacks, `index_map` the operand's dimension for each element of an index vector, `operand_batching` and `index_batching`
-    dimensions that operand and indices share one by one, `sizes` those of a gather's slice (empty for a scatter).
+    The *window* is the slice that is read, or the update that is written.
+
+    - `window_dims`: its dimensions in the output (scatter: in the updates).
+    - `collapsed`: the dimensions of the operand that the window does not have.
+    - `index_map`: the operand's dimension for each element of an index vector.
+    - `index_vector_dim`: the dimension of the indices that an index vector extends along.
+    - `operand_batching` and `index_batching`: dimensions that operand and indices share, pair by pair.
+    - `sizes`: those of a gather's slice; empty for a scatter.
     """
 
     window_dims: tuple[int, ...]
@@ -194,7 +199,7 @@ class IndexNumbers(NamedTuple):
 
 
 def gather(proto: xla.HloInstructionProto) -> IndexNumbers:
-    """gather."""
+    """gather: dimension numbers and slice sizes."""
     n = proto.gather_dimension_numbers
     return IndexNumbers(
         tuple(n.offset_dims),
@@ -208,7 +213,7 @@ def gather(proto: xla.HloInstructionProto) -> IndexNumbers:
 
 
 def scatter(proto: xla.HloInstructionProto) -> IndexNumbers:
-    """scatter."""
+    """scatter: dimension numbers."""
     n = proto.scatter_dimension_numbers
     return IndexNumbers(
         tuple(n.update_window_dims),
@@ -222,14 +227,14 @@ def scatter(proto: xla.HloInstructionProto) -> IndexNumbers:
 
 
 class FftLengths(NamedTuple):
-    """What an fft makes of what, along its dimensions, which are the last ones."""
+    """The sizes of an fft's operand and output along the transformed dimensions, which are the last ones."""
 
     operand: tuple[int, ...]
     output: tuple[int, ...]
 
 
 def fft(proto: xla.HloInstructionProto) -> FftLengths:
-    """fft. Of the complex side of a real transform, the last dimension is stored up to its middle."""
+    """fft: the transformed sizes. The complex side of a real transform of n values stores n / 2 + 1 of them."""
     lengths = tuple(proto.fft_length)
     half = (*lengths[:-1], lengths[-1] // 2 + 1) if lengths else ()
     kind = proto.fft_type
@@ -242,7 +247,7 @@ def random_algorithm(proto: xla.HloInstructionProto) -> int:
 
 
 def topk(proto: xla.HloInstructionProto) -> int:
-    """topk: how many."""
+    """topk: how many elements are selected."""
     return proto.k
 
 
@@ -264,10 +269,10 @@ def triangular_solve(proto: xla.HloInstructionProto) -> tuple[bool, bool, bool, 
 
 
 class Groups(NamedTuple):
-    """What a collective says of its replicas, and its dimension."""
+    """The replica groups of a collective, and its dimensions."""
 
     groups: tuple[tuple[int, ...], ...]
-    """Empty: all replicas, however many."""
+    """Empty: all replicas form one group."""
     dimensions: tuple[int, ...]
 
 
@@ -284,5 +289,5 @@ def collective(proto: xla.HloInstructionProto) -> Groups:
 
 
 def permutation_pairs(proto: xla.HloInstructionProto) -> tuple[tuple[int, int], ...]:
-    """collective-permute: (source, target)."""
+    """collective-permute: pairs of (source, target)."""
     return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)

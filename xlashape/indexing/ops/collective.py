@@ -1,7 +1,7 @@
-"""Operations across replicas. Maps say which element, `Replicas` which replica of the group holds it.
+"""Operations across replicas. A map says which element is read; `Replicas` says which replica of the group holds it.
 
-Where the element depends on the executing replica, its position in its group is a runtime variable. A replica group lists the replicas that
-exchange data in order; without groups all replicas do, in order of their ids.
+Where the element depends on the executing replica, the position of that replica in its group is a runtime variable. A replica group lists the replicas
+that exchange data, in order; without groups, all replicas form one group in the order of their ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["all_of_group", "group_size"]
 
 
 def _numbered(op: Op, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The sizes of operand and output, pair by pair."""
+    """The sizes of each operand and its output. Raises Malformed unless there are `count` of both."""
     require(
         len(op.operands) == count == len(op.outputs) and all(len(operand) == 1 for operand in op.operands),
         "returns as many arrays as it takes",
@@ -34,13 +34,13 @@ def _same(dims: tuple[int, ...], replicas: Replicas | None = None) -> tuple[Acce
 
 
 def group_size(groups: Groups) -> int | None:
-    """How many replicas a group has; None if that is not known or differs."""
+    """How many replicas each group has; None if that is not known, or differs between groups."""
     sizes = {len(group) for group in groups.groups}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None) -> Replicas | None:
-    """Every replica of the group; None if that is the replica itself."""
+    """Every replica of the group; None if the group is the replica itself."""
     size = group_size(groups) if size is None else size
     if size == 1:
         return None
@@ -63,7 +63,7 @@ def all_reduce_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, attributes=collective)
 def all_reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same."""
+    """The same index of the same output, on every replica of the group."""
     return all_reduce_output_to_input(op, operand)
 
 
@@ -79,7 +79,7 @@ def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.COLLECTIVE_BROADCAST, attributes=collective)
 def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """To every replica of the group. (Elements of other replicas than the first go nowhere.)"""
+    """The same index on every replica of the group. That only the first replica's elements are sent, the map does not say."""
     pairs = _numbered(op, len(op.operands))
     dims = pairs[operand][0]
     return SparseRows(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
@@ -90,13 +90,13 @@ def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Row
 
 def _axis(op: Op, rank: int) -> int:
     dims = op.attributes.dimensions
-    require(len(dims) == 1, "has not one dimension")
+    require(len(dims) == 1, f"needs exactly one dimension, not {len(dims)}")
     require_dims("dimensions", dims, rank)
     return dims[0]
 
 
 def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
-    """Sizes of the whole and of a part, the dimension along which parts make the whole, and how many."""
+    """The sizes of the whole array and of a part, the dimension along which the parts are joined, and how many parts there are."""
     operand, out = dims_of(op.operands[number][0]), dims_of(op.outputs[number])
     require(len(operand) == len(out), "changes the rank")
     axis = _axis(op, len(out))
@@ -105,7 +105,7 @@ def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int,
     require(
         part[axis] * count == whole[axis]
         and all(a == b for d, (a, b) in enumerate(zip(whole, part, strict=True)) if d != axis),
-        f"makes {list(out)} of {list(operand)}",
+        f"turns {list(operand)} into {list(out)}",
     )
     size = group_size(op.attributes)
     require(size is None or part[axis] == 0 or size == count, f"has groups of {size} for {count} parts")
@@ -146,7 +146,7 @@ def _gathered(op: Op, operand: int) -> Row:
 
 @output_to_input(Opcode.REDUCE_SCATTER, attributes=collective)
 def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
-    """The element in the executing replica's part, on every replica of the group."""
+    """The same element of the executing replica's part, on every replica of the group."""
     _numbered(op, len(op.operands))
     _, part, axis, count = _blocks(op, output)
     read = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
@@ -166,7 +166,10 @@ def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.ALL_TO_ALL, attributes=collective)
 def all_to_all_output_to_input(op: Op, output: int) -> Rows:
-    """Block b of the result is the executing replica's block of replica b. Of a tuple, element b is the operand of the executing replica's number."""
+    """Block b of the result comes from replica b, where it is the block of the executing replica's position.
+
+    Without a dimension, result b comes from replica b, where it is the operand of the executing replica's position.
+    """
     if not op.attributes.dimensions:
         dims = dims_of(op.outputs[output])
         require(
@@ -181,7 +184,7 @@ def all_to_all_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.ALL_TO_ALL, attributes=collective)
 def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same the other way round."""
+    """The inverse: block b goes to replica b."""
     if not op.attributes.dimensions:
         dims = dims_of(op.operands[operand][0])
         require(all(dims_of(shape) == dims for shape in op.outputs), "exchanges arrays of different sizes")
@@ -202,7 +205,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     axis, count = _axis(op, len(dims)), group_size(op.attributes)
     require(source == dims, "changes the shape")
     if count is None:
-        # How many blocks there are is not known, nor which one goes where.
+        # The number of blocks is not known, so a block may go anywhere.
         moved = make_map(dims, _at(len(dims), axis, rng(0)), ranges=[dims[axis]])
         return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), is_conservative=True),)
     require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
@@ -216,7 +219,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
 
 @output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=permutation_pairs)
 def collective_permute_output_to_input(op: Op, output: int) -> Rows:
-    """The same index on the source of the executing replica; where none is, the result is 0."""
+    """The same index on the source of the executing replica; without a source, the result is 0."""
     if not _is_in_place(op):
         return _permuted(op, output)
     dims = dims_of(op.outputs[output])
@@ -225,11 +228,11 @@ def collective_permute_output_to_input(op: Op, output: int) -> Rows:
         if operand == 1:
             rows.append((identity(dims)[0]._replace(leaf=output),))
             continue
-        every = [
+        whole_arrays = [
             everything(dims, dims_of(shape), leaf, is_conservative=True)
             for leaf, shape in enumerate(op.operands[operand])
         ]
-        rows.append(tuple([access._replace(replicas=partner) for access in every]))
+        rows.append(tuple([access._replace(replicas=partner) for access in whole_arrays]))
     return tuple(rows)
 
 
@@ -259,14 +262,14 @@ def _partner(op: Op, dims: tuple[int, ...]) -> Replicas:
 
 
 def _is_in_place(op: Op) -> bool:
-    """Slices of the source's inputs are written into arrays that are operands too, any slice at any place.
+    """Whether slices of the source's inputs are written into arrays that are operands too, at offsets that are operands too.
 
-    Operands are inputs, what is written to, and where the slices begin in the one and in the other, each an array or a tuple.
+    The operands are then: the inputs, the arrays that are written to, the offsets in the inputs, the offsets in the arrays; each an array or a tuple.
     """
     if len(op.operands) != 4 or len(op.outputs) >= 4:
         return False
     kept = [dims_of(shape) for shape in op.operands[1]]
-    require([dims_of(shape) for shape in op.outputs] == kept, "returns something else than what it writes to")
+    require([dims_of(shape) for shape in op.outputs] == kept, "returns other arrays than those that it writes to")
     return True
 
 
@@ -280,7 +283,7 @@ def _in_place_partners(op: Op, dims: tuple[int, ...]) -> tuple[Replicas | None, 
 
 @output_to_input(Opcode.ALL_GATHER_START, attributes=collective)
 def all_gather_start_output_to_input(op: Op, output: int) -> Rows:
-    """(operands, results): an operand is passed on, a result gathered."""
+    """The result is (operands, results): operands are passed on, results gathered."""
     count = len(op.operands)
     require(len(op.outputs) >= 2 * count, "returns operands and results")
     if output < count:
@@ -290,7 +293,7 @@ def all_gather_start_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.ALL_GATHER_START, attributes=collective)
 def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An operand is passed on, and gathered."""
+    """An operand is passed on, and gathered into its result."""
     count = len(op.operands)
     require(len(op.outputs) >= 2 * count, "returns operands and results")
     gathered = _gathered(op._replace(outputs=op.outputs[count : 2 * count]), operand)
@@ -300,7 +303,7 @@ def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.COLLECTIVE_PERMUTE_START, attributes=permutation_pairs)
 def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
-    """(operands, results, contexts): operands are passed on, results permuted, contexts hold no element."""
+    """The result is (operands, results, contexts): operands are passed on, results permuted, contexts hold no element."""
     first, count = _started(op)
     if output < first:
         operand = bisect_right(op.starts, output) - 1
@@ -314,7 +317,7 @@ def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.COLLECTIVE_PERMUTE_START, attributes=permutation_pairs)
 def collective_permute_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An operand is passed on, and permuted."""
+    """An operand is passed on, and permuted into its result."""
     first, count = _started(op)
     number = op.starts[operand] + leaf
     rows = {number: identity(dims_of(op.operands[operand][leaf]))} if number < first else {}
@@ -325,7 +328,7 @@ def collective_permute_start_input_to_output(op: Op, operand: int, leaf: int) ->
 
 
 def _started(op: Op) -> tuple[int, int]:
-    """How many leaves of the start's tuple are operands passed on, and how many results."""
+    """How many leaves of the result are operands that are passed on, and how many are results."""
     elements = op.shape.tuple_shapes
     require(len(elements) >= 2, "returns operands and results")
     first, second = (len(leaves(element)) for element in elements[:2])

@@ -1,7 +1,7 @@
 """Operations that multiply and sum over shared dimensions: dot, scaled-dot, convolution.
 
-The range variables of a dot's two maps belong together: equal values name the elements that are multiplied. A convolution's range variables run
-over the window and the input features; with a reversed window its kernel's elements come in the opposite order, which changes no set.
+Equal values of the range variables of a dot's two maps name the elements that are multiplied. The range variables of a convolution are the index in
+the window and the input feature. With a reversed window the kernel's elements come in the opposite order, which changes no set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xlashape.symbolic.expr.substitute import substitute
 
 
 class _Dot:
-    """Where each dimension of lhs and rhs is found: in the output, or among the contracted pairs."""
+    """The role of each dimension of lhs and rhs: a dimension of the output, or one of a contracted pair."""
 
     def __init__(self, op: Op) -> None:
         n: DotNumbers = op.attributes
@@ -41,7 +41,7 @@ class _Dot:
             require_dims(f"{what} dimensions", (*self.batch[side], *self.contracting[side]), len(self.sides[side]))
         require(
             len(n.lhs_batch) == len(n.rhs_batch) and len(n.lhs_contracting) == len(n.rhs_contracting),
-            "pairs unlike many dimensions",
+            "pairs different numbers of dimensions of lhs and rhs",
         )
         for group in (self.batch, self.contracting):
             for a, b in zip(*group, strict=True):
@@ -62,25 +62,25 @@ class _Dot:
         self.contracted = tuple(self.sides[0][d] for d in n.lhs_contracting)
 
     def output_position(self, side: int, d: int) -> int:
-        """Which output dimension dimension `d` of a side is."""
+        """The output dimension that dimension `d` of a side is."""
         if d in self.batch[side]:
             return self.batch[side].index(d)
         return len(self.batch[0]) + (len(self.free[0]) if side else 0) + self.free[side].index(d)
 
     def read(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
-        """Output to lhs or rhs. With `sizes`, those of a scale, whose elements each hold for a block of elements."""
+        """From the output to lhs or rhs; with `sizes` to a scale of these sizes, each of whose elements belongs to a block of elements."""
         results: list[Expr] = []
         for d, size in enumerate(self.sides[side]):
             in_contracting = d in self.contracting[side]
-            at: Expr = rng(self.contracting[side].index(d)) if in_contracting else dim(self.output_position(side, d))
+            index: Expr = rng(self.contracting[side].index(d)) if in_contracting else dim(self.output_position(side, d))
             if sizes is not None and sizes[d] != size:
                 require(sizes[d] > 0 and size % sizes[d] == 0, f"has {sizes[d]} scales for {size} elements")
-                at = at // (size // sizes[d])
-            results.append(at)
+                index = index // (size // sizes[d])
+            results.append(index)
         return make_map(self.out, results, ranges=self.contracted)
 
     def written(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
-        """lhs or rhs (or a scale of it) to output: every index along the other side's free dimensions, and along a scale's block."""
+        """From lhs or rhs (or a scale of it) to the output: every index along the other side's free dimensions, and along a scale's block."""
         own = self.sides[side]
         dims = own if sizes is None else sizes
         ranges = [self.sides[1 - side][d] for d in self.free[1 - side]]
@@ -90,19 +90,19 @@ class _Dot:
         for d, size in enumerate(own):
             if d in self.contracting[side]:
                 continue
-            at: Expr = dim(d)
+            index: Expr = dim(d)
             if dims[d] != size:
                 require(dims[d] > 0 and size % dims[d] == 0, f"has {dims[d]} scales for {size} elements")
                 block = size // dims[d]
-                at = at * block + rng(len(ranges))
+                index = index * block + rng(len(ranges))
                 ranges.append(block)
-            results[self.output_position(side, d)] = at
+            results[self.output_position(side, d)] = index
         return make_map(dims, [result for result in results if result is not None], ranges=ranges)
 
 
 @output_to_input(Opcode.DOT, attributes=dot)
 def dot_output_to_input(op: Op, output: int) -> Rows:
-    """Batch and free dimensions from the output, all of the contracted ones."""
+    """The output's index along batch and free dimensions, every index along contracted dimensions."""
     require_operands(op, 2)
     both = _Dot(op)
     return (Access(both.read(0)),), (Access(both.read(1)),)
@@ -110,14 +110,14 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.DOT, attributes=dot)
 def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Batch and free dimensions kept, all of the other side's free ones."""
+    """The same index along batch and free dimensions, every index along the other side's free dimensions."""
     require_operands(op, 2)
     return ((Access(_Dot(op).written(operand)),),)
 
 
 @output_to_input(Opcode.SCALED_DOT, attributes=dot)
 def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
-    """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale holds for all."""
+    """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale belongs to all elements."""
     require_operands(op, 4)
     both = _Dot(op)
     return (
@@ -132,7 +132,7 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SCALED_DOT, attributes=dot)
 def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """As a dot; a scale takes part wherever an element of its block does."""
+    """As of a dot; a scale takes part wherever an element of its block does."""
     require_operands(op, 4)
     both = _Dot(op)
     if operand < 2:
@@ -158,14 +158,14 @@ class _Convolution:
         self.n = n
         self.lhs, self.rhs, self.out = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
         spatial = len(n.window)
-        for what, dims, batch, feature, places in (
+        for what, dims, batch, feature, spatial_dims in (
             ("input", self.lhs, n.input_batch, n.input_feature, n.input_spatial),
             ("kernel", self.rhs, n.kernel_input, n.kernel_output, n.kernel_spatial),
             ("output", self.out, n.output_batch, n.output_feature, n.output_spatial),
         ):
-            if len(dims) != spatial + 2 or len(places) != spatial:
+            if len(dims) != spatial + 2 or len(spatial_dims) != spatial:
                 raise Malformed(f"has a window of rank {spatial} and an {what} of {list(dims)}")
-            require_dims(f"{what} dimensions", (batch, feature, *places), len(dims))
+            require_dims(f"{what} dimensions", (batch, feature, *spatial_dims), len(dims))
         self.input_features, self.output_features = self.rhs[n.kernel_input], self.rhs[n.kernel_output]
         require(n.feature_groups > 0 and n.batch_groups > 0, "has no groups")
         require(
@@ -191,10 +191,10 @@ class _Convolution:
 
 @output_to_input(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_output_to_input(op: Op, output: int) -> Rows:
-    """The window around the element, all input features of its group; of the kernel, all that makes its output feature."""
+    """Of the input, the window of the element and all input features of its group; of the kernel, all elements of its output feature."""
     c = _Convolution(op)
     n = c.n
-    found = _put_together(c)
+    found = _from_simple_dimensions(c)
     if found is not None:
         return found
     feature, batch = dim(n.output_feature), dim(n.output_batch)
@@ -220,8 +220,11 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-def _put_together(c: _Convolution) -> Rows | None:
-    """The maps, from dimensions that are simple already; a window has many brothers in a model. None where nothing is read."""
+def _from_simple_dimensions(c: _Convolution) -> Rows | None:
+    """The maps put together from dimensions that are simplified one by one, which many convolutions of a model share. None where nothing is read.
+
+    Without it, all maps of a cold mobilenet_v2 take 1.6 times as long.
+    """
     n = c.n
     if 0 in c.out or 0 in c.rhs:
         return None
@@ -235,9 +238,9 @@ def _put_together(c: _Convolution) -> Rows | None:
         placed = simplified_window_input(w, c.lhs[i], c.out[o], dim(o), rng(len(ranges)))
         if placed is None:
             return None
-        lhs[i], dims[o] = placed.at, placed.out
-        if not placed.place.is_point:
-            ranges.append(placed.place)
+        lhs[i], dims[o] = placed.index, placed.output
+        if not placed.window_index.is_point:
+            ranges.append(placed.window_index)
         constraints += placed.constraints
         rhs[k] = _variable(rng(len(kernel_ranges)), w.size)
         if w.size > 1:
@@ -252,9 +255,10 @@ def _put_together(c: _Convolution) -> Rows | None:
     if n.batch_groups > 1:
         in_order = n.output_batch < n.output_feature
         batch = _input_batch(c.out[n.output_batch], c.output_features, c.group_batch_features, in_order=in_order)
-        where = (dim(n.output_batch), dim(n.output_feature))
+        batch_and_feature = (dim(n.output_batch), dim(n.output_feature))
         lhs[n.input_batch] = substitute(
-            (batch,), dict(zip((dim(0), dim(1)), where if in_order else where[::-1], strict=True))
+            (batch,),
+            dict(zip((dim(0), dim(1)), batch_and_feature if in_order else batch_and_feature[::-1], strict=True)),
         )[0]
     rhs[n.kernel_input] = _variable(rng(len(kernel_ranges)), features)
     rhs[n.kernel_output] = _variable(dim(n.output_feature), c.output_features)
@@ -279,7 +283,10 @@ def _input_feature(output_features: int, group: int, input_features: int) -> Exp
 
 @cached(max_bytes=1 << 20, entry_bytes=3000)
 def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> Expr:
-    """The input batch of output batch d0 and output feature d1 (or d1 and d0: terms stand in the order of variables), simplified."""
+    """The input batch of output batch d0 and output feature d1, simplified. Unless `in_order`, of output batch d1 and output feature d0.
+
+    The order of the two variables decides the order of terms.
+    """
     batch, feature = (dim(0), dim(1)) if in_order else (dim(1), dim(0))
     sizes = (batches, features) if in_order else (features, batches)
     return make_map(sizes, [(feature // group) * batches + batch]).simplify().results[0]
@@ -287,7 +294,7 @@ def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> 
 
 @input_to_output(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An input element takes part where a window reaches it; an element of the kernel at every place that meets an input element."""
+    """An input element takes part in outputs whose window covers it; a kernel element in outputs where it meets an input element."""
     c = _Convolution(op)
     n = c.n
     out: dict[int, Expr] = {}
@@ -298,7 +305,7 @@ def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
             out[o], inside = window_output(w, c.out[o], dim(i), rng(s))
             ranges.append(w.size)
             constraints += inside
-        # The output features that see this one: those of its feature group and of its batch group.
+        # The output features that this input element takes part in: those of its feature group and of its batch group.
         feature: Expr = rng(len(ranges))
         if n.feature_groups > 1:
             ranges.append(c.group_features)
@@ -318,8 +325,8 @@ def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
         for s, (w, i, k, o) in enumerate(
             zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)
         ):
-            place = -dim(k) + (w.size - 1) if w.reversal else dim(k)
-            _, inside = window_input(w, c.lhs[i], rng(s), place)
+            window_index = -dim(k) + (w.size - 1) if w.reversal else dim(k)
+            _, inside = window_input(w, c.lhs[i], rng(s), window_index)
             out[o] = rng(s)
             ranges.append(c.out[o])
             constraints += inside

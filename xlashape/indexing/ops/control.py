@@ -1,6 +1,6 @@
 """Operations that pass arrays on: tuples, barriers, tokens, the two halves of asynchronous operations; and those that call computations.
 
-A map between tokens is `() -> ()`: it says what must come before, not what is read.
+A map between tokens is `() -> ()`: it says which operation must come before, not what is read.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ calls(Opcode.SCAN, "the computation's maps, from step to step")
 
 
 def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
-    """The same index of a leaf of an operand."""
+    """From an output: the same index of a leaf of an operand."""
     dims = output_dims(op, output)
-    require(operand < len(op.operands) and leaf < len(op.operands[operand]), "passes on what is not there")
+    require(operand < len(op.operands) and leaf < len(op.operands[operand]), "passes on an array that does not exist")
     source = operand_dims(op, operand, leaf)
     if source != dims:
         raise Malformed(f"passes {list(source)} on as {list(dims)}")
@@ -35,7 +35,8 @@ def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
 
 
 def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
-    require(output < len(op.outputs) and leaf < len(op.operands[operand]), "passes on what is not there")
+    """From a leaf of an operand: the same index of an output."""
+    require(output < len(op.outputs) and leaf < len(op.operands[operand]), "passes on an array that does not exist")
     dims = operand_dims(op, operand, leaf)
     target = output_dims(op, output)
     if target != dims:
@@ -48,23 +49,23 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
 
 @output_to_input(Opcode.TUPLE)
 def tuple_output_to_input(op: Op, output: int) -> Rows:
-    """The operand that stands there."""
+    """The operand that is this element of the tuple."""
     starts = op.starts
-    require(starts[-1] == len(op.outputs), "has not as many elements as operands")
+    require(starts[-1] == len(op.outputs), lambda: f"has {len(op.outputs)} leaves of {starts[-1]} that it takes")
     operand = bisect_right(starts, output) - 1
     return SparseRows(len(op.operands), {operand: _passed(op, operand, output - starts[operand], output)})
 
 
 @input_to_output(Opcode.TUPLE)
 def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The place where the operand stands."""
-    at = op.starts[operand] + leaf
-    return SparseRows(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+    """The element of the tuple that the operand is."""
+    number = op.starts[operand] + leaf
+    return SparseRows(len(op.outputs), {number: _passed_to(op, operand, leaf, number)})
 
 
 def _element(op: Op) -> int:
-    """The first leaf of the element taken out."""
-    require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of what is no tuple")
+    """The first leaf of the element that is taken."""
+    require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of an operand that is no tuple")
     starts = element_starts(op.operand_shapes[0])
     index: int = op.attributes
     if not 0 <= index < len(starts) - 1:
@@ -74,20 +75,20 @@ def _element(op: Op) -> int:
 
 @output_to_input(Opcode.GET_TUPLE_ELEMENT, attributes=tuple_index)
 def get_tuple_element_output_to_input(op: Op, output: int) -> Rows:
-    """The leaves of that element."""
+    """The leaves of the element that is taken."""
     return (_passed(op, 0, _element(op) + output, output),)
 
 
 @input_to_output(Opcode.GET_TUPLE_ELEMENT, attributes=tuple_index)
 def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The leaves of that element; no other goes anywhere."""
-    at = leaf - _element(op)
-    if not 0 <= at < len(op.outputs):
+    """The leaves of the element that is taken; other elements go nowhere."""
+    output = leaf - _element(op)
+    if not 0 <= output < len(op.outputs):
         return (NOT_ACCESSED,) * len(op.outputs)
-    return SparseRows(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+    return SparseRows(len(op.outputs), {output: _passed_to(op, operand, leaf, output)})
 
 
-# -- passed on as they are --------------------------------------------------------------------------------------------------------
+# -- arrays passed on unchanged --------------------------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
@@ -104,13 +105,13 @@ def pass_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.ADD_DEPENDENCY)
 def add_dependency_output_to_input(op: Op, output: int) -> Rows:
-    """The first operand; the second only has to be there."""
+    """The first operand; nothing is read of the second, which only has to be computed before."""
     return _passed(op, 0, output, output), NOT_ACCESSED
 
 
 @input_to_output(Opcode.ADD_DEPENDENCY)
 def add_dependency_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The first operand; the second only has to be there."""
+    """The first operand; nothing is read of the second, which only has to be computed before."""
     return (
         (NOT_ACCESSED,) * len(op.outputs)
         if operand
@@ -128,7 +129,7 @@ def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SET_DIMENSION_SIZE)
 def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index; the size takes part everywhere."""
+    """The same index; the size takes part in every element."""
     return ((everything((), output_dims(op, 0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
 
 
@@ -136,8 +137,8 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _results_before(op: Op) -> int:
-    """How many leaves of a -done's operand come before the results: those of the operands that the start has passed on."""
-    require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "finishes what was not started")
+    """How many leaves of the operand come before the results: those of the operands that the start has passed on."""
+    require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "takes no tuple that a start returns")
     if op.attributes in (Opcode.ASYNC_DONE, Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE):
         return first_leaves(op.operand_shapes[0].tuple_shapes[:1])[-1]
     return 0
@@ -152,11 +153,11 @@ def _results_before(op: Op) -> int:
     attributes=opcode,
 )
 def done_output_to_input(op: Op, output: int) -> Rows:
-    """The result that the start's tuple holds."""
+    """The result, which an element of the start's tuple holds."""
     before = _results_before(op)
     if op.outputs[output].is_token:
-        at = [leaf for leaf, shape in enumerate(op.operands[0]) if shape.is_token]
-        return SparseRows(len(op.operands), {0: _passed(op, 0, at[-1], output) if at else NOT_ACCESSED})
+        tokens = [leaf for leaf, shape in enumerate(op.operands[0]) if shape.is_token]
+        return SparseRows(len(op.operands), {0: _passed(op, 0, tokens[-1], output) if tokens else NOT_ACCESSED})
     return SparseRows(len(op.operands), {0: _passed(op, 0, before + output, output)})
 
 
@@ -169,36 +170,36 @@ def done_output_to_input(op: Op, output: int) -> Rows:
     attributes=opcode,
 )
 def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The result that the start's tuple holds."""
-    at = leaf - _results_before(op)
+    """The result, which an element of the start's tuple holds."""
+    output = leaf - _results_before(op)
     if op.operands[operand][leaf].is_token:
         tokens = [output for output, shape in enumerate(op.outputs) if shape.is_token]
-        at = tokens[-1] if tokens else -1
-    if not 0 <= at < len(op.outputs) or op.outputs[at].is_token != op.operands[operand][leaf].is_token:
+        output = tokens[-1] if tokens else -1
+    if not 0 <= output < len(op.outputs) or op.outputs[output].is_token != op.operands[operand][leaf].is_token:
         return (NOT_ACCESSED,) * len(op.outputs)
-    return SparseRows(len(op.outputs), {at: _passed_to(op, operand, leaf, at)})
+    return SparseRows(len(op.outputs), {output: _passed_to(op, operand, leaf, output)})
 
 
 @output_to_input(Opcode.COPY_START)
 def copy_start_output_to_input(op: Op, output: int) -> Rows:
-    """(copy, operand, context)."""
+    """The result is (copy, operand, context)."""
     require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
     return (_passed(op, 0, 0, output),) if output < 2 else (NOT_ACCESSED,)
 
 
 @input_to_output(Opcode.COPY_START)
 def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """(copy, operand, context)."""
+    """The result is (copy, operand, context)."""
     require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
     both = _passed_to(op, operand, leaf, 0)
     return SparseRows(len(op.outputs), {0: both, 1: both})
 
 
-# -- tokens and data from or to elsewhere -----------------------------------------------------------------------------------------
+# -- tokens, and data from or to other modules -----------------------------------------------------------------------------------------
 
 
 def _after(op: Op, output: int, first: int = 0) -> Rows:
-    """A token comes after the tokens among the operands, from number `first` on; data comes from elsewhere."""
+    """A token comes after the tokens among the operands, from operand `first` on; data comes from outside the module."""
     if not op.outputs[output].is_token:
         return (NOT_ACCESSED,) * len(op.operands)
     return tuple(
@@ -210,6 +211,7 @@ def _after(op: Op, output: int, first: int = 0) -> Rows:
 
 
 def _before(op: Op, operand: int, leaf: int) -> Rows:
+    """A token comes before the tokens of the result; data goes outside the module."""
     if not op.operands[operand][leaf].is_token:
         return (NOT_ACCESSED,) * len(op.outputs)
     return tuple(to_scalar(()) if shape.is_token else NOT_ACCESSED for shape in op.outputs)
@@ -217,19 +219,19 @@ def _before(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.AFTER_ALL, Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND_DONE)
 def token_output_to_input(op: Op, output: int) -> Rows:
-    """Tokens after tokens. What is fed in or received comes from outside of the module, what is fed out goes there."""
+    """Tokens come after tokens. Data that is fed in or received comes from outside the module; data that is fed out goes there."""
     return _after(op, output)
 
 
 @input_to_output(Opcode.AFTER_ALL, Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND_DONE)
 def token_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Tokens before tokens."""
+    """Tokens come before tokens."""
     return _before(op, operand, leaf)
 
 
 @output_to_input(Opcode.SEND)
 def send_output_to_input(op: Op, output: int) -> Rows:
-    """(data, context, token): the data is passed on."""
+    """The result is (data, context, token): the data is passed on."""
     require(len(op.operands) == 2, "takes data and a token")
     if output < len(op.operands[0]):
         return _passed(op, 0, output, output), NOT_ACCESSED
@@ -238,27 +240,27 @@ def send_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SEND)
 def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """(data, context, token): the data is passed on."""
+    """The result is (data, context, token): the data is passed on."""
     require(len(op.operands) == 2, "takes data and a token")
     if operand == 0:
         return SparseRows(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})
     return tuple(
-        to_scalar(()) if shape.is_token and at >= len(op.operands[0]) else NOT_ACCESSED
-        for at, shape in enumerate(op.outputs)
+        to_scalar(()) if shape.is_token and output >= len(op.operands[0]) else NOT_ACCESSED
+        for output, shape in enumerate(op.outputs)
     )
 
 
-# -- opaque -----------------------------------------------------------------------------------------------------------------------
+# -- custom calls -----------------------------------------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.CUSTOM_CALL)
 def custom_call_output_to_input(op: Op, output: int) -> Rows:
-    """Nothing narrower than every element is true."""
+    """Every element: nothing narrower is known to be true."""
     return every_element(op, output)
 
 
 @input_to_output(Opcode.CUSTOM_CALL)
 def custom_call_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Nothing narrower than every element is true."""
+    """Every element: nothing narrower is known to be true."""
     own = operand_dims(op, operand, leaf)
     return tuple((everything(own, dims_of(shape), is_conservative=True),) for shape in op.outputs)

@@ -1,4 +1,4 @@
-"""Operations that compute each element from the elements of the same index, and those without operands.
+"""Operations that compute each element from the elements of the same index, and operations without operands.
 
 Matches XLA's elementwise ops, map, copy, constants and random numbers. A scalar operand of clamp or select takes part in every element.
 """
@@ -88,7 +88,7 @@ NO_OPERANDS = (
 
 @output_to_input(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
 def elementwise_output_to_input(op: Op, output: int) -> Rows:
-    """The same index; the only element of a scalar operand."""
+    """The element of the same index; the only element of a scalar operand."""
     dims = output_dims(op, output)
     same = identity(dims)
     return tuple([same if _dims(op, i) == dims else to_scalar(dims) for i in range(len(op.operands))])
@@ -96,7 +96,7 @@ def elementwise_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
 def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index; every element from a scalar operand."""
+    """The element of the same index; every element from a scalar operand."""
     dims = output_dims(op, leaf)
     own = _dims(op, operand)
     if own == dims:
@@ -105,6 +105,7 @@ def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _dims(op: Op, operand: int) -> tuple[int, ...]:
+    """The sizes of an operand, which are those of the result or of a scalar."""
     require(
         not op.shape.is_tuple and not op.operand_shapes[operand].is_tuple,
         "is elementwise, but takes or returns a tuple",
@@ -118,19 +119,19 @@ def _dims(op: Op, operand: int) -> tuple[int, ...]:
 
 @output_to_input(*NO_OPERANDS)
 def no_operands_output_to_input(op: Op, output: int) -> Rows:
-    """No element of any operand. (get-dimension-size reads a size, which is no element.)"""
+    """No element of any operand; get-dimension-size reads a size, which is no element."""
     return ((),) * len(op.operands)
 
 
 @input_to_output(Opcode.GET_DIMENSION_SIZE)
 def get_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """No element takes part."""
+    """No element takes part: the result is a size."""
     return ((),)
 
 
 @output_to_input(Opcode.BITCAST_CONVERT)
 def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
-    """The same index. A narrower type adds a dimension that is dropped, a wider one takes in the last dimension whole."""
+    """The same index. A result of a narrower type has one more dimension, which is dropped; of a wider type, it reads the whole last dimension."""
     dims, source = output_dims(op, output), _bitcast_convert_source(op)
     if len(dims) == len(source):
         return (identity(dims),)
@@ -152,7 +153,8 @@ def bitcast_convert_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _bitcast_convert_source(op: Op) -> tuple[int, ...]:
     require(
-        len(op.operands) == 1 and len(op.operands[0]) == 1 and len(op.outputs) == 1, "takes one array and returns one"
+        len(op.operands) == 1 and len(op.operands[0]) == 1 and len(op.outputs) == 1,
+        "takes or returns more than one array",
     )
     dims, source = dims_of(op.outputs[0]), dims_of(op.operands[0][0])
     shared = min(len(dims), len(source))
@@ -165,7 +167,7 @@ def _bitcast_convert_source(op: Op) -> tuple[int, ...]:
 
 @output_to_input(Opcode.RNG)
 def rng_output_to_input(op: Op, output: int) -> Rows:
-    """Both parameters of the distribution are scalars."""
+    """The only element of both parameters of the distribution."""
     dims = output_dims(op, output)
     for operand in op.operands:
         require(len(operand) == 1 and not dims_of(operand[0]), "takes scalars")
@@ -180,7 +182,7 @@ def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=random_algorithm)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
-    """The bits come from the whole state, the new state from the old one; of an algorithm that is left open, all from all."""
+    """The bits depend on the whole state, the new state on the old state; with an unspecified algorithm, everything on everything."""
     state = _random_state(op)
     if op.attributes not in _COUNTING:
         return every_element(op, output)
@@ -197,7 +199,7 @@ def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=random_algorithm)
 def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Each element of the state takes part in all bits: the key stays, a carry of the counter goes on to its higher elements."""
+    """Each element of the state takes part in all bits. In the new state, the key is the same, and a carry of the counter goes to its higher elements."""
     state = _random_state(op)
     if op.attributes not in _COUNTING:
         return tuple([(everything(state, dims_of(shape), is_conservative=True),) for shape in op.outputs])
@@ -211,7 +213,7 @@ def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 _COUNTING = frozenset({xla.RNG_THREE_FRY, xla.RNG_PHILOX})
-"""The state is a key and a counter, lowest element first, that only goes up."""
+"""Algorithms whose state is a key and a counter, lowest element first, that is only increased."""
 
 
 def _random_state(op: Op) -> tuple[int, ...]:

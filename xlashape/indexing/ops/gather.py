@@ -1,8 +1,8 @@
-"""Reads and writes at places that an array of index vectors names: gather and scatter, in general form.
+"""Reads and writes at indices that an array of index vectors names: gather and scatter, in general form.
 
-A gather's slice, like a scatter's update, is a *window*: it starts at an index vector and has all dimensions of the operand but those that are
-collapsed or shared with the indices (batching). The other dimensions of output (updates), the *batch* ones, say which index vector it is.
-A gather clamps its start so that the slice stays inside; a scatter leaves out an update that does not.
+A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the operand except those that are
+collapsed or shared with the indices (batching). The other dimensions of the output (updates) are *batch* dimensions: they say which index vector it is.
+A gather clamps the start of a slice so that the slice stays inside; a scatter leaves out an update that does not stay inside.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
 
 
 class _Indexed:
-    """Which dimension is which, for a gather or a scatter; `windowed` are the sizes of the output or the updates."""
+    """The role of each dimension of a gather or a scatter. `windowed` are the sizes of the output (scatter: of the updates)."""
 
     def __init__(
         self, n: IndexNumbers, operand: tuple[int, ...], indices: tuple[int, ...], windowed: tuple[int, ...]
@@ -32,8 +32,11 @@ class _Indexed:
         require_dims("window dimensions", n.window_dims, len(windowed))
         require_dims("collapsed and batching dimensions", (*n.collapsed, *n.operand_batching), rank)
         require_dims("the index map", n.index_map, rank)
-        require(len(n.operand_batching) == len(n.index_batching), "pairs unlike many batching dimensions")
-        # Dimensions of the indices that are no index vector, in order, and where their index stands in the output.
+        require(
+            len(n.operand_batching) == len(n.index_batching),
+            "pairs different numbers of batching dimensions of operand and indices",
+        )
+        # The dimensions of the indices other than that of index vectors, and the output's batch dimensions, in the same order.
         self.index_dims = tuple(d for d in range(len(indices)) if d != n.index_vector_dim)
         self.batch_dims = tuple(d for d in range(len(windowed)) if d not in n.window_dims)
         require(
@@ -46,7 +49,7 @@ class _Indexed:
         )
         vector = indices[n.index_vector_dim] if n.index_vector_dim < len(indices) else 1
         require(vector == len(n.index_map), f"has index vectors of {vector} elements for {len(n.index_map)} dimensions")
-        # The window along each dimension of the operand: its size and its dimension in the output (None: size 1 and no dimension).
+        # The window's size along each dimension of the operand, and its dimension in the output; size 1 where it has no such dimension.
         kept = [d for d in range(rank) if d not in n.collapsed and d not in n.operand_batching]
         require(len(kept) == len(n.window_dims), f"has {len(n.window_dims)} window dimensions for {len(kept)}")
         self.window_of: dict[int, int] = dict(zip(kept, n.window_dims, strict=True))
@@ -59,18 +62,20 @@ class _Indexed:
         )
         self.sizes = sizes
         self.runtime_of = {d: k for k, d in enumerate(d for d in range(rank) if d in n.index_map)}
-        self.room = tuple(Interval(0, operand[d] - sizes[d]) for d in self.runtime_of)
+        self.start_bounds = tuple(Interval(0, operand[d] - sizes[d]) for d in self.runtime_of)
 
     def batch_index(self, d: int) -> int:
-        """Which of the batch dimensions (in order) goes along dimension `d` of the indices."""
+        """The number of the batch dimension that is dimension `d` of the indices."""
         return self.index_dims.index(d)
 
     def start(self, batch: list[Expr], d: int) -> list[Expr]:
-        """The element of the indices that holds the start along dimension `d` of the operand."""
-        at: list[Expr] = []
+        """The index, in the indices, of the element that holds the start along dimension `d` of the operand."""
+        index: list[Expr] = []
         for i in range(len(self.indices)):
-            at.append(const(self.n.index_map.index(d)) if i == self.n.index_vector_dim else batch[self.batch_index(i)])
-        return at
+            index.append(
+                const(self.n.index_map.index(d)) if i == self.n.index_vector_dim else batch[self.batch_index(i)]
+            )
+        return index
 
     def runtime(
         self, operand: int, dims: tuple[int, ...], ranges: tuple[int, ...], batch: list[Expr], *, clamped: bool
@@ -96,22 +101,22 @@ class _Indexed:
         return results
 
     def forward(self, operand_number: int, *, clamped: bool) -> Access:
-        """Output (updates) to operand."""
+        """From the output (updates) to the operand."""
         batch: list[Expr] = [dim(d) for d in self.batch_dims]
         window: dict[int, Expr] = {d: dim(w) for d, w in self.window_of.items()}
-        found = make_map(self.windowed, self.in_operand(batch, window), runtime=self.room)
+        found = make_map(self.windowed, self.in_operand(batch, window), runtime=self.start_bounds)
         return Access(found, 0, self.runtime(operand_number, self.windowed, (), batch, clamped=clamped))
 
     def backward(self, operand_number: int, *, clamped: bool) -> Access:
-        """Operand to output (updates): every index vector may start a window over the element."""
+        """From the operand to the output (updates): every index vector may start a window that covers the element."""
         ranges = tuple(self.windowed[d] for d in self.batch_dims)
         batch: list[Expr] = [rng(i) for i in range(len(ranges))]
         constraints: list[tuple[Expr, Interval]] = []
         for d, i in zip(self.n.operand_batching, self.n.index_batching, strict=True):
             constraints.append((rng(self.batch_index(i)) - dim(d), Interval(0, 0)))
         results: list[Expr] = [const(0)] * len(self.windowed)
-        for at, d in enumerate(self.batch_dims):
-            results[d] = batch[at]
+        for number, d in enumerate(self.batch_dims):
+            results[d] = batch[number]
         for d in range(len(self.operand)):
             if d in self.n.operand_batching:
                 continue
@@ -119,11 +124,11 @@ class _Indexed:
             constraints.append((inside, Interval(0, self.sizes[d] - 1)))
             if d in self.window_of:
                 results[self.window_of[d]] = inside
-        found = make_map(self.operand, results, ranges=ranges, runtime=self.room, constraints=constraints)
+        found = make_map(self.operand, results, ranges=ranges, runtime=self.start_bounds, constraints=constraints)
         return Access(found, 0, self.runtime(operand_number, self.operand, ranges, batch, clamped=clamped))
 
     def to_indices(self) -> Access:
-        """Output (updates) to indices: the whole index vector."""
+        """From the output (updates) to the indices: the whole index vector."""
         results: list[Expr] = []
         for i in range(len(self.indices)):
             results.append(rng(0) if i == self.n.index_vector_dim else dim(self.batch_dims[self.batch_index(i)]))
@@ -131,10 +136,10 @@ class _Indexed:
         return Access(make_map(self.windowed, results, ranges=ranges))
 
     def from_indices(self) -> Access:
-        """Indices to output (updates): the whole window."""
+        """From the indices to the output (updates): the whole window."""
         results: list[Expr] = [const(0)] * len(self.windowed)
-        for at, d in enumerate(self.batch_dims):
-            results[d] = dim(self.index_dims[at])
+        for number, d in enumerate(self.batch_dims):
+            results[d] = dim(self.index_dims[number])
         for s, d in enumerate(self.n.window_dims):
             results[d] = rng(s)
         return Access(make_map(self.indices, results, ranges=[self.windowed[d] for d in self.n.window_dims]))
@@ -147,14 +152,14 @@ def _gather(op: Op) -> _Indexed:
 
 @output_to_input(Opcode.GATHER, attributes=gather)
 def gather_output_to_input(op: Op, output: int) -> Rows:
-    """Start plus index in the slice; the whole index vector."""
+    """The start plus the index in the slice; of the indices, the whole index vector."""
     found = _gather(op)
     return (found.forward(1, clamped=True),), (found.to_indices(),)
 
 
 @input_to_output(Opcode.GATHER, attributes=gather)
 def gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Every slice that holds the element; an index takes part in its whole slice."""
+    """Every slice that covers the element; an index takes part in its whole slice."""
     found = _gather(op)
     return ((found.from_indices() if operand else found.backward(1, clamped=True),),)
 
@@ -163,7 +168,7 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
     count = len(op.operands) // 2
     require(
         count >= 1 and len(op.operands) == 2 * count + 1 and len(op.outputs) == count,
-        "takes operands, indices and as many updates",
+        "takes other than n operands, indices and n updates",
     )
     require(all(len(operand) == 1 for operand in op.operands), "has a tuple among its operands")
     operand, updates = operand_dims(op, 0), operand_dims(op, count + 1)
@@ -177,7 +182,7 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
 
 @output_to_input(Opcode.SCATTER, attributes=scatter)
 def scatter_output_to_input(op: Op, output: int) -> Rows:
-    """The operands at the same index; of all updates, those that are written there; any index may name the place."""
+    """The operands at the same index; every update that is written there; every element of the indices, any of which may say so."""
     count, found = _scatter(op)
     dims = output_dims(op, output)
     written = (found.backward(count, clamped=False),)
@@ -186,7 +191,7 @@ def scatter_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SCATTER, attributes=scatter)
 def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An operand's element stays where it is; an update goes where its index vector says; an index may name any place."""
+    """An operand's element keeps its index; an update goes where its index vector says; an index may name any element."""
     count, found = _scatter(op)
     if operand < count:
         return (identity(found.operand),) * count

@@ -16,19 +16,19 @@ from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 @output_to_input(Opcode.FFT, attributes=fft)
 def fft_output_to_input(op: Op, output: int) -> Rows:
-    """All elements along the transformed dimensions, which are the last ones. Of conjugate pairs a real transform stores one."""
-    source, out = _transformed(op)
+    """All elements along the transformed dimensions, which are the last ones."""
+    source, out = _transformed_sizes(op)
     return ((Access(_whole_lines(op, out, source)),),)
 
 
 @input_to_output(Opcode.FFT, attributes=fft)
 def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """All elements along the transformed dimensions."""
-    source, out = _transformed(op)
+    source, out = _transformed_sizes(op)
     return ((Access(_whole_lines(op, source, out)),),)
 
 
-def _transformed(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _transformed_sizes(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     require_operands(op, 1)
     lengths: FftLengths = op.attributes
     source, out, rank = operand_dims(op, 0), output_dims(op, 0), len(lengths.operand)
@@ -44,6 +44,7 @@ def _transformed(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
+    """The same index along the batch dimensions, every index along the transformed ones."""
     rank = len(op.attributes.operand)
     batch = len(dims) - rank
     results: list[Expr] = [dim(d) for d in range(batch)]
@@ -52,6 +53,7 @@ def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> Inde
 
 
 def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
+    """Of operand 0, a batch of square matrices: its sizes, the size of a matrix, and the indices along the batch dimensions."""
     dims = operand_dims(op, 0)
     *_, rows, columns = (-1, -1, *dims)
     require(len(dims) >= 2 and rows == columns, f"takes square matrices, not {list(dims)}")
@@ -59,20 +61,20 @@ def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
 
 
 def _at_least(a: Expr, b: Expr, n: int) -> tuple[Expr, Interval]:
-    """a >= b, for numbers below n."""
+    """The constraint a >= b, for indices below n."""
     return a - b, Interval(0, n - 1)
 
 
 def _triangle(batch: list[Expr], row: Expr, column: Expr, *, lower: bool) -> list[Expr]:
-    """An element of the lower triangle, or its mirror image in the upper one."""
+    """The index of an element of the lower triangle, or of its mirror image in the upper triangle."""
     return [*batch, row, column] if lower else [*batch, column, row]
 
 
 @output_to_input(Opcode.CHOLESKY, attributes=cholesky)
 def cholesky_output_to_input(op: Op, output: int) -> Rows:
-    """Element (i, j) of the lower factor comes from the leading columns up to j: of row i, and of the triangle above row j.
+    """Element (i, j) of the lower factor depends on columns 0 to j of row i, and on rows 0 to j of the lower triangle.
 
-    The other triangle of the result is the backend's affair; the same elements are named there.
+    The other triangle of the result is not specified; the map names the same elements there.
     """
     dims, n, batch, i, j = _cholesky(op)
     s, t = rng(0), rng(1)
@@ -88,7 +90,7 @@ def cholesky_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.CHOLESKY, attributes=cholesky)
 def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Element (k, l) of the triangle takes part in row k from column l on, and in all columns from k on."""
+    """Element (k, l) of the triangle takes part in row k from column l on, and in all elements of the triangle in columns from k on."""
     dims, n, batch, k, l_ = _cholesky(op)
     s, t = rng(0), rng(1)
     row = make_map(dims, _triangle(batch, k, s, lower=op.attributes), ranges=[n], constraints=[_at_least(s, l_, n)])
@@ -110,7 +112,7 @@ def _cholesky(op: Op) -> tuple[tuple[int, ...], int, list[Expr], Expr, Expr]:
 
 
 class _Solve:
-    """op(a) x = b (left) or x op(a) = b. Along the solved dimension i, x[i] needs b[k] and a's elements for the k that come before i or are i."""
+    """op(a) x = b (left) or x op(a) = b. Along the solved dimension, x[i] depends on b[k] and the elements of a for k = i and the k solved before i."""
 
     def __init__(self, op: Op) -> None:
         require_operands(op, 2)
@@ -120,31 +122,31 @@ class _Solve:
         rank = len(self.dims)
         require(
             self.dims == operand_dims(op, 1) and rank == len(self.matrix) and self.dims[:-2] == self.matrix[:-2],
-            "has matrices that do not fit",
+            "has matrices of sizes that do not fit each other",
         )
         self.axis = rank - 2 if self.left else rank - 1
         self.other = rank - 1 if self.left else rank - 2
         require(self.dims[self.axis] == self.n, f"solves {self.n} unknowns for {self.dims[self.axis]} values")
-        # Whether unknowns are found from the first on: with a lower op(a) on the left, or an upper one on the right.
-        self.forward = (lower != self.transposed) == self.left
+        # Unknowns are solved from the first to the last with a lower op(a) on the left, or an upper op(a) on the right.
+        self.is_forward = (lower != self.transposed) == self.left
 
     def before(self, k: Expr, i: Expr) -> tuple[Expr, Interval]:
-        """k is i, or found before it."""
-        return _at_least(i, k, self.n) if self.forward else _at_least(k, i, self.n)
+        """The constraint that unknown k is i, or is solved before i."""
+        return _at_least(i, k, self.n) if self.is_forward else _at_least(k, i, self.n)
 
     def element(self, i: Expr, k: Expr) -> list[Expr]:
         """The element of a that multiplies unknown k in equation i."""
         swapped = self.left == self.transposed
         return [*self.batch, k, i] if swapped else [*self.batch, i, k]
 
-    def place(self, i: Expr, other: Expr) -> list[Expr]:
-        """An index of x or b."""
+    def index(self, i: Expr, other: Expr) -> list[Expr]:
+        """The index of unknown i, or of its right-hand side, in column (row) `other` of x or b."""
         return [*self.batch, i, other] if self.left else [*self.batch, other, i]
 
 
 @output_to_input(Opcode.TRIANGULAR_SOLVE, attributes=triangular_solve)
 def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
-    """An unknown comes from the equations up to its own, and from the part of the triangle that they use."""
+    """An unknown depends on the right-hand sides of the equations up to its own, and on the part of the triangle that those use."""
     solve = _Solve(op)
     n, i, other = solve.n, dim(solve.axis), dim(solve.other)
     s, t = rng(0), rng(1)
@@ -152,18 +154,18 @@ def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
     if solve.unit:
         order[1] = (order[1][0], Interval(1, n - 1))
     a = make_map(solve.dims, solve.element(s, t), ranges=[n, n], constraints=order)
-    b = make_map(solve.dims, solve.place(s, other), ranges=[n], constraints=[solve.before(s, i)])
+    b = make_map(solve.dims, solve.index(s, other), ranges=[n], constraints=[solve.before(s, i)])
     return (Access(a),), (Access(b),)
 
 
 @input_to_output(Opcode.TRIANGULAR_SOLVE, attributes=triangular_solve)
 def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """A value takes part in its own unknown and those found later; an element of a in those from its equation on."""
+    """A right-hand side takes part in its own unknown and those solved later; an element of a in the unknowns from its equation on."""
     solve = _Solve(op)
     n, s = solve.n, rng(0)
     if operand == 1:
         i, other = dim(solve.axis), dim(solve.other)
-        return ((Access(make_map(solve.dims, solve.place(s, other), ranges=[n], constraints=[solve.before(i, s)])),),)
+        return ((Access(make_map(solve.dims, solve.index(s, other), ranges=[n], constraints=[solve.before(i, s)])),),)
     rank = len(solve.matrix)
     first, second = dim(rank - 2), dim(rank - 1)
     i, k = (second, first) if solve.left == solve.transposed else (first, second)
@@ -171,5 +173,5 @@ def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     if solve.unit:
         used = (used[0], Interval(1, n - 1))
     others = solve.dims[solve.other]
-    found = make_map(solve.matrix, solve.place(s, rng(1)), ranges=[n, others], constraints=[used, solve.before(i, s)])
+    found = make_map(solve.matrix, solve.index(s, rng(1)), ranges=[n, others], constraints=[used, solve.before(i, s)])
     return ((Access(found),),)

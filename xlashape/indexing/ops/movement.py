@@ -1,4 +1,4 @@
-"""Operations that move elements without reading anything else: broadcast, transpose, reverse, concatenate, pad."""
+"""Operations that move elements and read nothing else: broadcast, transpose, reverse, concatenate, pad."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 @output_to_input(Opcode.BROADCAST, attributes=dimensions)
 def broadcast_output_to_input(op: Op, output: int) -> Rows:
-    """The operand's dimensions, taken out of the output's."""
+    """The index along the output dimensions that are the operand's."""
     dims = _broadcast(op)
     return ((Access(make_map(output_dims(op, output), [dim(d) for d in dims])),),)
 
 
 @input_to_output(Opcode.BROADCAST, attributes=dimensions)
 def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Every index along the new dimensions."""
+    """The same index along the operand's dimensions, every index along the new ones."""
     dims, out = _broadcast(op), output_dims(op, 0)
     results: list[Expr] = []
     ranges: list[int] = []
@@ -64,7 +64,7 @@ def transpose_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.TRANSPOSE, attributes=dimensions)
 def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The permutation the other way round."""
+    """Output dimension i is the operand's dimension permutation[i]."""
     permutation = _transpose(op)
     return ((Access(make_map(operand_dims(op, operand, leaf), [dim(d) for d in permutation])),),)
 
@@ -82,19 +82,19 @@ def _transpose(op: Op) -> tuple[int, ...]:
 
 
 def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMap:
-    at = {d: i for i, d in enumerate(permutation)}
-    return make_map(dims, [dim(at[i]) for i in range(len(dims))])
+    inverse = {d: i for i, d in enumerate(permutation)}
+    return make_map(dims, [dim(inverse[i]) for i in range(len(dims))])
 
 
 @output_to_input(Opcode.REVERSE, attributes=dimensions)
 def reverse_output_to_input(op: Op, output: int) -> Rows:
-    """Counted from the other end along the reversed dimensions."""
+    """The index counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, output_dims(op, output))),),)
 
 
 @input_to_output(Opcode.REVERSE, attributes=dimensions)
 def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same map."""
+    """The index counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, operand_dims(op, operand, leaf))),),)
 
 
@@ -107,7 +107,7 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
 
 @output_to_input(Opcode.CONCATENATE, attributes=dimensions)
 def concatenate_output_to_input(op: Op, output: int) -> Rows:
-    """Each operand on its own part of the dimension."""
+    """Each operand in its own part of the dimension."""
     axis, starts = _concatenate(op)
     out = output_dims(op, output)
     rows: list[tuple[Access, ...]] = []
@@ -120,7 +120,7 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.CONCATENATE, attributes=dimensions)
 def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Moved by the sizes of the operands before."""
+    """The index moved by the sizes of the operands before."""
     axis, starts = _concatenate(op)
     dims = operand_dims(op, operand, leaf)
     return ((Access(make_map(dims, [dim(d) + starts[operand] if d == axis else dim(d) for d in range(len(dims))])),),)
@@ -130,9 +130,9 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
     require_operands(op, len(op.operands))
     out = output_dims(op, 0)
     dimensions: tuple[int, ...] = op.attributes
-    require(len(dimensions) == 1, "concatenates along one dimension")
+    require(len(dimensions) == 1, f"needs exactly one dimension, not {len(dimensions)}")
     require_dims("dimensions", dimensions, len(out))
-    axis, at = dimensions[0], 0
+    axis, start = dimensions[0], 0
     starts: list[int] = []
     for (shape,) in op.operands:
         dims = dims_of(shape)
@@ -140,15 +140,15 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
             len(dims) == len(out) and all(a == b for d, (a, b) in enumerate(zip(dims, out, strict=True)) if d != axis),
             f"cannot put {list(dims)} into {list(out)} along {axis}",
         )
-        starts.append(at)
-        at += dims[axis]
-    require(at == out[axis], lambda: f"joins {at} elements along dimension {axis} of {out[axis]}")
+        starts.append(start)
+        start += dims[axis]
+    require(start == out[axis], lambda: f"joins {start} elements along dimension {axis} of {out[axis]}")
     return axis, starts
 
 
 @output_to_input(Opcode.PAD, attributes=padding)
 def pad_output_to_input(op: Op, output: int) -> Rows:
-    """The operand where the output holds its elements; the padding value, as far as the operation says, anywhere."""
+    """The operand's element where the output holds one. The padding value's element everywhere: the map does not exclude the operand's part."""
     config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
     bounds: list[Interval] = []
     results: list[Expr] = []
@@ -164,7 +164,7 @@ def pad_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.PAD, attributes=padding)
 def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The operand's elements that negative padding leaves; the padding value anywhere."""
+    """The elements of the operand that negative padding does not cut off; the padding value takes part in every element."""
     config, out = _pad(op, 0), output_dims(op, 0)
     if operand == 1:
         return ((everything((), out),),)
@@ -182,7 +182,8 @@ def _pad(op: Op, output: int) -> tuple[tuple[int, int, int], ...]:
     require_operands(op, 2)
     out, source, config = output_dims(op, output), operand_dims(op, 0), op.attributes
     require(
-        len(out) == len(source) == len(config) and not operand_dims(op, 1), "pads another rank than that of the result"
+        len(out) == len(source) == len(config) and not operand_dims(op, 1),
+        "has a padding that does not fit the ranks of its operand and result, or a padding value that is no scalar",
     )
     for n, size, (low, high, interior) in zip(source, out, config, strict=True):
         require(interior >= 0, "has negative interior padding")

@@ -1,6 +1,6 @@
-"""Operations over groups whose sizes stand in an array: ragged-dot and ragged-all-to-all.
+"""Operations over groups whose sizes are elements of an array: ragged-dot and ragged-all-to-all.
 
-Which group an index falls into is known at run time only, so the maps name every group that it may fall into: what some sizes lead to.
+The group that an index belongs to is known at run time only, so the maps name every group that it may belong to with some sizes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ _SIZES: _Label = ("sizes", 0)
 
 
 class _Array(NamedTuple):
-    """Which index of the product each dimension of an array is, and the sizes."""
+    """An array of a ragged-dot: the role of each of its dimensions, and its sizes."""
 
     labels: tuple[_Label, ...]
     sizes: tuple[int, ...]
 
 
 class _RaggedDot:
-    """The indices of a ragged-dot: batch, contracted, free on the left, free on the right, and the group.
+    """The roles of a ragged-dot's dimensions: batch, contracted, free on the left, free on the right, and the group.
 
-    The ragged dimension of lhs falls into groups, as long one after the other as `group_sizes` says. Free: each of its indices is multiplied by
-    its own group's part of rhs. Contracted: each group's products are summed by themselves, which the result has a first dimension for. Batch:
-    a dot. Indices beyond the last group belong to none. `group_sizes` may have dimensions before its last: batch, and those of the ragged
-    dimension's kind that come before it.
+    The ragged dimension of lhs is divided into consecutive groups whose lengths are `group_sizes`. Indices beyond the last group belong to none. It is
+
+    - free: each index is multiplied by its own group's part of rhs;
+    - contracted: the products of each group are summed separately, and the group is the first dimension of the result;
+    - batch: the operation is a dot.
+
+    `group_sizes` may have dimensions before its last: the batch dimensions, and the dimensions of the ragged dimension's role that precede it.
     """
 
     def __init__(self, op: Op) -> None:
@@ -45,34 +48,34 @@ class _RaggedDot:
         numbers: RaggedDotNumbers = op.attributes
         n, ragged, group = numbers.dot, numbers.lhs_ragged, numbers.rhs_group
         lhs, rhs, sizes = (operand_dims(op, i) for i in range(3))
-        require(len(sizes) >= 1, "has group sizes that are a scalar")
+        require(len(sizes) >= 1, "has a scalar of group sizes")
         require_dims("lhs dimensions", (*n.lhs_batch, *n.lhs_contracting), len(lhs))
         require_dims("rhs dimensions", (*n.rhs_batch, *n.rhs_contracting, *group), len(rhs))
         require_dims("ragged dimensions", ragged, len(lhs))
         require(len(ragged) == 1, f"has {len(ragged)} ragged dimensions instead of one")
         require(
             len(n.lhs_batch) == len(n.rhs_batch) and len(n.lhs_contracting) == len(n.rhs_contracting),
-            "pairs unlike many dimensions",
+            "pairs different numbers of dimensions of lhs and rhs",
         )
         left = _labels(len(lhs), n.lhs_batch, n.lhs_contracting, "left")
         right = list(_labels(len(rhs), n.rhs_batch, n.rhs_contracting, "right"))
         for d in group:
             right[d] = _GROUP
-        kind, place = left[ragged[0]]
-        require(len(group) == (kind == "left"), f"has {len(group)} group dimensions in rhs")
+        role, number = left[ragged[0]]
+        require(len(group) == (role == "left"), f"has {len(group)} group dimensions in rhs")
         free = [label for label in left if label[0] == "left"]
         batch = [("batch", i) for i in range(len(n.lhs_batch))]
         before = {
-            "left": batch + free[: free.index((kind, place))] if kind == "left" else [],
-            "contracted": batch + [("contracted", i) for i in range(place)],
-            "batch": batch[:place],
-        }[kind]
-        self.is_summed_by_group = kind == "contracted"
+            "left": batch + free[: free.index((role, number))] if role == "left" else [],
+            "contracted": batch + [("contracted", i) for i in range(number)],
+            "batch": batch[:number],
+        }[role]
+        self.is_summed_by_group = role == "contracted"
         require(
             len(sizes) in (1, len(before) + 1),
             f"has group sizes of rank {len(sizes)} instead of 1 or {len(before) + 1}",
         )
-        last = _GROUP if kind == "left" else _SIZES
+        last = _GROUP if role == "left" else _SIZES
         out = [*batch, *free, *(label for label in right if label[0] == "right")]
         self.out = _Array(((_GROUP, *out) if self.is_summed_by_group else tuple(out)), output_dims(op, 0))
         self.operands = (
@@ -90,18 +93,18 @@ class _RaggedDot:
                 require(known == size, f"pairs dimensions of {known} and {size} elements")
 
     def access(self, source: _Array, target: _Array) -> tuple[Access, ...]:
-        """From an element of one array to those of the other that have its indices."""
-        at: dict[_Label, Expr] = {label: dim(d) for d, label in enumerate(source.labels)}
+        """From an element of an array to the elements of the other that have its indices in the roles that both have."""
+        index_of: dict[_Label, Expr] = {label: dim(d) for d, label in enumerate(source.labels)}
         ranges: list[int] = []
         for label in target.labels:
-            if label not in at:
-                at[label] = rng(len(ranges))
+            if label not in index_of:
+                index_of[label] = rng(len(ranges))
                 ranges.append(self.sizes[label])
         constraints: list[tuple[Expr, Interval]] = []
-        if self.is_summed_by_group and _SIZES in at:
-            # Where a group begins and ends depends on its own size and those before.
-            constraints.append((at[_GROUP] - at[_SIZES], Interval(0, self.sizes[_GROUP] - 1)))
-        results = [at[label] for label in target.labels]
+        if self.is_summed_by_group and _SIZES in index_of:
+            # The bounds of a group depend on its size and the sizes before.
+            constraints.append((index_of[_GROUP] - index_of[_SIZES], Interval(0, self.sizes[_GROUP] - 1)))
+        results = [index_of[label] for label in target.labels]
         return (Access(make_map(source.sizes, results, ranges=ranges, constraints=constraints)),)
 
 
@@ -113,14 +116,14 @@ def _labels(rank: int, batch: Sequence[int], contracted: Sequence[int], side: st
 
 @output_to_input(Opcode.RAGGED_DOT, attributes=ragged_dot)
 def ragged_dot_output_to_input(op: Op, output: int) -> Rows:
-    """A dot with any group's part of rhs; the sizes of all groups, of those up to its own where groups are summed by themselves."""
+    """As of a dot, with any group's part of rhs; all group sizes, or the sizes up to its own group where groups are summed separately."""
     product = _RaggedDot(op)
     return tuple([product.access(product.out, operand) for operand in product.operands])
 
 
 @input_to_output(Opcode.RAGGED_DOT, attributes=ragged_dot)
 def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The inverse."""
+    """The inverse of the maps from the output."""
     product = _RaggedDot(op)
     return (product.access(product.operands[operand], product.out),)
 
@@ -129,7 +132,7 @@ def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """Sizes of operand, output and each array of offsets or sizes; how many of its elements belong to one replica."""
+    """The sizes of the operand, of the output, and of each array of offsets or sizes; and how many elements of that belong to one replica, if known."""
     require_operands(op, 6)
     operand, output, result = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
     require(result == output, f"updates {list(output)} to {list(result)}")
@@ -138,8 +141,10 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
         f"sends slices of {list(operand)} to {list(output)}",
     )
     rows = operand_dims(op, 2)
-    require(all(operand_dims(op, i) == rows for i in range(3, 6)), "has offsets and sizes of different sizes")
-    require(len(rows) >= 1, "has offsets that are a scalar")
+    require(
+        all(operand_dims(op, i) == rows for i in range(3, 6)), "has arrays of offsets and sizes that differ in size"
+    )
+    require(len(rows) >= 1, "has a scalar of offsets")
     size = group_size(op.attributes)
     if size is None or len(rows) != 1:
         return operand, output, rows, None
@@ -149,26 +154,26 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
 
 @output_to_input(Opcode.RAGGED_ALL_TO_ALL, attributes=collective)
 def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
-    """The element of `output`, or any of the same index but along the first dimension that a replica of the group may send.
+    """The element of `output`; or an element that a replica of the group sends, at any index along the first dimension.
 
-    What a replica sends to the executing one stands in its offsets and sizes at the executing one's position.
+    The elements of a replica's offsets and sizes at the executing replica's position say what it sends to the executing replica.
     """
     operand, dims, rows, share = _exchange(op)
     group = all_of_group(dims, op.attributes)
     sent = make_map(dims, [rng(0), *(dim(d) for d in range(1, len(dims)))], ranges=operand[:1])
     whole = everything(dims, rows)
     if share is None:
-        told = whole._replace(replicas=group)
+        offsets = whole._replace(replicas=group)
     else:
         count = rows[0] // share if share else 0
-        places = make_map(dims, [rt(0) * share + rng(0)], ranges=[share], runtime=[Interval(0, count - 1)])
-        told = Access(places, 0, (None,), group)
-    return (Access(sent, replicas=group),), identity(dims), (told,), (told,), (told,), (whole,)
+        read = make_map(dims, [rt(0) * share + rng(0)], ranges=[share], runtime=[Interval(0, count - 1)])
+        offsets = Access(read, 0, (None,), group)
+    return (Access(sent, replicas=group),), identity(dims), (offsets,), (offsets,), (offsets,), (whole,)
 
 
 @input_to_output(Opcode.RAGGED_ALL_TO_ALL, attributes=collective)
 def ragged_all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """A sent element may come to any index along the first dimension, on any replica of the group; an offset concerns one replica's whole result."""
+    """An element that is sent goes to any index along the first dimension, on any replica of the group; an offset takes part in one replica's whole result."""
     source, dims, rows, share = _exchange(op)
     if operand == 1:
         return (identity(dims),)

@@ -1,4 +1,4 @@
-"""Operations that fold many elements into one, or take their order from many: reduce, reduce-window, select-and-scatter, sort, topk, batch-norm-*."""
+"""Operations that combine many elements into one, or order many: reduce, reduce-window, select-and-scatter, sort, topk, batch-norm-*."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 @output_to_input(Opcode.REDUCE, attributes=dimensions)
 def reduce_output_to_input(op: Op, output: int) -> Rows:
-    """Of every input all elements along the reduced dimensions; of every initial value its one element."""
+    """Of every input, all elements along the reduced dimensions; of every initial value, its only element."""
     count, source, kept = _reduce(op)
     out = output_dims(op, output)
     results: list[Expr] = []
@@ -45,7 +45,7 @@ def reduce_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.REDUCE, attributes=dimensions)
 def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The dimensions that are kept, in every output; an initial value takes part everywhere."""
+    """The index along the dimensions that are kept, in every output; an initial value takes part in every element."""
     count, source, kept = _reduce(op)
     out = output_dims(op, 0)
     if operand >= count:
@@ -61,13 +61,13 @@ def _reduce(op: Op) -> tuple[int, tuple[int, ...], list[int]]:
     expected = tuple(source[d] for d in kept)
     require(
         all(dims_of(shape) == expected for shape in op.outputs),
-        lambda: f"reduces to {list(expected)}, not to its result",
+        lambda: f"reduces to {list(expected)}, which is not the shape of its result",
     )
     return count, source, kept
 
 
 def _inputs_and_initial_values(op: Op) -> int:
-    """How many arrays are reduced together."""
+    """How many inputs are reduced together. Raises Malformed unless each has an initial value and an output."""
     count = len(op.operands) // 2
     require(
         count >= 1 and len(op.operands) == 2 * count == 2 * len(op.outputs),
@@ -81,7 +81,7 @@ def _inputs_and_initial_values(op: Op) -> int:
 
 @output_to_input(Opcode.REDUCE_WINDOW, attributes=window)
 def reduce_window_output_to_input(op: Op, output: int) -> Rows:
-    """The elements below the window; cumulative operations are windows as long as the array."""
+    """The elements within the window; a cumulative operation has a window as long as the array."""
     count, source, windows = _reduce_window(op)
     out = output_dims(op, output)
     read = (_read_by_window(out, source, windows),)
@@ -89,14 +89,14 @@ def reduce_window_output_to_input(op: Op, output: int) -> Rows:
 
 
 def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tuple[WindowDim, ...]) -> Access:
-    placed = [simplified_window_input(w, source[d], out[d], dim(d), rng(d)) for d, w in enumerate(windows)]
-    simple = [one for one in placed if one is not None]
+    simplified = [simplified_window_input(w, source[d], out[d], dim(d), rng(d)) for d, w in enumerate(windows)]
+    simple = [dimension for dimension in simplified if dimension is not None]
     if len(simple) == len(windows):
         read = make_map(
-            [one.out for one in simple],
-            [one.at for one in simple],
-            ranges=[one.place for one in simple],
-            constraints=[constraint for one in simple for constraint in one.constraints],
+            [dimension.output for dimension in simple],
+            [dimension.index for dimension in simple],
+            ranges=[dimension.window_index for dimension in simple],
+            constraints=[constraint for dimension in simple for constraint in dimension.constraints],
         )
         return Access(read.remove_unused_symbols().map)
     results: list[Expr] = []
@@ -110,7 +110,7 @@ def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tupl
 
 @input_to_output(Opcode.REDUCE_WINDOW, attributes=window)
 def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The outputs whose window reaches the element; an initial value takes part everywhere."""
+    """The outputs whose window covers the element; an initial value takes part in every element."""
     count, source, windows = _reduce_window(op)
     out = output_dims(op, 0)
     if operand >= count:
@@ -142,31 +142,34 @@ def _simplified(found: IndexingMap) -> Access:
 
 @output_to_input(Opcode.SELECT_AND_SCATTER, attributes=window)
 def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
-    """An element may be the one selected in any window over it: it takes that window's source, and all elements below it are compared."""
+    """An element may be the selected element of any window that covers it.
+
+    Then it reads that window's source element, and all elements of the window are compared with it.
+    """
     source_dims, dims, windows = _select_and_scatter(op)
-    at: list[Expr] = []
+    window_of: list[Expr] = []
     compared: list[Expr] = []
     constraints: list[tuple[Expr, Interval]] = []
-    below: list[tuple[Expr, Interval]] = []
+    in_window: list[tuple[Expr, Interval]] = []
     rank = len(dims)
     for d, w in enumerate(windows):
         index, inside = window_output(w, source_dims[d], dim(d), rng(d))
-        at.append(index)
+        window_of.append(index)
         constraints += inside
         other, inside = window_input(w, dims[d], index, rng(rank + d))
         compared.append(other)
-        below += inside
+        in_window += inside
     sizes = [w.size for w in windows]
     return (
-        (_simplified(make_map(dims, compared, ranges=sizes * 2, constraints=constraints + below)),),
-        (_simplified(make_map(dims, at, ranges=sizes, constraints=constraints)),),
+        (_simplified(make_map(dims, compared, ranges=sizes * 2, constraints=constraints + in_window)),),
+        (_simplified(make_map(dims, window_of, ranges=sizes, constraints=constraints)),),
         to_scalar(dims),
     )
 
 
 @input_to_output(Opcode.SELECT_AND_SCATTER, attributes=window)
 def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """A source element may go to any element below its window; an element is compared with all that share a window with it."""
+    """A source element may go to any element of its window; an element is compared with all elements that share a window with it."""
     source_dims, dims, windows = _select_and_scatter(op)
     if operand == 2:
         return ((everything((), dims),),)
@@ -174,11 +177,11 @@ def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     results: list[Expr] = []
     constraints: list[tuple[Expr, Interval]] = []
     for d, w in enumerate(windows):
-        at: Expr = dim(d)
+        window: Expr = dim(d)
         if operand == 0:
-            at, inside = window_output(w, source_dims[d], dim(d), rng(rank + d))
+            window, inside = window_output(w, source_dims[d], dim(d), rng(rank + d))
             constraints += inside
-        index, inside = window_input(w, dims[d], at, rng(d))
+        index, inside = window_input(w, dims[d], window, rng(d))
         results.append(index)
         constraints += inside
     ranges = sizes if operand else sizes * 2
@@ -201,7 +204,7 @@ def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple
 
 
 def sort_output_to_input(op: Op, output: int) -> Rows:
-    """The whole sorted dimension of every operand: which element comes to a place depends on all of them."""
+    """The whole sorted dimension of every operand: the order depends on all of its elements."""
     axis, dims = _sort(op)
     out = output_dims(op, output)
     results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
@@ -221,7 +224,7 @@ def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
     dims = operand_dims(op, 0)
     require(all(operand_dims(op, i) == dims for i in range(len(op.operands))), "sorts arrays of different sizes")
     require(all(dims_of(shape) == dims for shape in op.outputs), "changes the shape")
-    require(len(op.attributes) == 1, "sorts along one dimension")
+    require(len(op.attributes) == 1, f"needs exactly one dimension, not {len(op.attributes)}")
     require_dims("dimensions", op.attributes, len(dims))
     return op.attributes[0], dims
 
@@ -250,40 +253,51 @@ def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _topk(op: Op) -> tuple[int, ...]:
     require_operands(op, 1)
     source = operand_dims(op, 0)
-    require(len(source) >= 1, "takes the largest of a scalar")
+    require(len(source) >= 1, "selects the largest elements of a scalar")
     expected = (*source[:-1], op.attributes)
-    require(all(dims_of(shape) == expected for shape in op.outputs), lambda: f"gives {list(expected)}, not its result")
+    require(
+        all(dims_of(shape) == expected for shape in op.outputs),
+        lambda: f"gives {list(expected)}, which is not the shape of its results",
+    )
     return source
 
 
 @output_to_input(Opcode.BATCH_NORM_TRAINING, attributes=batch_norm)
 def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
-    """Mean and variance of a feature come from all its elements, and so does every normalised element."""
+    """Mean and variance of a feature are computed from all elements of the feature, and so is every normalised element."""
     feature, dims = _batch_norm(op, 3, 3)
     if output == 0:
-        return (_all_of_feature(dims, dims, feature),), _feature(dims, feature), _feature(dims, feature)
+        return (
+            (_all_of_feature(dims, dims, feature),),
+            _number_of_feature(dims, feature),
+            _number_of_feature(dims, feature),
+        )
     return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 
 @input_to_output(Opcode.BATCH_NORM_TRAINING, attributes=batch_norm)
 def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An element takes part in all of its feature; scale and offset in the normalised elements alone."""
+    """An element takes part in all results of its feature; scale and offset in the normalised elements alone."""
     feature, dims = _batch_norm(op, 3, 3)
     if operand == 0:
-        return (_all_of_feature(dims, dims, feature),), _feature(dims, feature), _feature(dims, feature)
+        return (
+            (_all_of_feature(dims, dims, feature),),
+            _number_of_feature(dims, feature),
+            _number_of_feature(dims, feature),
+        )
     return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 
 @output_to_input(Opcode.BATCH_NORM_INFERENCE, attributes=batch_norm)
 def batch_norm_inference_output_to_input(op: Op, output: int) -> Rows:
-    """The same index, and the four numbers of its feature."""
+    """The element of the same index, and the four numbers of its feature."""
     feature, dims = _batch_norm(op, 5, 1)
-    return (identity(dims),) + (_feature(dims, feature),) * 4
+    return (identity(dims),) + (_number_of_feature(dims, feature),) * 4
 
 
 @input_to_output(Opcode.BATCH_NORM_INFERENCE, attributes=batch_norm)
 def batch_norm_inference_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index; a feature's number in all of the feature."""
+    """The element of the same index; a number of a feature takes part in all elements of the feature."""
     feature, dims = _batch_norm(op, 5, 1)
     return (identity(dims),) if operand == 0 else ((_all_of_feature((dims[feature],), dims, feature),),)
 
@@ -293,7 +307,7 @@ def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
     """Operands are (operand, scale, mean, variance, grad_output), outputs the gradients of (operand, scale, offset)."""
     feature, dims = _batch_norm(op, 5, 3)
     if output == 0:
-        whole, number = (_all_of_feature(dims, dims, feature),), _feature(dims, feature)
+        whole, number = (_all_of_feature(dims, dims, feature),), _number_of_feature(dims, feature)
         return whole, number, number, number, whole
     own = (dims[feature],)
     whole, number = (_all_of_feature(own, dims, feature),), identity(own)
@@ -308,7 +322,7 @@ def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     feature, dims = _batch_norm(op, 5, 3)
     own = (dims[feature],)
     if operand in (0, 4):
-        number = _feature(dims, feature)
+        number = _number_of_feature(dims, feature)
         return (_all_of_feature(dims, dims, feature),), number, number if operand == 4 else NOT_ACCESSED
     return (_all_of_feature(own, dims, feature),), NOT_ACCESSED if operand == 1 else identity(own), NOT_ACCESSED
 
@@ -320,19 +334,21 @@ def _batch_norm(op: Op, operands: int, outputs: int) -> tuple[int, tuple[int, ..
     require(0 <= feature < len(dims), lambda: f"has feature dimension {feature} of rank {len(dims)}")
     own = (dims[feature],)
     require(len(op.outputs) == outputs and output_dims(op, 0) == dims, "changes the shape")
-    require(all(dims_of(shape) == own for shape in op.outputs[1:]), "has a result that is not one number a feature")
+    require(
+        all(dims_of(shape) == own for shape in op.outputs[1:]), "has a result that is not one number for each feature"
+    )
     numbers = range(1, 4 if outputs == 3 and operands == 5 else operands)
-    require(all(operand_dims(op, i) == own for i in numbers), "has an operand that is not one number a feature")
+    require(all(operand_dims(op, i) == own for i in numbers), "has an operand that is not one number for each feature")
     require(outputs == 1 or operands == 3 or operand_dims(op, 4) == dims, "has a gradient of another shape")
     return feature, dims
 
 
-def _feature(dims: tuple[int, ...], feature: int) -> tuple[Access, ...]:
+def _number_of_feature(dims: tuple[int, ...], feature: int) -> tuple[Access, ...]:
     return (Access(make_map(dims, [dim(feature)])),)
 
 
 def _all_of_feature(dims: tuple[int, ...], target: tuple[int, ...], feature: int) -> Access:
-    """All elements of the feature that an element (or number) of `dims` belongs to."""
+    """All elements of the feature that an element (or number) of an array of the sizes `dims` belongs to."""
     own: Expr = dim(0) if dims is not target else dim(feature)
     results: list[Expr] = []
     ranges: list[int] = []

@@ -1,4 +1,4 @@
-"""Replica groups in compact forms, written out: a numbered grid of devices that is turned and cut, or axes of a mesh."""
+"""The replica groups that compact forms stand for: a reshaped and transposed list of devices, or axes of a mesh."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from xlashape.proto import xla
 __all__ = ["iota_groups", "mesh_groups"]
 
 MAX_REPLICAS = 1 << 20
-"""Replica ids of one instruction that are written out from a compact list."""
+"""The most replicas that a compact form may stand for."""
 
 Ids = tuple[int, ...]
 
 
 def iota_groups(message: xla.IotaReplicaGroupListProto) -> tuple[Ids, ...]:
-    """The ids 0, 1, … reshaped, transposed and cut into groups."""
+    """The ids 0, 1, … reshaped, transposed and cut into groups of equal size.
+
+    >>> iota_groups(xla.IotaReplicaGroupListProto(iota_reshape_dims=[2, 2], iota_transpose_perm=[1, 0], num_replica_groups=2, num_devices_per_group=2))
+    ((0, 2), (1, 3))
+    """
     shape = tuple(message.iota_reshape_dims)
     permutation = tuple(message.iota_transpose_perm) or tuple(range(len(shape)))
     count, size = message.num_replica_groups, message.num_devices_per_group
@@ -37,7 +41,7 @@ def iota_groups(message: xla.IotaReplicaGroupListProto) -> tuple[Ids, ...]:
 
 
 def mesh_groups(message: xla.MeshAxesReplicaGroupListProto) -> tuple[Ids, ...]:
-    """Devices that differ in the axes alone form a group; the first axis named is the most major within it."""
+    """Devices that differ in the named axes alone form a group. Within it, the first named axis is the most major."""
     mesh = message.mesh
     sizes = [axis.size for axis in mesh.axes]
     total = product(sizes)
@@ -51,7 +55,7 @@ def mesh_groups(message: xla.MeshAxesReplicaGroupListProto) -> tuple[Ids, ...]:
 
 
 def _parts(sizes: Sequence[int], axes: Sequence[xla.AxisRefProto]) -> tuple[Ids, list[int]]:
-    """The mesh's axes cut where a named one begins or ends, and which of those parts are named, in order."""
+    """The mesh's axes cut into parts where a named sub-axis begins or ends, and the numbers of the named parts, in order."""
     ends = [{1, size} for size in sizes]
     spans: list[tuple[int, int, int]] = []
     for axis in axes:
@@ -64,18 +68,19 @@ def _parts(sizes: Sequence[int], axes: Sequence[xla.AxisRefProto]) -> tuple[Ids,
         ends[number] |= {first, last}
         spans.append((number, first, last))
     parts: list[int] = []
-    places: list[tuple[int, int]] = []
+    # The axis that each part belongs to, and the size of the axis before it.
+    origins: list[tuple[int, int]] = []
     for number, cuts in enumerate(ends):
         ordered = sorted(cuts)
         for low, high in itertools.pairwise(ordered):
             if low < 1 or high % low:
                 raise InvalidModuleError(f"not a list of replica groups: {sizes[number]} devices cut at {ordered}")
             parts.append(high // low)
-            places.append((number, low))
+            origins.append((number, low))
     named = [
         part
         for number, first, last in spans
-        for part, (axis, low) in enumerate(places)
+        for part, (axis, low) in enumerate(origins)
         if axis == number and first <= low < last
     ]
     if len(set(named)) != len(named) or any(cut > size for cuts, size in zip(ends, sizes, strict=True) for cut in cuts):
@@ -84,23 +89,24 @@ def _parts(sizes: Sequence[int], axes: Sequence[xla.AxisRefProto]) -> tuple[Ids,
 
 
 def _devices(mesh: xla.MeshProto, total: int) -> Sequence[int]:
+    """The ids of the mesh's devices, in row-major order of its axes."""
     if mesh.device_ids:
-        found: Sequence[int] = list(mesh.device_ids)
+        devices: Sequence[int] = list(mesh.device_ids)
     elif mesh.HasField("iota_transform"):
         shape = tuple(mesh.iota_transform.reshape_dims)
         permutation = tuple(mesh.iota_transform.transpose_perm) or tuple(range(len(shape)))
         if any(n <= 0 for n in shape) or sorted(permutation) != list(range(len(shape))) or product(shape) != total:
             raise InvalidModuleError(f"not a list of replica groups: {list(shape)} transposed by {list(permutation)}")
-        found = _grid(shape, permutation)
+        devices = _grid(shape, permutation)
     else:
-        found = range(total)
-    if len(found) != total:
-        raise InvalidModuleError(f"not a list of replica groups: {len(found)} devices in a mesh of {total}")
-    return found
+        devices = range(total)
+    if len(devices) != total:
+        raise InvalidModuleError(f"not a list of replica groups: {len(devices)} devices in a mesh of {total}")
+    return devices
 
 
 def _grid(shape: Sequence[int], permutation: Sequence[int]) -> list[int]:
-    """0, 1, … in that shape, transposed, in row-major order."""
+    """The numbers 0, 1, … in that shape, transposed, listed in row-major order."""
     total = product(shape)
     if total > MAX_REPLICAS:
         raise LimitExceededError(
@@ -114,4 +120,4 @@ def _grid(shape: Sequence[int], permutation: Sequence[int]) -> list[int]:
 
 
 def _cut(ids: Sequence[int], size: int) -> tuple[Ids, ...]:
-    return tuple([tuple(ids[at : at + size]) for at in range(0, len(ids), size)]) if size else ()
+    return tuple([tuple(ids[start : start + size]) for start in range(0, len(ids), size)]) if size else ()

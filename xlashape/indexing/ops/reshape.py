@@ -1,7 +1,7 @@
-"""Operations that number the same elements anew: reshape, dynamic-reshape, bitcast.
+"""Operations that give the same elements other indices: reshape, dynamic-reshape, bitcast.
 
-A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions whose products meet form groups that are
-independent of one another: [4,8,12] → [32,3,4] is [4,8] → [32] beside [12] → [3,4].
+A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions form groups of equal product that are independent of
+each other: [4,8,12] → [32,3,4] is [4,8] → [32] and [12] → [3,4].
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reshape_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.RESHAPE)
 def reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same the other way round."""
+    """The element of the same row-major position."""
     _check(op)
     return ((Access(_reshape(operand_dims(op, operand, leaf), output_dims(op, 0))),),)
 
@@ -47,7 +47,7 @@ def _check(op: Op) -> None:
 
 @output_to_input(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
-    """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any: its place depends on the sizes then."""
+    """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any index, which depends on the sizes."""
     dims = output_dims(op, output)
     require(len(op.operands) >= 1 and all(len(operand) == 1 for operand in op.operands), "takes arrays")
     sizes = [
@@ -59,7 +59,7 @@ def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same the other way round; a size takes part everywhere."""
+    """The element of the same row-major position; a size takes part in every element."""
     dims = operand_dims(op, operand, leaf)
     if operand:
         return ((everything(dims, output_dims(op, 0)),),)
@@ -78,14 +78,14 @@ def _dynamic_reshape(op: Op, source: tuple[int, ...], target: tuple[int, ...]) -
 
 @output_to_input(Opcode.BITCAST)
 def bitcast_output_to_input(op: Op, output: int) -> Rows:
-    """The element at the same place in memory."""
+    """The element at the same position in memory."""
     require_operands(op, 1)
     return ((_bitcast(op.outputs[output], op.operands[0][0]),),)
 
 
 @input_to_output(Opcode.BITCAST)
 def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same the other way round."""
+    """The element at the same position in memory."""
     require_operands(op, 1)
     return ((_bitcast(op.operands[operand][leaf], op.outputs[0]),),)
 
@@ -93,7 +93,7 @@ def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _bitcast(source: Shape, target: Shape) -> Access:
     """From an index of `source` to the index in `target` of the element that holds the same bytes."""
     a, b = source.dimensions, target.dimensions
-    require(source.is_array and target.is_array, "is of arrays")
+    require(source.is_array and target.is_array, "takes or returns what is no array")
     from_bits, to_bits = _width(source), _width(target)
     is_tiled = _is_tiled(source) or _is_tiled(target)
     fits = is_tiled or product(a) * from_bits == product(b) * to_bits
@@ -107,7 +107,7 @@ def _bitcast(source: Shape, target: Shape) -> Access:
     sizes, targets = [a[d] for d in from_order], [b[d] for d in to_order]
     ranges: tuple[int, ...] = ()
     if from_bits % to_bits == 0:
-        # Each element of the source is several of the target's.
+        # An element of the source has the bytes of several elements of the target.
         if from_bits > to_bits:
             ranges = (from_bits // to_bits,)
             ordered.append(rng(0))
@@ -124,7 +124,7 @@ def _bitcast(source: Shape, target: Shape) -> Access:
 
 
 def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -> Access:
-    """Through places in memory. Where the bytes of an element are padding of the other array, or lie beyond it, it leads nowhere."""
+    """A bitcast by positions in memory. It leads nowhere from an element whose bytes are padding of the other array, or lie beyond it."""
     position = as_expr(physical_position(source, [dim(d) for d in range(source.rank)]))
     ranges: tuple[int, ...] = ()
     if from_bits % to_bits == 0:
@@ -167,13 +167,17 @@ def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
 
 
 def _regroup(index: list[Expr], sizes: Sequence[int], targets: Sequence[int]) -> list[Expr]:
-    """The index among `targets` of the element that has the row-major `index` among `sizes`."""
+    """The index in an array of the sizes `targets` of the element at the same row-major position as `index` in an array of the sizes `sizes`.
+
+    >>> _regroup([dim(0)], [32], [4, 8])
+    [d0 / 8, d0 mod 8]
+    """
     if 0 in targets:
         return [const(0)] * len(targets)
     results: list[Expr] = []
     a = b = 0
     while a < len(sizes) or b < len(targets):
-        # The shortest group: both products meet.
+        # The shortest group of dimensions on both sides with the same product.
         first, last, left, right = a, b, 1, 1
         if a < len(sizes):
             left, a = sizes[a], a + 1

@@ -1,4 +1,4 @@
-"""Slices: static ones, and those whose offsets are known at run time only."""
+"""Slices: static slices, and dynamic slices, whose offsets are known at run time only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlashape.symbolic import Expr, Interval, const, dim, rt
 
 @output_to_input(Opcode.SLICE, attributes=slices)
 def slice_output_to_input(op: Op, output: int) -> Rows:
-    """start + index * stride."""
+    """The index start + index · stride."""
     parts = _slice(op)
     return (
         (
@@ -29,7 +29,7 @@ def slice_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SLICE, attributes=slices)
 def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Every stride-th element between the first and the last one taken."""
+    """From every stride-th element between the first and the last element that are taken."""
     out = output_dims(op, 0)
     bounds: list[Interval] = []
     results: list[Expr] = []
@@ -54,12 +54,14 @@ def _slice(op: Op) -> tuple[tuple[int, int, int], ...]:
 
 
 def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runtime, ...]:
-    """Where the offsets come from: a scalar operand for each dimension, or one vector of all of them (an older form)."""
+    """The producers of the offsets: a scalar operand for each dimension, or in an older form one vector of all offsets.
+
+    `first` is the number of the first such operand.
+    """
     given = len(op.operands) - first
     if given == 1 and rank != 1 and len(op.operands[first]) == 1 and len(operand_dims(op, first)) == 1:
         require(operand_dims(op, first) == (rank,), lambda: f"has {operand_dims(op, first)[0]} offsets for rank {rank}")
-        from_vector = [make_map(dims, [const(d)]) for d in range(rank)]
-        return tuple(Runtime(first, found) for found in from_vector)
+        return tuple(Runtime(first, make_map(dims, [const(d)])) for d in range(rank))
     if given == 1 and rank == 1 and operand_dims(op, first) == (1,):
         return (Runtime(first, make_map(dims, [const(0)])),)
     require(given == rank, lambda: f"has {given} offsets for rank {rank}")
@@ -73,23 +75,29 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
 
 @output_to_input(Opcode.DYNAMIC_SLICE, attributes=dynamic_slice_sizes)
 def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
-    """offset + index. Offsets are clamped so that the whole slice stays inside."""
-    out, source, room = _dynamic_slice(op)
+    """The index offset + index. Offsets are clamped so that the whole slice stays inside the operand."""
+    out, source, offset_bounds = _dynamic_slice(op)
     runtime = _offsets(op, out, 1, len(source))
-    read = make_map(out, [dim(d) + rt(d) for d in range(len(out))], runtime=room)
+    read = make_map(out, [dim(d) + rt(d) for d in range(len(out))], runtime=offset_bounds)
     return (Access(read, 0, runtime),), *_offset_rows(op, out, 1)
 
 
 @input_to_output(Opcode.DYNAMIC_SLICE, attributes=dynamic_slice_sizes)
 def dynamic_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """index - offset where that lies in the slice; an offset takes part everywhere."""
-    out, source, room = _dynamic_slice(op)
+    """The index index - offset where that lies in the slice; an offset takes part in every element."""
+    out, source, offset_bounds = _dynamic_slice(op)
     if operand:
         return ((everything(operand_dims(op, operand, leaf), out),),)
     results = [dim(d) - rt(d) for d in range(len(out))]
     inside = [(result, Interval(0, n - 1)) for result, n in zip(results, out, strict=True)]
     return (
-        (Access(make_map(source, results, runtime=room, constraints=inside), 0, _offsets(op, source, 1, len(source))),),
+        (
+            Access(
+                make_map(source, results, runtime=offset_bounds, constraints=inside),
+                0,
+                _offsets(op, source, 1, len(source)),
+            ),
+        ),
     )
 
 
@@ -101,17 +109,19 @@ def _dynamic_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], list[Inter
         len(source) == len(out) == len(sizes) and sizes == out,
         lambda: f"takes slices of {list(sizes)} into {list(out)}",
     )
-    return out, source, _room(source, out)
+    return out, source, _offset_bounds(source, out)
 
 
-def _room(whole: tuple[int, ...], part: tuple[int, ...]) -> list[Interval]:
+def _offset_bounds(whole: tuple[int, ...], part: tuple[int, ...]) -> list[Interval]:
+    """The bounds of the offsets of a part that stays inside the whole."""
     require(
-        all(a >= b for a, b in zip(whole, part, strict=True)), lambda: f"has no place for {list(part)} in {list(whole)}"
+        all(a >= b for a, b in zip(whole, part, strict=True)), lambda: f"cannot fit {list(part)} into {list(whole)}"
     )
     return [Interval(0, a - b) for a, b in zip(whole, part, strict=True)]
 
 
 def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access, ...]]:
+    """The rows of the offsets, which every element reads."""
     rows: list[tuple[Access, ...]] = []
     for operand in range(first, len(op.operands)):
         own = operand_dims(op, operand)
@@ -121,21 +131,21 @@ def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access
 
 @output_to_input(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
-    """The operand at the same index, the update at index - offset: an index outside of the update stands for no read, as in XLA's maps."""
-    out, update, room = _dynamic_update_slice(op)
-    written = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=room)
+    """The operand at the same index, the update at index - offset. An index outside the update means that it is not read, as in XLA's maps."""
+    out, update, offset_bounds = _dynamic_update_slice(op)
+    written = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=offset_bounds)
     return identity(out), (Access(written, 0, _offsets(op, out, 2, len(update))),), *_offset_rows(op, out, 2)
 
 
 @input_to_output(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The operand at the same index, the update at index + offset; an offset takes part everywhere."""
-    out, update, room = _dynamic_update_slice(op)
+    """The operand at the same index, the update at index + offset; an offset takes part in every element."""
+    out, update, offset_bounds = _dynamic_update_slice(op)
     if operand == 0:
         return (identity(out),)
     if operand > 1:
         return ((everything(operand_dims(op, operand, leaf), out),),)
-    moved = make_map(update, [dim(d) + rt(d) for d in range(len(out))], runtime=room)
+    moved = make_map(update, [dim(d) + rt(d) for d in range(len(out))], runtime=offset_bounds)
     return ((Access(moved, 0, _offsets(op, update, 2, len(update))),),)
 
 
@@ -146,4 +156,4 @@ def _dynamic_update_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], lis
         out == source and len(update) == len(out),
         lambda: f"writes {list(update)} into {list(source)} giving {list(out)}",
     )
-    return out, update, _room(out, update)
+    return out, update, _offset_bounds(out, update)
