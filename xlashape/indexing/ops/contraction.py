@@ -223,7 +223,7 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
 def _from_simple_dimensions(c: _Convolution) -> Rows | None:
     """The maps put together from dimensions that are simplified one by one, which many convolutions of a model share. None where nothing is read.
 
-    Without it, all maps of a cold mobilenet_v2 take 1.6 times as long.
+    Saves a quarter of the time of all maps of mobilenet_v2 with empty caches: 28 ms instead of 38.
     """
     n = c.n
     if 0 in c.out or 0 in c.rhs:
