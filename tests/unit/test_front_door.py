@@ -22,6 +22,7 @@ PUBLIC_MODULES = [
     "xlashape.shape",
     "xlashape.shape.index_util",
     "xlashape.shape.layout_util",
+    "xlashape.shape.legacy",
     "xlashape.shape.shape_util",
     "xlashape.shape.tiling",
     "xlashape.symbolic",
@@ -52,6 +53,13 @@ def test_the_version_is_that_of_the_distribution():
 def test_a_module_is_there_after_a_bare_import(name):
     """In a new process: elsewhere, an import by another test may have set the attribute."""
     script = f"import xlashape as xs; assert xs.{name}.__name__.startswith('xlashape.'); assert xs.{name}.__all__"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["index_util", "layout_util", "legacy", "shape_util", "tiling"])
+def test_a_module_of_shapes_is_there_after_a_bare_import(name):
+    """In a new process, as above."""
+    script = f"import xlashape.shape; assert xlashape.shape.{name}.__name__ == 'xlashape.shape.{name}'"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 

@@ -1,14 +1,31 @@
 """Shapes as values: element types, tiles, layouts, shapes, their text and their protos, tiled indexing, and XLA's utilities.
 
-The values stand here; tiled indexing and the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil are modules of their
-own: `from xlashape.shape import index_util, layout_util, shape_util, tiling`.
+Each file imports only from those below it in this list:
+
+- `shape_util`, `layout_util`, `index_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil
+- `legacy`: layouts written before 2018
+- `tiling`: where elements lie in the buffer of a tiled array
+- `arguments`: checks of function arguments
+- `value`: `Shape` and `Layout`, `ProgramShape`, `ShapeIndex`
+- `text`, `proto_codec`: reading and writing them
+- `parts`: what they are made of: `PrimitiveType`, `Tile`, `SplitConfig`
+
+The modules of functions are imported on first use: `xlashape.shape.tiling`, or `from xlashape.shape import tiling`.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.value.program_shape import ProgramShape
 from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
+
+if TYPE_CHECKING:
+    from xlashape.shape import index_util, layout_util, legacy, shape_util, tiling
 
 __all__ = [
     "COMBINE",
@@ -20,4 +37,19 @@ __all__ = [
     "ShapeIndex",
     "SplitConfig",
     "Tile",
+    "index_util",
+    "layout_util",
+    "legacy",
+    "shape_util",
+    "tiling",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
