@@ -1,8 +1,8 @@
 """Linear and multidimensional indices of arrays: XLA's `IndexUtil`.
 
-These functions work with `minor_to_major` alone and never look at tiles; `xlashape.shape.tiling` knows tiles too.
-An array without a layout is taken major to minor; of a buffer the array inside counts. A dynamic dimension counts with its
-bound; a shape with an unbounded one has no linear order and is refused.
+These functions use `minor_to_major` alone and ignore tiles; `xlashape.shape.tiling` takes tiles into account.
+An array without a layout has the default one, major to minor; of a buffer the array inside counts. A dynamic dimension counts with
+its bound; a shape with an unbounded dimension has no linear order and is refused.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
 def multidimensional_index_to_linear_index(
     shape: Shape, multi_index: Iterable[int], minor_to_major: Sequence[int] | None = None
 ) -> int:
-    """The position of an element in the array's linear order, tiles left aside.
+    """The position of an element in the array's linear order, tiles ignored.
 
-    `minor_to_major` takes the place of the layout's. InvalidIndexError for an index that is not one of this shape.
+    `minor_to_major` is used instead of the layout's. InvalidIndexError for an index that is not one of this shape.
 
     >>> multidimensional_index_to_linear_index(Shape.parse("f32[2,3]{0,1}"), (1, 2))
     5
@@ -75,9 +75,9 @@ def linear_index_to_multidimensional_index(shape: Shape, linear_index: int) -> t
 
 
 def bump_indices(shape: Shape, indices: Iterable[int]) -> tuple[int, ...] | None:
-    """The index after `indices` when the last dimension varies fastest, whatever the layout; None after the last one.
+    """The index after `indices` when the last dimension varies fastest, in any layout; None after the last one.
 
-    XLA's function changes its argument and answers whether there was a next one.
+    XLA's function changes its argument and returns whether there was a next index.
 
     >>> shape = Shape.parse("f32[2,3]")
     >>> bump_indices(shape, (0, 2)), bump_indices(shape, (1, 2))
@@ -94,7 +94,7 @@ def bump_indices(shape: Shape, indices: Iterable[int]) -> tuple[int, ...] | None
 
 
 def get_dimension_stride(shape: Shape, dimension: int) -> int:
-    """How far apart, in elements, two neighbours along `dimension` lie in the linear order.
+    """The distance, in elements, between two neighbours along `dimension` in the linear order.
 
     >>> get_dimension_stride(Shape.parse("f32[2,3]{0,1}"), 1)
     2
@@ -106,7 +106,7 @@ def get_dimension_stride(shape: Shape, dimension: int) -> int:
 
 
 def index_in_bounds(shape: Shape, index: Iterable[int]) -> bool:
-    """Whether `index` has as many numbers as `shape` has dimensions and each is inside its dimension.
+    """Whether `index` has as many numbers as `shape` has dimensions, each inside its dimension.
 
     >>> index_in_bounds(Shape.parse("f32[2,3]"), (1, 2)), index_in_bounds(Shape.parse("f32[2,3]"), (1, 3))
     (True, False)

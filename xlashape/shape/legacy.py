@@ -1,4 +1,4 @@
-"""Layouts written before 2018, whose arrays may be padded: reading them, indexing them, and giving them up.
+"""Layouts written before 2018, whose arrays may be padded: reading them, indexing them, and converting them to layouts of today.
 
 Serialized shapes of that time use numbers of `xla.LayoutProto` that are reserved today, and arrive as unknown fields:
 
@@ -9,7 +9,7 @@ Serialized shapes of that time use numbers of `xla.LayoutProto` that are reserve
 | 4 | format | `Format` |
 | 5 | max_sparse_elements | of sparse arrays |
 
-`Shape.from_proto` keeps them and nothing acts on them. Whoever has such shapes asks here, array by array:
+`Shape.from_proto` keeps these fields, and nothing else in the library uses them. To read them, pass each array to `read`:
 
 >>> from xlashape.proto import xla
 >>> message = Shape.parse("f32[2,3]{0,1}").to_proto()
@@ -75,7 +75,7 @@ _LEGACY = range(2, 6)
 class LegacyArray(FrozenValue):
     """An array with the layout of before 2018.
 
-    - `shape`: the array without what is told below; its layout orders the padded array.
+    - `shape`: the array without what the fields below say; its layout orders the padded array.
     - `padded_dimensions`: a width for each dimension, not below its size. Given empty, they are the sizes.
     - `padding_value`, `format`, `max_sparse_elements`: as the table above says.
 
@@ -183,7 +183,7 @@ class LegacyArray(FrozenValue):
         return self.shape
 
     def with_legacy_fields(self) -> Shape:
-        """The shape that `read` reads: the legacy fields stand in its layout's unknown fields, so `to_proto` writes them."""
+        """The shape that `read` reads: the legacy fields are among its layout's unknown fields, so `to_proto` writes them."""
         data = b""
         if self.is_padded:
             data += wire.tag(_PADDED_DIMENSIONS, wire.BYTES) + wire.sized(wire.packed_ints(self.padded_dimensions))

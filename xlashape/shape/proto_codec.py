@@ -2,7 +2,7 @@
 
 The classes to make are arguments, so this module imports none of them; it is imported on first use, because protobuf loads slowly.
 
-Nothing is lost on the way through. Fields that this schema does not know, fields of layouts that have no place in `Layout`
+Nothing is lost. Fields that this schema does not know, fields of layouts that `Layout` has no attribute for
 (the dimension level types of sparse arrays) and the padding of layouts written before 2018 stay as bytes in
 `unknown_fields` of the value they came with, and are merged back on the way out. An element type of an unknown number stays
 a `PrimitiveType` of that number.
@@ -168,7 +168,7 @@ def _split(message: xla.SplitConfigProto, path: FieldPath) -> SplitConfig:
 
 def _unknown(message: Message, known: tuple[str, ...], *, certain: bool = False) -> bytes:
     """What is left of a message without its known fields. `certain` says that something is."""
-    # UnknownFieldSet takes the message, whatever its annotation says.
+    # UnknownFieldSet takes a message; its annotation is wrong.
     if not certain and not len(UnknownFieldSet(message)):
         return b""
     rest = type(message)()

@@ -22,7 +22,7 @@ _MAY_SKIP = frozenset(" \t\r\n/")
 _INTEGER = re.compile(r"-?[0-9]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOUND = re.compile(r"-?[A-Za-z0-9_]{1,40}|->|.", re.DOTALL)
-_MAX_DIGITS = 19  # of an int64, leading zeros left aside
+_MAX_DIGITS = 19  # of an int64, without leading zeros
 
 
 class Cursor:

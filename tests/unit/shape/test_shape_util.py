@@ -516,7 +516,7 @@ def test_which_errors() -> None:
     with pytest.raises(InvalidIndexError, match="there is no dimension 1 among 1"):
         shape_util.get_dimension(parse("f32[2]"), 1)
     with pytest.raises(
-        InvalidIndexError, match=r"there is nothing at \{0,0\} of \(f32\[\]\): at \{0\} stands no tuple but f32"
+        InvalidIndexError, match=r"there is nothing at \{0,0\} of \(f32\[\]\): at \{0\} is f32\[\], which is no tuple"
     ):
         shape_util.get_subshape(parse("(f32[])"), (0, 0))
     with pytest.raises(InvalidShapeError, match=r"f32\[2,\?\]\{1,0\} has an unbounded dimension"):

@@ -1,10 +1,14 @@
 """XLA's `LayoutUtil`: making layouts, asking about them, checking them against shapes, tiled indices.
 
-What changes its argument in XLA returns a new value here; what answers a status raises. An array without a layout counts as
+Functions that change their argument in XLA return a new value here; those that return a status raise an error. An array without a layout counts as
 one with the default layout where an order is needed. Functions that take a dimension number also take negative ones.
 
-Three functions are exact where XLA takes a shortcut: `linear_index` follows all tiles, XLA's the first one alone;
-`linear_index_for_nested_tiling` and its inverse know the combine size `*` too.
+Three functions are exact where XLA takes a shortcut. `linear_index` applies all tiles, while XLA's applies the first one alone;
+`linear_index_for_nested_tiling` and its inverse also apply the combine size `*`.
+
+- `make`: making layouts
+- `ask`: questions to one layout
+- `in_shapes`: the layouts in a shape: setting, clearing, copying, comparing, checking
 """
 
 from xlashape.shape.arguments.types import guard_all

@@ -43,9 +43,9 @@ __all__ = [
 
 
 def equal(lhs: Layout, rhs: Layout) -> bool:
-    """Whether two layouts are the same to XLA, which leaves `dynamic_shape_metadata_prefix_bytes` aside.
+    """Whether two layouts are the same to XLA, which ignores `dynamic_shape_metadata_prefix_bytes`.
 
-    `==` compares every field, unknown protobuf fields too.
+    `==` compares every field, and unknown protobuf fields.
 
     >>> equal(Layout.parse("{0}"), Layout.parse("{0:M(8)}")), equal(Layout.parse("{0}"), Layout.parse("{0:S(1)}"))
     (True, False)
@@ -82,7 +82,7 @@ def minor(layout: Layout, physical_dimension_number: int) -> int:
 
 
 def make_logical_to_physical(layout: Layout) -> tuple[int, ...]:
-    """For every dimension how many are more major than it: the inverse of `major`.
+    """For every dimension the number of dimensions that are more major: the inverse of `major`.
 
     >>> make_logical_to_physical(Layout((0, 2, 1)))
     (2, 0, 1)
@@ -101,7 +101,7 @@ def memory_space(shape: Shape) -> int:
 
 
 def is_dense_array(shape: Shape) -> bool:
-    """Whether it is an array; XLA's sparse ones are a thing of the past."""
+    """Whether it is an array; XLA no longer has sparse arrays."""
     return shape.is_array
 
 
@@ -131,13 +131,13 @@ def is_monotonic_with_dim_0_minor(layout: Layout) -> bool:
 
 
 def are_dimensions_consecutive(layout: Layout, dims: Iterable[int]) -> bool:
-    """Whether the dimensions are neighbours in the layout's order, in whatever order they are named.
+    """Whether the dimensions are neighbours in the layout's order. They may be given in any order.
 
     >>> are_dimensions_consecutive(Layout((0, 2, 1)), (2, 0)), are_dimensions_consecutive(Layout((0, 2, 1)), (0, 1))
     (True, False)
     """
-    places = sorted([layout.minor_to_major.index(dimension_number(layout.rank, dim, "dim")) for dim in dims])
-    return all(b == a + 1 for a, b in pairwise(places))
+    positions = sorted([layout.minor_to_major.index(dimension_number(layout.rank, dim, "dim")) for dim in dims])
+    return all(b == a + 1 for a, b in pairwise(positions))
 
 
 def byte_strides_is_major_to_minor(
@@ -171,7 +171,7 @@ def get_split_config(shape: Shape, dim: int) -> SplitConfig | None:
 
 
 def max_split_size(shape: Shape, dim: int) -> int:
-    """The size of the largest part of a dimension; its whole size where it is not split.
+    """The size of the largest part of a dimension; its size where it is not split.
 
     >>> max_split_size(Shape.parse("f32[100,5]{1,0:SC(0:30,40)}"), 0)
     60
@@ -186,7 +186,7 @@ def max_split_size(shape: Shape, dim: int) -> int:
 
 
 def max_elements_in_per_split(shape: Shape) -> int:
-    """The number of elements of the largest part of an array, padding left aside.
+    """The number of elements of the largest part of an array, padding not counted.
 
     >>> max_elements_in_per_split(Shape.parse("f32[100,5]{1,0:SC(0:30,40)}"))
     300
@@ -217,7 +217,7 @@ def linear_index_for_nested_tiling(shape: Shape, indices: Iterable[int]) -> int:
 def delinearize_index_for_nested_tiling(shape: Shape, linear_index: int) -> tuple[int, ...]:
     """The element at a position of the array's buffer; the inverse of `linear_index_for_nested_tiling`.
 
-    InvalidIndexError where the position is padding or outside the buffer; `tiling.multi_index` answers None for padding.
+    InvalidIndexError where the position is padding or outside the buffer; `tiling.multi_index` returns None for padding.
 
     >>> delinearize_index_for_nested_tiling(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
     (2, 3)

@@ -86,8 +86,8 @@ def get_with_default_layout(shape: Shape) -> Shape:
 def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
     """`dst` with the layouts of `src`, array by array; also with none where `src` has none.
 
-    InvalidShapeError unless both have the same tuples, and arrays of the same numbers of dimensions in the same places, or
-    if a layout does not fit its new array. A token or an opaque in `src` has nothing to copy.
+    InvalidShapeError unless both have the same tuples, with arrays of the same number of dimensions at the same indices,
+    or if a layout does not fit its new array. A token or an opaque in `src` has nothing to copy.
 
     >>> copy_layout_between_shapes(Shape.parse("(f32[2,3]{0,1})"), Shape.parse("(s8[4,5])"))
     Shape('(s8[4,5]{0,1})')
@@ -103,7 +103,7 @@ def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
     if not has_layouts(src) and not src.is_tuple:
         return dst
     if not (src.is_tuple and dst.is_tuple) or len(src.tuple_shapes) != len(dst.tuple_shapes):
-        raise InvalidShapeError(f"{brief(src)} and {brief(dst)} have not the same structure", field="dst")
+        raise InvalidShapeError(f"{brief(src)} and {brief(dst)} do not have the same structure", field="dst")
     inner = zip(src.tuple_shapes, dst.tuple_shapes, strict=True)
     return dst.replace(tuple_shapes=[copy_layout_between_shapes(a, b) for a, b in inner])
 
@@ -136,7 +136,7 @@ def has_custom_element_size_in_bits(shape: Shape) -> bool:
 
 
 def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
-    """Whether the layouts are equal, array by array; element types and sizes are left aside.
+    """Whether the layouts are equal, array by array; element types and sizes are ignored.
 
     False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. A token or an
     opaque on the left has no layout to differ.

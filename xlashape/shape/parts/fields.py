@@ -1,4 +1,4 @@
-"""The attributes of shapes, layouts and programs, for code that reads them and stands below the classes: text and proto codecs."""
+"""The attributes of shapes, layouts and programs, for the text and proto codecs, which cannot import the classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LayoutFields", "ProgramShapeFields", "ShapeFields"]
 
 
 class LayoutFields(Protocol):
-    """What `xlashape.shape.Layout` holds, which says what each attribute means."""
+    """The attributes of `xlashape.shape.Layout`, which describes them."""
 
     @property
     def minor_to_major(self) -> tuple[int, ...]: ...
@@ -38,7 +38,7 @@ class LayoutFields(Protocol):
 
 
 class ShapeFields(Protocol):
-    """What `xlashape.shape.Shape` holds, which says what each attribute means."""
+    """The attributes of `xlashape.shape.Shape`, which describes them."""
 
     @property
     def element_type(self) -> PrimitiveType: ...
@@ -57,7 +57,7 @@ class ShapeFields(Protocol):
 
 
 class ProgramShapeFields(Protocol):
-    """What `xlashape.shape.ProgramShape` holds, which says what each attribute means."""
+    """The attributes of `xlashape.shape.ProgramShape`, which describes them."""
 
     @property
     def parameters(self) -> tuple[ShapeFields, ...]: ...

@@ -1,8 +1,18 @@
 """Shapes: sizes, comparison, dimensions, tuples, bitcasts. XLA's `ShapeUtil`, under its names in snake_case.
 
-What mutates in XLA returns a new value, what answers a status raises, what visits is a Python iterator, and what aborts the
-process raises one of `xlashape.errors`. A buffer counts as the array it holds, as in XLA.
+Functions that mutate in XLA return a new value, those that return a status raise an error, those that call a visitor are Python iterators, and those
+that abort the process raise one of `xlashape.errors`. A buffer counts as the array it holds, as in XLA.
 docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
+
+- `make`: making and checking shapes
+- `sizes`: elements and bytes
+- `compare`: when two shapes count as the same
+- `elements`: element types
+- `dimensions`: asking about, adding, deleting and reordering dimensions
+- `bitcast`: transposes and reshapes that move nothing
+- `tuples`: shapes inside shapes
+- `iterate`: every index of an array
+- `text`: printing
 """
 
 from xlashape.shape.arguments.types import guard_all

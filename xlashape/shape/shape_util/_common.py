@@ -52,7 +52,7 @@ def minor_to_major_of(array: Shape) -> Sequence[int]:
 
 
 def reordered(layout: Layout | None, minor_to_major: Sequence[int], physical: Mapping[int, int]) -> Layout | None:
-    """A layout with another order; `physical` gives the new physical number of each old one, those it lacks are gone.
+    """A layout with another order; `physical` gives the new physical number of each old one that is kept.
 
     Split configs count physical dimensions, most major first, and follow.
     """

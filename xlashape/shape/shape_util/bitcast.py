@@ -1,11 +1,11 @@
-"""When a transpose or a reshape moves nothing in memory, and into which of them a bitcast falls apart. XLA's `ShapeUtil`.
+"""When a transpose or a reshape moves nothing in memory, and which transposes and reshapes a bitcast consists of. XLA's `ShapeUtil`.
 
-As in XLA these functions look at `minor_to_major` and leave tiles aside. An array without a layout counts as one with
+As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout counts as one with
 the default layout.
 
-A reshape keeps the row-major number of every element. It is a bitcast when it also keeps its place in memory: when both
-arrays send the same number to the same place. Each array does that by a list of (size, stride); neighbours that fit
-together merge, size 1 drops out, and what is left is the same list exactly when the functions are the same.
+A reshape keeps the row-major number of every element. It is a bitcast if it also keeps the position of every element in memory, that
+is, if both arrays map the same number to the same position. A list of (size, stride), in row-major order, describes that map.
+Neighbours whose strides fit together are merged and sizes of 1 are dropped; then two lists are equal exactly if the maps are.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def transpose_is_bitcast(
     mapping = permutation_of(target.rank, dimension_mapping, "dimension_mapping")
     if source.rank != target.rank:
         raise InvalidArgumentError(
-            f"{brief(source)} and {brief(target)} have not the same number of dimensions", field="output_shape"
+            f"{brief(source)} and {brief(target)} do not have the same number of dimensions", field="output_shape"
         )
     return [mapping[d] for d in minor_to_major_of(target)] == list(minor_to_major_of(source))
 
@@ -102,7 +102,7 @@ def transpose_is_bitcast(
 def reshape_is_bitcast(input_shape: Shape, output_shape: Shape, ignore_element_type: bool = False) -> bool:
     """Whether the reshape moves nothing in memory.
 
-    False unless both have as many elements. Arrays of no elements are always a bitcast apart.
+    False unless both have as many elements. A reshape of an array without elements always is a bitcast.
 
     >>> reshape_is_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[6]")), reshape_is_bitcast(
     ...     Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[6]"))
@@ -160,7 +160,7 @@ def deduce_transpose_dimensions_for_bitcast(input_shape: Shape, output_shape: Sh
 
 
 def is_decomposable_bitcast(a: Shape, b: Shape) -> bool:
-    """Whether both are arrays of as many elements; their element types are left aside."""
+    """Whether both are arrays of as many elements; their element types are ignored."""
     arrays = all(shape.is_array or shape.is_buffer for shape in (a, b))
     return arrays and elements_in(a) == elements_in(b)
 
@@ -207,8 +207,8 @@ def decompose_bitcast(input_shape: Shape, output_shape: Shape) -> BitcastDecompo
 def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
     """The output with the order in memory that makes the reshape from the input a bitcast, or None if there is none.
 
-    Dimensions of size 1 come out most major, the last one least so. As in XLA nothing is left of the output's old layout,
-    and its dynamic flags stay only where it or the input has a dimension of size 1.
+    Dimensions of size 1 become the most major ones, in their order. As in XLA nothing of the output's old layout is kept,
+    and its dynamic flags are kept only if it or the input has a dimension of size 1.
 
     >>> align_layouts(Shape.parse("f32[4,6]{0,1}"), Shape.parse("f32[2,2,3,2]"))
     Shape('f32[2,2,3,2]{1,0,3,2}')
@@ -257,14 +257,14 @@ def inserted_or_deleted_1_sized_dimensions(shape_pre: Shape, shape_post: Shape) 
 
 
 def dimensions_unmodified_by_reshape(input_shape: Shape, output_shape: Shape) -> tuple[tuple[int, int], ...]:
-    """The pairs of an input and an output dimension that the reshape leaves alone, in order; layouts are left aside.
+    """The pairs of an input and an output dimension that the reshape does not change, in order; layouts are ignored.
 
     >>> dimensions_unmodified_by_reshape(Shape.parse("f32[2,3,4,5,42]"), Shape.parse("f32[6,4,1,5,6,7]"))
     ((2, 1), (3, 3))
     """
     source, target = array_of(input_shape), array_of(output_shape)
     if elements_in(source) != elements_in(target):
-        message = f"{brief(target)} has not as many elements as {brief(source)}"
+        message = f"{brief(target)} does not have as many elements as {brief(source)}"
         raise InvalidShapeError(message, field="output_shape")
     pairs: list[tuple[int, int]] = []
     for first, second in _common_factors(source.dimensions, target.dimensions):
@@ -274,10 +274,10 @@ def dimensions_unmodified_by_reshape(input_shape: Shape, output_shape: Shape) ->
 
 
 def _common_factors(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[range, range]]:
-    """The shortest stretches of both lists with equal products, in order. A 1 across from something else stands alone.
+    """Both lists cut into the shortest stretches with equal products, in order. A 1 opposite another number is a stretch by itself.
 
-    Equal beginnings are taken one by one. Where a 0 comes behind them, the rest is one stretch; where the rests have not
-    the same product, everything is.
+    Where the lists begin with equal numbers, each pair is a stretch. If a 0 follows, the rest is one stretch. If the rests do not have
+    the same product, the lists as they are form one stretch.
     """
     i = j = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     if product(a[i:]) != product(b[j:]):
@@ -321,9 +321,9 @@ def reshape_leaves_dimensions_unmodified(
 def get_normalized_logical_transpose_shape(
     operand_shape: Shape, output_shape: Shape, dimensions: Iterable[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The transpose in as few dimensions as it takes: the sizes of its output, and its permutation.
+    """The transpose in as few dimensions as possible: the sizes of its output, and its permutation.
 
-    Dimensions of size 1 drop out, and those that stay neighbours become one; layouts are left aside. A transpose that
+    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged; layouts are ignored. A transpose that
     moves nothing becomes one dimension with the permutation (0,). InvalidShapeError unless the two shapes are those of
     a transpose with these `dimensions`.
 

@@ -4,10 +4,10 @@
 |---|---|
 | equal | everything but `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields |
 | equal_ignoring_element_type, equal_ignoring_fp_precision | the same but the element type; real floats count as one type |
-| compatible | kind, element type, sizes; an unbounded dimension fits any; dynamic flags and layouts are left aside |
+| compatible | kind, element type, sizes; an unbounded dimension fits any; dynamic flags and layouts are ignored |
 | compatible_ignoring_element_type, compatible_ignoring_fp_precision | the same but the element type |
 | compatible_kind | kinds and numbers of dimensions |
-| equal_structure | where tuples are, and how long |
+| equal_structure | which elements are tuples, and their lengths |
 
 `==` on shapes is stricter than all of them: it compares every field.
 """
@@ -54,7 +54,7 @@ def same_dimensions(lhs: Shape, rhs: Shape) -> bool:
 
 
 def compatible(lhs: Shape, rhs: Shape) -> bool:
-    """Whether kinds, element types and sizes agree, element by element in tuples; layouts and dynamic flags are left aside.
+    """Whether kinds, element types and sizes agree, element by element in tuples; layouts and dynamic flags are ignored.
 
     >>> compatible(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[2,<=3]{0,1}"))
     True
@@ -96,7 +96,7 @@ def compatible_kind(lhs: Shape, rhs: Shape, ignore_buffer: bool = False) -> bool
 def equal(lhs: Shape, rhs: Shape) -> bool:
     """Whether two shapes are the same to XLA: types, sizes, dynamic flags and layouts.
 
-    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are left aside.
+    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are ignored.
 
     >>> equal(Shape.parse("f32[2]{0}"), Shape.parse("f32[2]{0:M(8)}")), equal(Shape.parse("f32[2]"), Shape.parse("f32[<=2]"))
     (True, False)
@@ -105,7 +105,7 @@ def equal(lhs: Shape, rhs: Shape) -> bool:
 
 
 def equal_ignoring_element_type(lhs: Shape, rhs: Shape) -> bool:
-    """As `equal`, but element types are left aside."""
+    """As `equal`, but element types are ignored."""
     return equal_shapes(lhs, rhs, _any_type)
 
 
@@ -115,7 +115,7 @@ def equal_ignoring_fp_precision(lhs: Shape, rhs: Shape) -> bool:
 
 
 def equal_structure(lhs: Shape, rhs: Shape) -> bool:
-    """Whether both have shapes at the same indices; what the leaves are is left aside, and an empty tuple is like a leaf.
+    """Whether both have shapes at the same indices; the leaves are not compared, and an empty tuple counts as a leaf.
 
     >>> equal_structure(Shape.parse("(f32[], (s32[2], f32[]))"), Shape.parse("(s32[], (token[], pred[3]))"))
     True
@@ -127,7 +127,7 @@ def equal_structure(lhs: Shape, rhs: Shape) -> bool:
 def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
     """Whether two arrays have the same number of dimensions and no size of the first is above the second's.
 
-    An unbounded size counts as -2^63, as it stands in the proto. Element types are left aside.
+    An unbounded size counts as -2^63, as in the proto. Element types are ignored.
 
     >>> dynamic_array_shape_is_compatible(Shape.parse("f32[2]"), Shape.parse("f32[<=3]"))
     True
@@ -137,9 +137,9 @@ def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape
 
 
 def dynamic_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
-    """Whether every dynamic array of the first shape fits the second's at its place.
+    """Whether every dynamic array of the first shape fits the array at the same index of the second.
 
-    Tuples must stand where the second has tuples, at most as long; static arrays are not compared.
+    The first must have tuples where the second has tuples, and no longer ones; static arrays are not compared.
 
     >>> dynamic_shape_is_compatible(Shape.parse("(f32[<=2], s32[9])"), Shape.parse("(f32[3], s32[])"))
     True

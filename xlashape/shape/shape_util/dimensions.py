@@ -1,7 +1,7 @@
 """Dimensions: asking about them, adding, deleting and reordering them. What XLA's `ShapeUtil` does with single arrays.
 
 Functions that take a dimension number also take negative ones, -1 the last. A buffer is treated as the array it holds and
-stays a buffer. What changes a shape in XLA returns a new one. Split configs follow their dimensions; XLA forgets that when a
+stays a buffer. What changes a shape in XLA returns a new one. Split configs follow their dimensions; XLA leaves their numbers when a
 most major dimension is added.
 """
 
@@ -97,7 +97,7 @@ _number = dimension_number
 
 
 def get_dimension(shape: Shape, dimension_number: int) -> int:
-    """The size of a dimension; a dynamic one's bound, UNBOUNDED_SIZE for an unbounded one."""
+    """The size of a dimension; the bound of a dynamic dimension, UNBOUNDED_SIZE if it has none."""
     return array_of(shape).dimensions[get_dimension_number(shape, dimension_number)]
 
 
@@ -175,8 +175,8 @@ def insert_dimension_at_index(shape: Shape, index: int, dimension_size: int) -> 
 def insert_dimensions_at_index(shape: Shape, index: int, dimension_sizes: Iterable[int]) -> Shape:
     """The array with more dimensions before dimension `index`, or at the end if `index` is their number.
 
-    In memory the new ones are next to the dimension they stand before, each more major than the one after it; at the
-    end they are most minor. As in XLA the result is static and its layout an order alone; unbounded dimensions stay so.
+    In memory the new dimensions come directly before that dimension, in their order; at the end they are the most minor ones. As in
+    XLA the result is static, except for unbounded dimensions, and of its layout only the order is kept.
 
     >>> insert_dimensions_at_index(Shape.parse("f32[2,3]{0,1}"), 1, (7, 8))
     Shape('f32[2,7,8,3]{0,3,2,1}')
@@ -193,8 +193,8 @@ def insert_dimensions_at_index(shape: Shape, index: int, dimension_sizes: Iterab
         layout = None
         if array.layout is not None:
             order = [d if d < at else d + count for d in array.layout.minor_to_major]
-            place = order.index(at + count) + 1 if at < rank else 0
-            layout = Layout((*order[:place], *range(at + count - 1, at - 1, -1), *order[place:]))
+            position = order.index(at + count) + 1 if at < rank else 0
+            layout = Layout((*order[:position], *range(at + count - 1, at - 1, -1), *order[position:]))
         return array.replace(dimensions=sizes, dynamic_dimensions=None, layout=layout)
 
     return on_array(shape, change)
@@ -249,7 +249,7 @@ def drop_degenerate_dimensions(shape: Shape) -> Shape:
 
 
 def permute_dimensions(permutation: Iterable[int], shape: Shape) -> Shape:
-    """The array whose dimension i is the old dimension `permutation[i]`, with a layout that keeps every element in place.
+    """The array whose dimension i is the old dimension `permutation[i]`, with a layout that leaves every element where it is in memory.
 
     >>> permute_dimensions((2, 0, 1), Shape.parse("f32[2,3,4]{2,1,0}"))
     Shape('f32[4,2,3]{0,2,1}')
@@ -292,7 +292,7 @@ def _permuted(permutation: Iterable[int], shape: Shape, *, keep_layout: bool) ->
 def move_dim_to_major(shape: Shape, dim: int) -> Shape:
     """The shape with dimension `dim` varying slowest in every array; the others keep their order.
 
-    As in XLA the new layout is an order alone: tiles and everything else of the old one are gone.
+    As in XLA only the order is kept of the layout; tiles and everything else are dropped.
 
     >>> move_dim_to_major(Shape.parse("f32[2,3,4]{2,1,0}"), 2)
     Shape('f32[2,3,4]{1,0,2}')

@@ -1,4 +1,4 @@
-"""What an element is: the predicates and conversions of XLA's `ShapeUtil` on element types."""
+"""Element types: the predicates and conversions of XLA's `ShapeUtil`."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _precision(shape: Shape) -> tuple[int, int, int]:
 
 
 def change_element_type(original: Shape, type: PrimitiveType | str | int) -> Shape:  # noqa: A002 - XLA's name
-    """The shape with another element type in every array. `E(n)` goes where the new type is 8 bits or wider.
+    """The shape with another element type in every array. `E(n)` is removed where the new type has 8 bits or more.
 
     InvalidShapeError if there is a token or an opaque in it.
 

@@ -23,8 +23,7 @@ def for_each_index(
 ) -> Iterator[tuple[int, ...]]:
     """The indices of an array in the order of its layout, the most minor dimension fastest.
 
-    Dimension d goes from `base[d]` to before `base[d] + count[d]` in steps of `incr[d]`; without them over all of it. Stop
-    by leaving the loop. An array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of
+    Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it covers all indices. An array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of
     the wrong length, a step below 1, or a range beyond the array.
 
     >>> list(for_each_index(Shape.parse("f32[2,2]{0,1}")))
@@ -63,17 +62,17 @@ def _entries(array: Shape, values: Iterable[int] | None, default: int, field: st
 
 
 def _indices(ranges: list[range], order: list[int]) -> Iterator[tuple[int, ...]]:
-    places = [0] * len(ranges)
+    counters = [0] * len(ranges)
     index = [values[0] for values in ranges]
     while True:
         spend()
         yield tuple(index)
         for d in order:
-            places[d] += 1
-            if places[d] < len(ranges[d]):
-                index[d] = ranges[d][places[d]]
+            counters[d] += 1
+            if counters[d] < len(ranges[d]):
+                index[d] = ranges[d][counters[d]]
                 break
-            places[d] = 0
+            counters[d] = 0
             index[d] = ranges[d][0]
         else:
             return

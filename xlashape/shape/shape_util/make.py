@@ -154,7 +154,7 @@ def make_static_shape(original: Shape) -> Shape:
 
 
 def make_shape_with_static_dimensions(shape: Shape) -> Shape:
-    """The shape with every dimension static at its bound; layouts stay whole.
+    """The shape with every dimension static at its bound; layouts are kept.
 
     InvalidShapeError if a dimension is unbounded.
     """

@@ -61,8 +61,8 @@ def elements_in_recursive(shape: Shape) -> int:
 def extent_product(shape: Shape, *, bounded_dynamic_ok: bool = False) -> int:
     """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out, else refused.
 
-    XLA's template answers a second value, whether the product overflows; here that is SizeOverflowError, which already the
-    construction of such a shape raises.
+    XLA's template also returns whether the product overflows; here that is SizeOverflowError, which the constructor of such a shape
+    raises already.
     """
     array = array_of(shape)
     if not bounded_dynamic_ok and UNBOUNDED_SIZE in array.dimensions:
@@ -106,7 +106,7 @@ def element_size_in_bits(shape: Shape) -> int:
 
 
 def byte_size_of(shape: Shape, pointer_size: int = 8) -> int:
-    """The bytes of a shape's own buffer: of an array its elements without any padding, tiles left aside; of a tuple its
+    """The bytes of a shape's own buffer: of an array its elements without any padding, tiles ignored; of a tuple its
     table of pointers; of an opaque a pointer; of a token 0.
 
     `xlashape.shape.tiling.physical_bytes` counts tiles and padding too.
@@ -146,7 +146,7 @@ def byte_size_of_elements_recursive(shape: Shape) -> int:
 
 
 def byte_size_of_tuple_index_table(shape: Shape, pointer_size: int = 8) -> int:
-    """The bytes of a tuple's pointers to its elements, those of inner tuples left aside."""
+    """The bytes of a tuple's pointers to its elements, without those of inner tuples."""
     require_tuple(shape)
     return checked_int64(len(shape.tuple_shapes) * _pointer_size(pointer_size), "the byte size of the tuple's table")
 
@@ -183,7 +183,7 @@ def array_data_size(shape: Shape) -> int:
 
 
 def byte_strides(shape: Shape) -> tuple[int, ...] | None:
-    """How many bytes apart neighbours along each dimension lie, tiles left aside; None if elements share bytes.
+    """How many bytes apart neighbours along each dimension are, tiles ignored; None if elements share bytes.
 
     >>> byte_strides(Shape.parse("f32[2,3]{0,1}")), byte_strides(Shape.parse("s4[2,4]{1,0:E(4)}"))
     ((4, 8), None)
@@ -195,7 +195,7 @@ def byte_strides(shape: Shape) -> tuple[int, ...] | None:
 
 
 def unpacked_byte_strides(shape: Shape) -> tuple[int, ...]:
-    """How many bytes apart neighbours along each dimension lie when every element takes whole bytes, tiles left aside.
+    """How many bytes apart neighbours along each dimension are when every element takes whole bytes, tiles ignored.
 
     >>> unpacked_byte_strides(Shape.parse("s4[2,4]{1,0:E(4)}"))
     (4, 1)
@@ -206,7 +206,7 @@ def unpacked_byte_strides(shape: Shape) -> tuple[int, ...]:
     stride = byte_size_of_primitive_type(array.element_type)
     for dimension in minor_to_major_of(array):
         strides[dimension] = stride
-        # A size of 0 makes the more major strides 0, which are of no use, and bounded.
+        # A size of 0 makes the more major strides 0: they are never used, and cannot overflow.
         stride = checked_int64(stride * array.dimensions[dimension], f"a byte stride of {brief(shape)}")
     return tuple(strides)
 

@@ -69,7 +69,7 @@ def is_empty_tuple(shape: Shape) -> bool:
 
 
 def tuple_element_count(shape: Shape) -> int:
-    """The number of a tuple's elements, those of inner tuples left aside."""
+    """The number of a tuple's elements, without those of inner tuples."""
     require_tuple(shape)
     return len(shape.tuple_shapes)
 
@@ -178,20 +178,20 @@ def get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
     path = ShapeIndex(index)
     for depth, number in enumerate(path):
         if not found.is_tuple or number >= len(found.tuple_shapes):
-            what = f"a tuple of {len(found.tuple_shapes)}" if found.is_tuple else f"no tuple but {brief(found)}"
-            message = f"there is nothing at {path} of {brief(shape)}: at {ShapeIndex(path[:depth])} stands {what}"
+            what = f"a tuple of {len(found.tuple_shapes)}" if found.is_tuple else f"{brief(found)}, which is no tuple"
+            message = f"there is nothing at {path} of {brief(shape)}: at {ShapeIndex(path[:depth])} is {what}"
             raise InvalidIndexError(message, field=("index", depth))
         found = found.tuple_shapes[number]
     return found
 
 
 def try_get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
-    """As `get_subshape`: where XLA's two functions abort or answer an error, both of ours raise."""
+    """As `get_subshape`: XLA's two functions abort or return an error, while both of these raise."""
     return get_subshape(shape, index)
 
 
 def is_leaf_index(shape: Shape, index: Iterable[int]) -> bool:
-    """Whether what stands at `index` is no tuple."""
+    """Whether the shape at `index` is not a tuple."""
     return not get_subshape(shape, index).is_tuple
 
 
@@ -219,7 +219,7 @@ def for_each_subshape_post_order(shape: Shape) -> Iterator[tuple[Shape, ShapeInd
 
 
 def _every_subshape(shape: Shape, *, before: bool) -> Iterator[tuple[Shape, ShapeIndex]]:
-    # No generator itself: a wrong argument is told when the iterator is made.
+    # Not a generator itself, so that a wrong argument raises when the function is called.
     if type(shape) is not Shape:
         raise not_a_shape(shape)
     return _subshapes(shape, ShapeIndex(), before=before)

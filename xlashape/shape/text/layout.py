@@ -14,7 +14,7 @@
         'M' '(' INT ')'                       dynamic_shape_metadata_prefix_bytes
     type     := an integer type, or 'unknown_' INT
 
-Spaces and comments may stand between tokens. Printing leaves out what has its default value.
+Spaces and comments are allowed between tokens. Parts with their default value are not printed.
 """
 
 from __future__ import annotations

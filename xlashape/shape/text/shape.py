@@ -7,7 +7,7 @@
     layout   := '{' … '}'                                           as `xlashape.shape.text.layout` says
     type     := a spelling of PrimitiveType, or 'unknown_' INT      a number of a newer schema
 
-Spaces and comments may stand between tokens. A '{' begins a layout only before a number, a ':' or a '}': in HLO text
+Spaces and comments are allowed between tokens. A '{' begins a layout only before a number, a ':' or a '}': in HLO text
 a computation's body may follow a shape. An array without a layout gets the default one, a scalar carries `{}`.
 A shape of an unknown type that has inner shapes in its proto has them in parentheses behind it: `unknown_37[](f32[2]{0})`.
 
@@ -56,7 +56,7 @@ _STATIC = {rank: (False,) * rank for rank in range(16)}
 
 
 class ShapeParser(Generic[_Shape, _Layout]):
-    """Parses shapes and layouts, and keeps what it has parsed by its text.
+    """Parses shapes and layouts, and caches them by their text.
 
     Its arguments are `xlashape.shape.Shape`, a function that makes arrays of parts that are known to fit (with the text that
     they print, where it is known), `xlashape.shape.Layout`, and a function from a rank to the default layout.
@@ -114,7 +114,7 @@ class ShapeParser(Generic[_Shape, _Layout]):
         return parse_layout(cursor, self._make_layout)
 
     def _shape(self, cursor: Cursor, depth: int) -> _Shape:
-        # `cursor` stands at the first character of the shape.
+        # The cursor is at the first character of the shape.
         match = _PLAIN.match(cursor.text, cursor.at)
         if match is not None:
             text = match.group()

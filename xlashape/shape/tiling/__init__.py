@@ -6,7 +6,7 @@
 
 Positions count elements, not bytes, from the start of the data (behind the sizes of dynamic dimensions, where a layout has
 `dynamic_shape_metadata_prefix_bytes`). All tiles count, and so do combine (`*`), tail padding and the bounds of dynamic dimensions;
-split configs are left aside. A shape without a layout has the default one; of a buffer, the array inside counts.
+split configs are ignored. A shape without a layout has the default one; of a buffer, the array inside counts.
 
 XLA's nearest relatives are `LayoutUtil::LinearIndex` (the first tile alone), `LayoutUtil::LinearIndexForNestedTiling` (no
 combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these functions are exact.
@@ -17,7 +17,7 @@ combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these func
 - `batches`: compiled formulas over NumPy arrays
 - `physical_size`: the dimensions, elements and bytes of a buffer
 - `padding`: how much of a buffer is padding, and why
-- `buffers`: whole arrays in and out of their buffers
+- `buffers`: arrays to buffers and back
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compiled formulas of a shape: index → position in the buffer, and back. Kept for the shapes asked about last."""
+"""The compiled formulas of a shape, index → position in the buffer and back, with a cache of those used last."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class TileStep(NamedTuple):
 class Geometry(NamedTuple):
     """The sizes of an array in memory.
 
-    `dimensions` are the logical sizes (a dynamic one's bound), `physical` those after all tiles, most major first;
+    `dimensions` are the logical sizes (of a dynamic dimension its bound), `physical` those after all tiles, most major first;
     `tiled_elements` is their product and `elements` that with the tail padding. All fit int64.
     """
 

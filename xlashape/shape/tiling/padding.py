@@ -1,5 +1,5 @@
-"""Why a buffer is bigger than its array: how much of it is padding, what each tile adds along which dimension, and the orders
-of the dimensions that would waste least.
+"""Why a buffer is bigger than its array: how much of it is padding, what each tile adds along which dimension, and which orders
+of the dimensions would have the least padding.
 
 >>> print(padding_report(Shape.parse("s32[8388608,8,4]{2,1,0:T(8,128)}")))
 s32[8388608,8,4]{2,1,0:T(8,128)}
@@ -8,7 +8,7 @@ s32[8388608,8,4]{2,1,0:T(8,128)}
   why        tile (8,128) pads dimension 2 from 4 to 128: 32 times as much
   better     {0,1,2:T(8,128)}: 1,073,741,824 bytes (1.00 GiB), no padding
 
-Sizes are `tiling.physical_bytes`: the whole array, split configs and metadata left aside. XLA has no function for this.
+Sizes are those of `tiling.physical_bytes`, which ignores split configs and metadata. XLA has no function for this.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _causes(shape: Shape) -> list[PaddingCause]:
         names = [("a dimension that the tile adds", ())] * step.added + names
         at = len(step.kept)
         counts: list[tuple[str, tuple[int, ...]]] = []
-        places: list[tuple[str, tuple[int, ...]]] = []
+        insides: list[tuple[str, tuple[int, ...]]] = []
         for group, size, t in zip(step.groups, step.sizes, step.tile, strict=True):
             what, dimensions = _combined(names[at : at + len(group)])
             at += len(group)
@@ -194,8 +194,8 @@ def _causes(shape: Shape) -> list[PaddingCause]:
                 causes.append(PaddingCause(what, dimensions, size, padded, tile, number, added))
                 elements += added
             counts.append((what if t == 1 else f"the tiles along {what}", dimensions))
-            places.append((f"the inside of a tile along {what}", dimensions))
-        names = names[: len(step.kept)] + counts + places
+            insides.append((f"the inside of a tile along {what}", dimensions))
+        names = names[: len(step.kept)] + counts + insides
     if array.elements > elements:
         causes.append(PaddingCause("all elements", (), elements, array.elements, None, None, array.elements - elements))
     return causes
@@ -222,12 +222,12 @@ def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
         return (), array.elements
     sizes = [array.dimensions[d] for d in own]
     least = array.elements
-    # Sizes of the dimensions that tiles reach → elements, and the nearest order that has them there.
+    # By the sizes of the dimensions that tiles reach: the elements, and the nearest order with these sizes.
     known: dict[tuple[int, ...], int] = {tuple(sizes[:reach]): least}
     found: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {tuple(sizes[:reach]): (0, own)}
     for minor in permutations(own, reach):
         key = tuple([array.dimensions[d] for d in minor])
-        # Dimensions that no tile reaches stay in the order they have.
+        # Dimensions that no tile reaches keep their order.
         order = (*minor, *[d for d in own if d not in minor])
         elements = known.get(key)
         if elements is None:
@@ -242,7 +242,7 @@ def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
 
 
 def _reach(rank: int, tiles: tuple[Tile, ...]) -> int:
-    """How many of the most minor dimensions the tiles meet, directly or through what earlier tiles made of them."""
+    """How many of the most minor dimensions the tiles apply to, directly or after earlier tiles have split them."""
     untouched = rank
     steps: tuple[TileStep, ...] = tile_steps((1,) * rank, tiles)
     for step in steps:

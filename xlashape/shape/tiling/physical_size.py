@@ -1,4 +1,4 @@
-"""How big a buffer is: its dimensions after tiling, its elements and its bytes, padding included."""
+"""The size of a buffer, padding included: its dimensions after tiling, its elements and its bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["physical_bytes", "physical_dimensions", "physical_elements", "stored
 
 
 def physical_dimensions(shape: Shape) -> tuple[int, ...]:
-    """The sizes after all tiles, most major first; the tail padding is behind them. Errors as in `tiling.linear_index`.
+    """The sizes after all tiles, most major first; the tail padding is not among them. Errors as in `tiling.linear_index`.
 
     >>> physical_dimensions(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}"))
     (3, 3, 4, 128, 2, 1)
@@ -38,8 +38,8 @@ def physical_elements(shape: Shape) -> int:
 def physical_bytes(shape: Shape) -> int:
     """The bytes of the buffer, padding included; elements packed by `E(n)` share bytes. Errors as in `tiling.linear_index`.
 
-    Of an array with split configs this is the whole, of one with dynamic dimensions that of their bounds, without the
-    metadata that some devices put before the data.
+    Split configs are ignored. Dynamic dimensions count with their bounds; the metadata that some devices put before the data is
+    not counted.
 
     >>> physical_bytes(Shape.parse("f32[3,5]{1,0:T(8,128)}")), physical_bytes(Shape.parse("s4[5]{0:E(4)}"))
     (4096, 3)

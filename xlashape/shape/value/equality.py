@@ -15,12 +15,12 @@ def _same_type(lhs: Shape, rhs: Shape) -> bool:
 
 
 def same_kind_and_length(lhs: Shape, rhs: Shape) -> bool:
-    """Whether two shapes are of one kind and have as many elements, without a look at those."""
+    """Whether two shapes are of one kind and have the same number of elements. The elements are not compared."""
     return lhs.element_type == rhs.element_type and len(lhs.tuple_shapes) == len(rhs.tuple_shapes)
 
 
 def equal_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
-    """Whether two shapes are the same to XLA, when `same_type` compares the element types of arrays."""
+    """Whether two shapes are the same to XLA. `same_type` compares the element types of arrays."""
     if lhs.is_array and rhs.is_array:
         return (
             same_type(lhs, rhs)
@@ -48,7 +48,7 @@ def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape]
 
 
 def equal_layouts(lhs: Layout | None, rhs: Layout | None) -> bool:
-    """Whether two layouts are the same to XLA; having none is another thing than having the default one."""
+    """Whether two layouts are the same to XLA. No layout is not the same as the default layout."""
     if lhs is None or rhs is None:
         return lhs is rhs
     return lhs == rhs or (

@@ -1,4 +1,4 @@
-"""The shape of a computation: what goes in, under which names, and what comes out. XLA's `ProgramShape`.
+"""The shapes of a computation's parameters, with their names, and of its result: XLA's `ProgramShape`.
 
 program := '(' (name ':' shape (',' name ':' shape)*)? ')' '->' shape
 name    := '%'? word | '(unknown)'
@@ -65,7 +65,7 @@ class ProgramShape(FrozenValue):
 
     @classmethod
     def parse(cls, text: str) -> ProgramShape:
-        """The program shape written `text`; ParseError with line and column otherwise. The grammar stands above."""
+        """The program shape written `text`; ParseError with line and column otherwise. The grammar is at the top of this file."""
         cursor = Cursor(text)
         cursor.expect("(")
         names: list[str] = []

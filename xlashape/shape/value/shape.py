@@ -1,7 +1,7 @@
 """Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values.
 
 They stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse array has a physical
-shape. Their text and their protos are read and written below this file, in `xlashape.shape.text` and `xlashape.shape.proto_codec`.
+shape. Their text and their protos are read and written by modules that this file imports, `xlashape.shape.text` and `xlashape.shape.proto_codec`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Layout(FrozenValue):
     - `split_configs`: physical dimensions cut into parts, numbered from the most major one.
     - `physical_shape`: sparse arrays only.
     - `dynamic_shape_metadata_prefix_bytes`: bytes before the data that hold the sizes of dynamic dimensions.
-    - `unknown_fields`: protobuf fields that have no place above, as bytes. Layouts of before 2018 keep their padding there
+    - `unknown_fields`: protobuf fields that are none of the above, as bytes. In layouts of before 2018 they hold the padding
       (`xlashape.shape.legacy` reads it).
 
     InvalidShapeError where a field cannot be; its `field` names which. Source of the facts: `xla.LayoutProto`.
@@ -132,7 +132,7 @@ class Layout(FrozenValue):
     def from_proto(cls, value: bytes | Message) -> Layout:
         """The layout of an `xla.LayoutProto`: its bytes, or a message of any protobuf pool.
 
-        Fields that have no place here are kept in `unknown_fields`. DecodeError for bytes that are no LayoutProto,
+        Fields that `Layout` has no attribute for are kept in `unknown_fields`. DecodeError for bytes that are no LayoutProto,
         InvalidShapeError (its `field` is the path) for a layout that cannot be.
         """
         from xlashape.shape import proto_codec  # protobuf loads on first use
@@ -190,7 +190,7 @@ class Shape(FrozenValue):
     ('f32', (3, 5), (False, True), (Tile('(2,2)'),))
 
     - `element_type`: of an array; or TUPLE, BUFFER, TOKEN, OPAQUE_TYPE. A type of a newer schema is kept as a number: the shape
-      then counts as an array unless it has `tuple_shapes`, and whatever needs the width of an element raises UnsupportedError.
+      then counts as an array unless it has `tuple_shapes`, and everything that needs the width of an element raises UnsupportedError.
     - `dimensions`: sizes, 0 or more each; UNBOUNDED_SIZE for an unbounded dynamic dimension.
     - `dynamic_dimensions`: a bool per dimension; a dynamic size is an upper bound. None: only unbounded ones are dynamic.
     - `layout`: of an array, or None. `Shape.array` and `Shape.parse` fill in the default one; this constructor and
@@ -260,7 +260,7 @@ class Shape(FrozenValue):
         """The shape XLA writes `text`; the same text gives the same object as long as it is in the cache.
 
         An array without a layout gets the default one, as in XLA. ParseError with line and column for a mistake; the
-        grammar stands in `xlashape.shape.text.shape`.
+        grammar is in `xlashape.shape.text.shape`.
 
         >>> Shape.parse("(f32[2,3], s32[])")
         Shape('(f32[2,3]{1,0}, s32[])')

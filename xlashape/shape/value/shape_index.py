@@ -15,7 +15,7 @@ __all__ = ["ShapeIndex"]
 
 
 class ShapeIndex(tuple[int, ...]):
-    """Which element of which tuple, from the outside in; `{}` is the whole shape. A tuple of numbers, printed as XLA does.
+    """Which element of which tuple, from the outermost tuple inwards; `{}` is the shape itself. A tuple of numbers, printed as XLA does.
 
     In `(a, (b, c, d), e)`, {0} is a, {1} is (b, c, d), {1,2} is d.
 

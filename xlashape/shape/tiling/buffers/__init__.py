@@ -1,4 +1,4 @@
-"""Whole arrays in and out of their buffers.
+"""Arrays to buffers and back.
 
 - `pack`: `pack`, `unpack` and `relayout`
 - `strided_copy`: copies that follow the strides of array and buffer

@@ -1,4 +1,4 @@
-"""Whole arrays in and out of their buffers: a NumPy array ↔ the bytes that XLA would hold, in another layout too.
+"""Arrays to buffers and back: a NumPy array ↔ the bytes that XLA would hold, and buffers from one layout to another.
 
 >>> import numpy as np
 >>> shape = Shape.parse("s8[2,3]{1,0:T(2,2)}")
@@ -8,10 +8,10 @@
 
 A buffer is `tiling.physical_bytes(shape)` bytes, little-endian, each element where `tiling.linear_index` says, in
 `tiling.stored_bits(shape)` bits: types below 8 bits take a byte an element, or with `E(n)` n bits, the first element in a
-byte's low-order bits. Padding holds what `fill` says, zeros unless told. An array with dynamic dimensions has their bounds
-for sizes; metadata before the data is left aside.
+byte's low-order bits. Padding is filled with `fill`, by default with zeros. Dynamic dimensions have their bounds as sizes; metadata
+before the data is not part of the buffer here.
 
-XLA has no function of its own for this; the facts are those of `tile_formula`.
+XLA has no such function; the facts are those of `xlashape.shape.tiling.formula`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = ["pack", "relayout", "unpack"]
 
 _Array = NDArray[Any]
 
-# Elements are moved as these: NumPy copies its own types much faster than those of other packages.
+# Elements are moved as these types: NumPy copies its own types much faster than those of other packages.
 _PLAIN = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 _MAX_DIMENSIONS = 64 if int(cast("str", np.__version__).split(".")[0]) >= 2 else 32
 """Dimensions of a NumPy array."""
 _GATHERED = 1 << 18
-"""Elements whose positions are listed at a time, where a layout has no strides."""
+"""Elements whose positions are computed at a time, where a layout has no strides."""
 
 
 def pack(
@@ -64,7 +64,7 @@ def pack(
     values = _values(shape, storage, array)
     size, elements = physical_bytes(shape), geometry(shape).elements
     unit = _plain(_fill_value(shape, storage, fill))[()]
-    # The system hands out zeroed memory when it is touched: cheaper than writing zeros where little else is.
+    # The system zeroes memory when it is first touched, which is cheaper than writing zeros where most of the buffer is padding.
     zeroed = out is None and not storage.packed_bits and not unit and elements > 2 * values.size
     buffer = _new(shape, size, "u1", zero=zeroed) if out is None else _given(shape, size, out)
     flat = _new(shape, elements, "u1") if storage.packed_bits else buffer.view(_PLAIN[storage.dtype.itemsize])
@@ -172,7 +172,7 @@ def _plain(array: _Array) -> _Array:
 
 
 def _values(shape: Shape, storage: _Storage, array: ArrayLike) -> _Array:
-    """The array as it came or in the machine's byte order, of the shape's dimensions and type."""
+    """`array` as a NumPy array of the shape's dimensions and type, in the machine's byte order; not copied if it is one."""
     try:
         values: _Array = np.asarray(array)
     except (ValueError, TypeError):
@@ -197,7 +197,7 @@ def _values(shape: Shape, storage: _Storage, array: ArrayLike) -> _Array:
 
 
 def _converted(kind: PrimitiveType, dtype: np.dtype[Any], values: _Array) -> _Array | None:
-    """Plain numbers as `dtype`, or None if one of them is no such number. Only real and complex types may round."""
+    """Plain numbers as `dtype`, or None if the type cannot hold one of them. Only real and complex types may round."""
     source = values.dtype.kind
     if not values.size:
         return values.astype(dtype)
@@ -253,7 +253,7 @@ def _new(shape: Shape, sizes: int | tuple[int, ...], dtype: np.dtype[Any] | str,
 
 
 def _fill_padding(shape: Shape, flat: _Array, unit: Any) -> None:
-    """Writes `unit` into all padding, and here and there into places of elements that are still to be written."""
+    """Writes `unit` into all padding. It may overwrite elements too, so it is called before they are written."""
     array = geometry(shape)
     if array.elements == math.prod(array.dimensions):
         return
@@ -277,7 +277,7 @@ def _pads(step: TileStep) -> bool:
 
 
 def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> None:
-    """Copies all elements between an array and the elements of its buffer, padding left as it is."""
+    """Copies all elements between an array and its buffer. Padding is not changed."""
     if not array.size:
         return
     found = plan(shape)
@@ -285,7 +285,7 @@ def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> No
         _move_by_positions(shape, array, flat, into_buffer)
         return
     ordered = np.transpose(array, found.transpose)
-    # Merging dimensions copies an array unless they lie one in the other.
+    # Merging dimensions copies the array unless their strides fit together.
     merged = cast("_Array", ordered.reshape(found.merged))
     for block in found.blocks:
         copy_block(merged, flat, block, into_buffer=into_buffer)
@@ -294,7 +294,7 @@ def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> No
 
 
 def _move_by_positions(shape: Shape, array: _Array, flat: _Array, into_buffer: bool) -> None:
-    """The same by listing positions, for tiles that do not divide each other."""
+    """`_move` for tiles that do not divide each other: the positions of all elements are computed."""
     sizes = array.shape
     step = max(1, _GATHERED * sizes[0] // array.size)
     axes: list[Any] = list(np.indices(sizes, sparse=True))

@@ -12,7 +12,7 @@ __all__ = ["pack_bits", "unpack_bits"]
 _Bytes = NDArray[np.uint8]
 
 _PIECE = 1 << 15
-"""Bytes of packed elements made at a time: they and their temporaries stay in the processor's cache."""
+"""Bytes of packed elements made at a time, so that they and their temporaries stay in the processor's cache."""
 
 
 def pack_bits(elements: _Bytes, bits: int, value_bits: int, packed: _Bytes) -> None:
@@ -72,14 +72,14 @@ def unpack_bits(packed: _Bytes, bits: int, count: int) -> _Bytes:
         words: NDArray[Any] = packed[start : start + _PIECE].astype(word)
         for distance in reversed(_distances(bits)):
             words |= words << word.type(distance)
-            # What has moved stays, what it left behind goes: after a step of `distance` groups are that much further apart.
+            # Keeps the copies that have moved and clears the rest. After this step groups are `distance` bits further apart.
             words &= word.type(_kept(bits, a_byte, distance, mask))
         elements.view(word)[start : start + _PIECE] = words
     return elements[:count]
 
 
 def _distances(bits: int) -> list[int]:
-    """How far neighbours, then pairs of them, move towards each other.
+    """The distances, in bits, by which neighbours, then pairs of neighbours, and so on move towards each other.
 
     >>> _distances(4), _distances(2)
     ([4], [6, 12])
@@ -88,7 +88,7 @@ def _distances(bits: int) -> list[int]:
 
 
 def _kept(bits: int, a_byte: int, distance: int, mask: int) -> int:
-    """The bits where elements stand after they have moved apart by `distance` in the pattern of `_distances`."""
+    """The mask of the bits that hold elements after the step of `_distances` that moves them apart by `distance`."""
     together = distance // (8 - bits)
     group = sum([mask << (i * bits) for i in range(together)])
     return sum([group << (8 * i) for i in range(0, a_byte, together)])

@@ -1,6 +1,6 @@
-"""Copies between an array and its tiled buffer that follow the strides of both, without a list of positions.
+"""Copies between an array and its tiled buffer that follow the strides of both, without computing positions of elements.
 
-Where every division of the tiling formula is of one dimension alone, and the divisors of a dimension divide each other, the
+Where every division of the tiling formula divides a single dimension, and the divisors of a dimension divide each other, the
 positions are linear in mixed-radix digits of the indices: the array is then a few blocks, each a strided copy.
 """
 
@@ -68,7 +68,7 @@ class Plan(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A part of one dimension: from `start`, at `offset`, along `axes`."""
+    """A part of one dimension: it begins at index `start` and at `offset` in the buffer, and has these `axes`."""
 
     start: int
     offset: int
@@ -105,7 +105,7 @@ def _plan(shape: Shape) -> Plan:
 
 
 def view_strides(shape: Shape) -> tuple[int, ...] | None:
-    """The elements from one index to the next of each dimension, or None where they are not always the same."""
+    """For each dimension the distance in elements from one index to the next, or None if the distances vary."""
     dimensions, sums = position_sums(shape)
     if sums.steps:
         return None
@@ -148,7 +148,7 @@ def _blocks(shape: Shape) -> tuple[Block, ...] | None:
 
 
 def _pieces_of(dimension: int, size: int, divisors: Sequence[int], strides: Sequence[int]) -> list[_Piece]:
-    """The whole tiles of a dimension, then those of the next smaller divisor in what is left, and so on."""
+    """The complete tiles of a dimension, then the complete tiles of the next smaller divisor in the remainder, and so on."""
     pieces: list[_Piece] = []
     start = offset = 0
     for level in range(len(divisors) - 1, -1, -1):
@@ -181,7 +181,7 @@ def copy_block(array: _Array, buffer: _Array, block: Block, *, into_buffer: bool
 
 
 def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """(count, stride in the buffer, stride in the array), most major in the buffer first, neighbours joined where they can be."""
+    """The axes as (count, stride in the buffer, stride in the array), most major in the buffer first. Neighbours are merged where their strides allow it."""
     joined: list[tuple[int, int, int]] = []
     for count, theirs, ours in sorted(axes, key=lambda axis: -axis[1]):
         if joined and joined[-1][1] == count * theirs and joined[-1][2] == count * ours:
@@ -192,7 +192,7 @@ def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 
 
 def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
-    """One strided copy, in an order that NumPy is good at."""
+    """One strided copy, in an order that is fast in NumPy."""
     size, shape = ours.itemsize, ours.shape
     if not shape or (ours.strides[-1] == size and theirs.strides[-1] == size and shape[-1] * size >= 64):
         _copy_runs(ours, theirs, into_buffer)
@@ -220,7 +220,7 @@ def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
 
 
 def _copy_runs(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
-    """Elements that follow each other on both sides. From a buffer, by way of the cache: its runs are read out of order."""
+    """Copies runs of elements that are contiguous on both sides. Out of a buffer by way of the cache, because its runs are read out of order."""
     if into_buffer or theirs.ndim <= 1 or theirs.nbytes <= _TRANSIT_BYTES:
         _assign(ours, theirs, into_buffer)
         return
@@ -239,17 +239,17 @@ def _assign(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
 
 
 def _copy_words(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
-    """Elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
+    """Copies elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
 
-    NumPy is fast at widening and narrowing casts and slow at steps of a few bytes. Part i of a word is the low part of the
-    word that begins i elements later; so neither direction has to shift.
+    NumPy is fast at widening and narrowing casts and slow at strides of a few bytes. Part i of a word is the low part of the
+    word that begins i elements later, so no shifts are needed.
     """
     parts, size = ours.shape[-1], ours.itemsize
     wide = np.dtype(_WORDS[parts * size])
     words: _Array = theirs.view(wide)[..., 0]
     copy_piece = _words_into_buffer if into_buffer else _words_from_buffer
     limit = min(_WORDS_IN_PIECE // parts, words.size)
-    # One row a part, with room for the word that begins late. No byte before a part's own first one is ever written.
+    # One row for each part, with room for the word that begins later. The bytes before the first byte of a part stay 0.
     scratch = np.zeros((parts, (limit + 1) * wide.itemsize), np.uint8)
     for word, elements in _split(limit, words, ours):
         copy_piece(word, elements, scratch)
@@ -278,7 +278,7 @@ def _words_from_buffer(words: _Array, elements: _Array, scratch: _Array) -> None
 
 
 def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) -> None:
-    """Rows of one side are columns of the other: block by block, each by way of a copy in the cache that has its source's order."""
+    """Copies where rows of one side are columns of the other, block by block by way of the cache. A block there has the order of its source."""
     a, b = np.moveaxis(ours, nearest, -2), np.moveaxis(theirs, nearest, -2)
     side = _SIDE if a.itemsize <= 4 else _SIDE // 2
     transit: dict[tuple[int, ...], _Array] = {}
@@ -296,7 +296,7 @@ def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) ->
 
 
 def _split(limit: int, first: _Array, second: _Array) -> Iterator[tuple[_Array, _Array]]:
-    """Both arrays cut along their first axes, which they share, into parts where `first` has at most `limit` elements or one row."""
+    """Both arrays, cut along their common first axes into parts of which `first` has at most `limit` elements or one row."""
     if first.size <= limit or first.ndim == 0:
         yield first, second
         return
