@@ -3,5 +3,5 @@
 - `shape`: `Shape` and `Layout`, each of which can contain the other
 - `program_shape`: the parameters and the result of a computation
 - `shape_index`: which element of which tuple
-- `equality`: when XLA counts two shapes or layouts as equal
+- `equality`: when XLA counts two shapes or layouts as equal or compatible
 """
