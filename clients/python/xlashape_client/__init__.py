@@ -4,6 +4,11 @@ from xlashape_client import Client
 
 with Client("127.0.0.1:50051") as client:
     client.byte_size("bf16[20,300]{1,0:T(8,128)(2,1)}").padding_bytes
+
+- `client`: `Client`, a connection to a server.
+- `methods`: the RPCs as methods, for any transport. `transport`: what a transport does.
+- `inputs`: from arguments to requests. `results`: what methods return.
+- `status`: from the error of a call to the exception that the server raised.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
         if not shape.unknown_fields and _is_plain(shape):
             return v1.ShapeInput(text=str(shape))
         return v1.ShapeInput(proto=shape.to_proto())
-    if isinstance(shape, Message):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(shape, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         return v1.ShapeInput(proto=coerce(xla.ShapeProto, shape))
     raise InvalidArgumentError(f"expected a shape, its text, its bytes or its message, found {type(shape).__name__}")
 
@@ -111,7 +111,7 @@ def message_of(message_class: type[M], /, **fields: Any) -> M:
 
 def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
     """`make` of each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or bytes."""
-    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         raise InvalidArgumentError(f"{what}: expected a sequence, found {type(values).__name__}", field=what)
     return [make(value) for value in values]
 
@@ -129,7 +129,7 @@ def map_input(value: AnyMap) -> v1.MapInput:
         except ValueError:
             IndexingMap.parse(value)
             raise InvalidArgumentError("the map's text has lone surrogates") from None
-    if isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         return v1.MapInput(map=value.to_proto())
     raise InvalidArgumentError(f"expected an IndexingMap or its text, found {type(value).__name__}")
 
@@ -146,7 +146,7 @@ def content_of(module: AnyModule) -> bytes | str:
         return module
     if isinstance(module, (str, PathLike)):
         return _read(Path(module))
-    if isinstance(module, Message):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(module, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         return module.SerializeToString()
     raise InvalidArgumentError(f"expected a module, its name, its bytes or a path, found {type(module).__name__}")
 
@@ -167,7 +167,7 @@ def is_text(content: bytes) -> bool:
 
 def one_row(numbers: Iterable[int], what: str) -> list[int]:
     """`numbers` as a list. InvalidIndexError, which names `what`, if they are not integers that fit int64."""
-    if not isinstance(numbers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(numbers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         raise InvalidIndexError(
             f"{what}: expected a sequence of integers, found {type(numbers).__name__}", field=_field_of(what)
         )

@@ -67,6 +67,6 @@ def upload_messages(content: bytes) -> Iterator[bytes]:
 
 def choice(numbers: dict[str, int], value: str, field: str) -> int:
     """The enum's number for a word. InvalidArgumentError, which lists the allowed words, for another word."""
-    if not isinstance(value, str) or value not in numbers:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(value, str) or value not in numbers:  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         raise InvalidArgumentError(f"{field}: expected one of {', '.join(numbers)}, found {value!r}", field=field)
     return numbers[value]

@@ -67,7 +67,7 @@ def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralPr
     import numpy as np  # start-up time
 
     if isinstance(value, tuple):
-        parts: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        parts: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]  # a tuple of anything
         shapes = list(shape.tuple_shapes) if shape is not None else [None] * len(parts)
         if len(shapes) != len(parts):
             raise InvalidArgumentError(f"{len(parts)} arrays for a tuple of {len(shapes)}")

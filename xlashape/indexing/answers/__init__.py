@@ -6,4 +6,5 @@
 - `replica_indexing`: the replicas that hold the elements of an access across replicas.
 - `leaves`: the arrays within a shape, which the answers count depth first, and their sizes.
 - `constant_values`: the numbers that a constant instruction holds.
+- `weights`: estimates of how many bytes answers hold, for caches.
 """

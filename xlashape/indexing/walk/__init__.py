@@ -3,6 +3,7 @@
 Plain files first, the hard ones last:
 
 - `instruction_answers`: the answer of an opcode's rule for one instruction, from the cache where an equal instruction has been asked about.
+- `answer_cache`: the answers of rules, kept for all instructions that look the same to the rule.
 - `constant_folding`: runtime variables whose producer is a constant or an iota, replaced by their value.
 - `call_arguments`: offsets within a called computation, named by what the caller hands in.
 - `sort`: the maps of a sort, whose comparator says which arrays decide the order.

@@ -123,7 +123,7 @@ class HloMethods(Transport):
 
 
 def _name_of(module: Module | str) -> str:
-    if isinstance(module, (str, Module)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(module, (str, Module)):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         return module if isinstance(module, str) else module.name
     raise InvalidArgumentError(
         f"expected a module of the server or its name, found {type(module).__name__}", field="name"
