@@ -219,19 +219,14 @@ class CompiledExpressions:
         for function, target, lhs, rhs, buffer in instructions:
             registers[target] = function(registers[lhs], registers[rhs], out=buffers[buffer][:length])
         for i, (lower, upper) in self._checks:
-            value = registers[i]
-            if isinstance(value, int):
-                if not lower <= value <= upper:
-                    inside[:] = False
-                    return
-            else:
-                low, high = int(value.min()), int(value.max())
-                if low < lower or high > upper:
-                    all_inside = False
-                    if low < lower:
-                        inside &= value >= lower if lower <= INT64_MAX else False
-                    if high > upper:
-                        inside &= value <= upper if upper >= INT64_MIN else False
+            value = registers[i]  # an array: a map has no constraints on constants
+            low, high = int(value.min()), int(value.max())
+            if low < lower or high > upper:
+                all_inside = False
+                if low < lower:
+                    inside &= value >= lower if lower <= INT64_MAX else False
+                if high > upper:
+                    inside &= value <= upper if upper >= INT64_MIN else False
         for j, i in enumerate(self._outputs):
             results[:, j] = registers[i]
         if not all_inside:

@@ -100,8 +100,6 @@ class _Digits:
         reach = 0
         for i, (atom, coefficient) in enumerate(ordered):
             size = abs(coefficient)
-            if reach >= size:
-                return
             low, high = self.simplifier.range_of(atom)
             next_size = abs(ordered[i + 1][1]) if i + 1 < len(ordered) else None
             reach += size * (high - low)

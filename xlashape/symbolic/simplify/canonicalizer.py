@@ -7,17 +7,16 @@ rules in order; if none applies, the division or mod is a new atom. Every node, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Add, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
-from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.minmax import fold
 from xlashape.symbolic.simplify.rules.product import multiply_forms
-from xlashape.symbolic.simplify.rules.rule import Context
 
 __all__ = ["Canonicalizer"]
 
@@ -32,9 +31,10 @@ class Canonicalizer:
     d1 * 3 + (d0 mod 4) / 4
     """
 
-    _sum_rules: tuple[Callable[[Context, Terms, int], Form | None], ...] = sum_rules.RULES_WITHOUT_BOUNDS
-    _floordiv_rules: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = floordiv_rules.RULES_WITHOUT_BOUNDS
-    _mod_rules: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = mod_rules.RULES_WITHOUT_BOUNDS
+    # A rule takes the object that runs it: a `Context` here, a `BoundedContext` in the simplifier.
+    _sum_rules: tuple[Callable[[Any, Terms, int], Form | None], ...] = sum_rules.RULES_WITHOUT_BOUNDS
+    _floordiv_rules: tuple[Callable[[Any, Terms, int, int], Form | None], ...] = floordiv_rules.RULES_WITHOUT_BOUNDS
+    _mod_rules: tuple[Callable[[Any, Terms, int, int], Form | None], ...] = mod_rules.RULES_WITHOUT_BOUNDS
 
     __slots__ = ("_forms",)
 
@@ -89,14 +89,6 @@ class Canonicalizer:
             return False
         return True
 
-    def range_of(self, atom: Expr) -> Bounds:
-        """Never called: the rules without bounds ask for no ranges."""
-        raise AssertionError(f"a rule without bounds asks for the range of {atom!r}")
-
-    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
-        """Never called: the rules without bounds ask for no ranges."""
-        raise AssertionError(f"a rule without bounds asks for the range of {expression_of(terms, constant)!r}")
-
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
         """(terms + constant) / divisor."""
         if divisor == 1:
@@ -113,10 +105,6 @@ class Canonicalizer:
             return self.floor_div(*simpler, divisor)
         return self._new_floor_div(terms, constant, divisor)
 
-    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """(terms + constant) / divisor, for what is left of a sum that is being divided."""
-        return self.floor_div(terms, constant, divisor)
-
     def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
         """(terms + constant) mod modulus."""
         if modulus == 1:
@@ -128,9 +116,6 @@ class Canonicalizer:
             result = rule(self, terms, constant, modulus)
             if result is not None:
                 return result
-        simpler = self._sum(terms, constant)
-        if simpler[0] is not terms:
-            return self.modulo(*simpler, modulus)
         return self._new_mod(terms, constant, modulus)
 
     def _new_floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:

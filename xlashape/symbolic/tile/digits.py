@@ -32,7 +32,7 @@ from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
-from xlashape.symbolic.simplify.rules.rule import Context
+from xlashape.symbolic.simplify.rules.rule import BoundedContext
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
 __all__ = ["MOST_ENUMERATED", "Digit", "DigitSum", "Run", "TileSimplifier", "digit_sum_of", "linear_form_of", "runs_of"]
@@ -95,7 +95,7 @@ class DigitSum(NamedTuple):
     terms: tuple[tuple[Digit, int], ...]
 
 
-def _within_period(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def _within_period(context: BoundedContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """x mod m = x - q m if x lies within [q m, q m + m - 1]. Unlike `one_period`, keeps an x with one value as it is."""
     low, high = context.range_of_form(terms, constant)
     start = low // modulus * modulus
@@ -141,14 +141,16 @@ def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
             return None
         digit, added = digit_and_shift
         constant += added * factor
-        if digit.modulus != 1:
-            digits.append((expression_of({atom: factor}, 0), digit, factor))
+        digits.append((expression_of({atom: factor}, 0), digit, factor))
     digits.sort(key=lambda term: order_key(term[0]))
     return DigitSum(expression_of(fixed, 0), constant, tuple([(digit, factor) for _, digit, factor in digits]))
 
 
 def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
-    """An atom of divisions, mods and additions of constants on one variable, as (digit, constant to add); None if it is not a digit."""
+    """A simplified atom of divisions, mods and additions of constants on one variable, as (digit, constant to add); None if it is not a digit.
+
+    A division or mod of a mod is not one: the simplifier has rewritten those that are.
+    """
     operators: list[Binary] = []
     node = atom
     while isinstance(node, FloorDiv | Mod | Add):
@@ -164,19 +166,14 @@ def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
         value = operator.rhs.value
         if isinstance(operator, Add):
             added += value
-        elif isinstance(operator, FloorDiv):
-            # (q + k) / b is (v + s + k a) / (a b); (q mod c) / b is (q / b) mod (c / b) where b divides c.
-            if modulus and (added or modulus % value):
-                return None
-            shift, divisor, modulus, added = shift + added * divisor, divisor * value, modulus // value, 0
-            if not modulus:
-                added, shift = divmod(shift, divisor)
-        elif not modulus:
-            shift, modulus, added = (shift + added * divisor) % (divisor * value), value, 0
-        elif added or (modulus % value and modulus > value):
+        elif modulus:
             return None
+        elif isinstance(operator, FloorDiv):
+            # ((v + s) / a + k) / b is (v + s + k a) / (a b).
+            shift, divisor = shift + added * divisor, divisor * value
+            added, shift = divmod(shift, divisor)
         else:
-            modulus = min(modulus, value)
+            shift, modulus, added = (shift + added * divisor) % (divisor * value), value, 0
     return Digit(node, shift, divisor, modulus), added
 
 
@@ -212,7 +209,7 @@ def is_chain(digits: Sequence[Digit]) -> bool:
 
 
 def _chain_is_independent(chain: Sequence[Digit], start: int, end: int) -> bool:
-    """Whether the digits of a number take every combination of values. Each of them is a run for the values start, …, end - 1.
+    """Whether the digits of a number take every combination of values. Each of them is a run of several values for start, …, end - 1.
 
     The highest digit divides the values into blocks. In all blocks the lower digits must take the same combinations: all there are if some block is
     complete; otherwise there are two blocks, which must have the same runs.
@@ -222,8 +219,6 @@ def _chain_is_independent(chain: Sequence[Digit], start: int, end: int) -> bool:
     top, below = chain[0], chain[1:]
     step = top.divisor
     first, last = start // step, (end - 1) // step
-    if first == last:
-        return _chain_is_independent(below, start, end)
     count = last - first + 1
     complete = {digit: Run(0, digit.modulus) for digit in below}
     if top.modulus and count >= top.modulus + 2:
@@ -238,12 +233,11 @@ def _chain_is_independent(chain: Sequence[Digit], start: int, end: int) -> bool:
 
 
 def _independent_runs(chain: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] | None:
-    """The runs of the digits of a number; None if a digit is not a run or they are not independent."""
+    """The runs of the lower digits of a number in a part of a block; None if they are not independent."""
     runs: dict[Digit, Run] = {}
     for digit in chain:
         run = digit.run(start, end)
-        if run is None:
-            return None
+        assert run is not None  # the part begins or ends at a multiple of the digit's period
         runs[digit] = run
     varying = [digit for digit in chain if runs[digit].length > 1]
     return runs if _chain_is_independent(varying, start, end) else None

@@ -353,10 +353,7 @@ def _has_strides_1(tile: SymbolicTile, conditions: Sequence[Condition]) -> bool:
     bounds = {dim(i): var.bounds for i, var in enumerate(tile.sizes_of_tile)}
     for condition in conditions:
         if isinstance(condition, InRange) and isinstance(condition.expr, Variable):
-            both = bounds[condition.expr].intersect(condition.interval)
-            if both.is_empty:
-                return False
-            bounds[condition.expr] = both
+            bounds[condition.expr] = bounds[condition.expr].intersect(condition.interval)
     known: dict[Variable, tuple[int, int]] = dict(bounds)
     simplifier, ranges = Simplifier(known), Ranges(known)
     for size, stride in zip(tile.sizes, tile.strides, strict=True):

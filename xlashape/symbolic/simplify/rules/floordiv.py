@@ -11,7 +11,7 @@ from math import gcd
 from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Mul
 from xlashape.symbolic.expr.order import order_key
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
-from xlashape.symbolic.simplify.rules.rule import Context, law
+from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, law
 from xlashape.symbolic.simplify.rules.sum import plus
 
 __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "outer_multiple", "splits"]
@@ -23,7 +23,7 @@ __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "outer_multiple", "
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 3 + d1 - 2) / 3", "(d1 - 2) / 3 + d0"),
     ("d0 in [-9, 9]", "(d0 - 7) / 3", "(d0 + 2) / 3 - 3"),
 )
-def multiples(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def multiples(context: BoundedContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * (d k) + c d + y) / d = x * k + c + y / d. A constant between -d and d stays in y as it is; of others the remainder stays."""
     whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
     carried, left = divmod(constant, divisor) if abs(constant) >= divisor else (0, constant)
@@ -36,7 +36,7 @@ def multiples(context: Context, terms: Terms, constant: int, divisor: int) -> Fo
 
 
 @law(("d0 in [4, 7]", "d0 / 4", "1"), ("d0 in [-4, -1]", "d0 / 4", "-1"))
-def one_value(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def one_value(context: BoundedContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """x / d = q if x lies within [q d, q d + d - 1]."""
     low, high = context.range_of_form(terms, constant)
     quotient = low // divisor
@@ -46,6 +46,7 @@ def one_value(context: Context, terms: Terms, constant: int, divisor: int) -> Fo
 @law(
     ("d0 in [-99, 99]", "(d0 / 3) / 4", "d0 / 12"),
     ("d0 in [0, 99], d1 in [-3, 3]", "(d0 / 3 - d1 + 2) / 4", "(d1 * -3 + d0 + 6) / 12"),
+    ("d0 in [0, 9], d1 in [0, 9]", "(d0 / 3 + d1 / 5) / 4", "(d0 / 3 + d1 / 5) / 4"),
 )
 def nested(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x / c + y) / d = (x + y c) / (c d), if exactly one term of the sum is a division with coefficient 1."""
@@ -78,7 +79,7 @@ def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form 
     return context.modulo(*context.floor_div(*context.form_of(atom.lhs), divisor), modulus // divisor)
 
 
-def splits(context: Context, terms: Terms, constant: int, start: int) -> Iterator[tuple[Terms, int, int]]:
+def splits(context: BoundedContext, terms: Terms, constant: int, start: int) -> Iterator[tuple[Terms, int, int]]:
     """The ways to split a sum into x * g + y with y always within [0, g). Yields the terms of x * g, then g, then the greatest value of y.
 
     y is the constant alone, or the constant and the terms with the smallest coefficient, which must divide g, as in mixed-radix numbers.
@@ -115,7 +116,7 @@ def _common_divisor(terms: Terms, start: int) -> int:
     ("d0 in [-9, 9]", "(d0 * 2 - 3) / 4", "d0 / 2 - 1"),
     ("d0 in [0, 7], d1 in [10, 14]", "(d0 * 100 + d1 - 10) / 400", "d0 / 4"),
 )
-def small_rest(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def small_rest(context: BoundedContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * g + y) / (d g) = x / d if y stays within [0, g). A negative constant is first raised by d g, and the quotient lowered by 1."""
     for large, common, _ in splits(context, terms, constant, divisor):
         return context.floor_div_of_rest(
@@ -170,7 +171,7 @@ def multiples_alone(context: Context, terms: Terms, constant: int, divisor: int)
     return plus(quotients, shift // divisor, context.floor_div(*rest, divisor))
 
 
-RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
+RULES: tuple[Callable[[BoundedContext, Terms, int, int], Form | None], ...] = (
     multiples,
     small_rest,
     nested,

@@ -12,7 +12,7 @@ from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul
 from xlashape.symbolic.expr.order import order_key
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules.floordiv import outer_multiple, splits
-from xlashape.symbolic.simplify.rules.rule import Context, law
+from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, law
 from xlashape.symbolic.simplify.rules.sum import plus
 
 __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_mod"]
@@ -35,7 +35,7 @@ def multiples(context: Context, terms: Terms, constant: int, modulus: int) -> Fo
 @law(
     ("d0 in [0, 3]", "d0 mod 4", "d0"), ("d0 in [4, 6]", "d0 mod 4", "d0 - 4"), ("d0 in [-3, -1]", "d0 mod 4", "d0 + 4")
 )
-def one_period(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def one_period(context: BoundedContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """x mod m = x - q m if x lies within [q m, q m + m - 1]."""
     low, high = context.range_of_form(terms, constant)
     start = low // modulus * modulus
@@ -82,7 +82,7 @@ def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 4 + 1) mod 8", "((d0 * 3 + d1 * 2) mod 4) * 2 + 1"),
 )
-def small_rest(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def small_rest(context: BoundedContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * g + y) mod (m g) = (x mod m) * g + y if y stays within [0, g)."""
     for large, common, _ in splits(context, terms, constant, 0):
         if common > 0 and modulus % common == 0:
@@ -120,7 +120,7 @@ def multiples_alone(context: Context, terms: Terms, constant: int, modulus: int)
     return context.modulo(left, 0, modulus) if last in left else None
 
 
-RULES: tuple[Callable[[Context, Terms, int, int], Form | None], ...] = (
+RULES: tuple[Callable[[BoundedContext, Terms, int, int], Form | None], ...] = (
     multiples,
     of_mod,
     one_period,

@@ -17,6 +17,7 @@ _LARGEST = 1 << 10
 @law(
     ("d0 in [-4, 4], d1 in [0, 3]", "(d0 * 2 + 1) * (d1 - 3)", "d0 * d1 * 2 - d0 * 6 + d1 - 3"),
     ("d0 in [0, 3], d1 in [0, 3]", "d1 * (d0 * 3)", "d0 * d1 * 3"),
+    ("d0 in [0, 3], d1 in [0, 3]", "(d0 + d1) * (d0 - d1)", "-d1 * d1 + d0 * d0"),
 )
 def multiply_forms(a: Form, b: Form) -> Form:
     """(x + y) * z = x * z + y * z: multiplies out and sorts the factors of each product of atoms."""

@@ -16,35 +16,35 @@ from xlashape.symbolic.expr.expression import Expr
 from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.simplify.linear_form import Form, Terms
 
-__all__ = ["Context", "DomainExample", "Example", "domain_law", "law"]
+__all__ = ["BoundedContext", "Context", "DomainExample", "Example", "domain_law", "law"]
 F = TypeVar("F", bound=Callable[..., object])
 
 
 class Context(Protocol):
-    """The methods of a simplifier that rules call. All forms, given and returned, are simplified."""
+    """The methods of a canonicalizer or simplifier that rules call. All forms, given and returned, are simplified."""
 
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
-        ...
-
-    def range_of(self, atom: Expr) -> Bounds:
-        """(least, greatest) value of an atom."""
-        ...
-
-    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
-        """(least, greatest) value of a linear form."""
         ...
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
         """The form divided by a positive divisor, rounded towards −∞."""
         ...
 
-    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """The same, for the terms that are left when a rule has taken others out of a dividend: stand-ins in them stay (see `simplifier`)."""
-        ...
-
     def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
         """The form modulo a positive modulus."""
+        ...
+
+
+class BoundedContext(Context, Protocol):
+    """The methods of a simplifier, which knows the bounds of variables, that rules call."""
+
+    def range_of_form(self, terms: Terms, constant: int) -> Bounds:
+        """(least, greatest) value of a linear form."""
+        ...
+
+    def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
+        """`floor_div` for the terms that are left when a rule has taken others out of a dividend: stand-ins in them stay (see `simplifier`)."""
         ...
 
 
