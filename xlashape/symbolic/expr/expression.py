@@ -195,7 +195,7 @@ class Binary(Expr):
         if reference is not None and (found := reference()) is not None:
             return found
         left, right = as_expr(lhs), as_expr(rhs)
-        if cls._divides and (right.__class__ is not Constant or right.value <= 0):  # type: ignore[attr-defined]
+        if cls._divides and (not isinstance(right, Constant) or right.value <= 0):
             _refuse_divisor(cls, right)
         size = left.size + right.size + 1
         if size > MAX_EXPRESSION_NODES:

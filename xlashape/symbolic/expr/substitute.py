@@ -19,8 +19,6 @@ def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tu
     """
     if not replaced:
         return exprs
-    if set(map(type, exprs)) == {Variable}:
-        return tuple([replaced.get(expr, expr) for expr in exprs])  # type: ignore[call-overload]
     done: dict[Expr, Expr] = {}
     order = postorder(exprs)
     spend(len(order))

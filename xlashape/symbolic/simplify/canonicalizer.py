@@ -10,7 +10,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import Add, CeilDiv, Constant, Expr, FloorDiv, Mod, Mul, Variable, sum_terms
+from xlashape.symbolic.expr.expression import (
+    Add,
+    Binary,
+    CeilDiv,
+    Constant,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Variable,
+    sum_terms,
+)
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
@@ -56,7 +69,8 @@ class Canonicalizer:
         if self._is_simple(expr):
             return forms[expr]
         # A sum of many terms is one node with many operands here: the partial sums that it is built from get no forms of their own.
-        stack = [(expr, _operands(expr))]
+        assert isinstance(expr, Binary)
+        stack: list[tuple[Binary, Sequence[Expr]]] = [(expr, _operands(expr))]
         while stack:
             node, operands = stack[-1]
             if node in forms:
@@ -65,26 +79,26 @@ class Canonicalizer:
             waiting = False
             for operand in operands:
                 if operand not in forms and not self._is_simple(operand):
+                    assert isinstance(operand, Binary)
                     stack.append((operand, _operands(operand)))
                     waiting = True
             if waiting:
                 continue
             stack.pop()
             spend(1 + len(operands))
-            forms[node] = self._total(node, operands) if node.__class__ is Add else self._form(node)
+            forms[node] = self._form_of_sum(node, operands) if isinstance(node, Add) else self._form_of_operator(node)
         return forms[expr]
 
     def _is_simple(self, node: Expr) -> bool:
         """Whether the node is a variable, a constant or a multiple of a variable; stores its form if so."""
-        cls = node.__class__
-        if cls is Variable:
-            self._forms[node] = self._variable(node)
-        elif cls is Constant:
-            self._forms[node] = {}, node.value  # type: ignore[attr-defined]
-        elif cls is Mul and node.rhs.__class__ is Constant and node.lhs.__class__ is Variable:  # type: ignore[attr-defined]
-            factor = node.rhs.value  # type: ignore[attr-defined]
-            terms, constant = self._variable(node.lhs)  # type: ignore[attr-defined]
-            self._forms[node] = ({node.lhs: factor} if terms and factor else {}, constant * factor)  # type: ignore[attr-defined]
+        if isinstance(node, Variable):
+            self._forms[node] = self._form_of_variable(node)
+        elif isinstance(node, Constant):
+            self._forms[node] = {}, node.value
+        elif isinstance(node, Mul) and isinstance(node.rhs, Constant) and isinstance(node.lhs, Variable):
+            factor = node.rhs.value
+            terms, constant = self._form_of_variable(node.lhs)
+            self._forms[node] = ({node.lhs: factor} if terms and factor else {}, constant * factor)
         else:
             return False
         return True
@@ -100,7 +114,7 @@ class Canonicalizer:
             result = rule(self, terms, constant, divisor)
             if result is not None:
                 return result
-        simpler = self._sum(terms, constant)
+        simpler = self._after_sum_rules(terms, constant)
         if simpler[0] is not terms:
             return self.floor_div(*simpler, divisor)
         return self._new_floor_div(terms, constant, divisor)
@@ -130,39 +144,38 @@ class Canonicalizer:
 
     # The form of one node, from the forms of its operands
 
-    def _form(self, node: Expr) -> Form:
-        cls = node.__class__
-        forms = self._forms
-        lhs, rhs = forms[node.lhs], forms[node.rhs]  # type: ignore[attr-defined]
-        if cls is Mul:
+    def _form_of_operator(self, node: Binary) -> Form:
+        lhs, rhs = self._forms[node.lhs], self._forms[node.rhs]
+        if isinstance(node, Mul):
             if not rhs[0]:
                 return self._scaled(lhs, rhs[1])
             if not lhs[0]:
                 return self._scaled(rhs, lhs[1])
-            return self._sum(*multiply_forms(lhs, rhs))
-        if cls is FloorDiv:
-            return self._sum(*self._floor_div_node(node, lhs, rhs[1]))
-        if cls is Mod:
-            return self._sum(*self._mod_node(node, lhs, rhs[1]))
-        if cls is CeilDiv:
-            return self._sum(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
-        return self._min_max(node)
+            return self._after_sum_rules(*multiply_forms(lhs, rhs))
+        if isinstance(node, FloorDiv):
+            return self._after_sum_rules(*self._form_of_floor_div(node, lhs, rhs[1]))
+        if isinstance(node, Mod):
+            return self._after_sum_rules(*self._form_of_mod(node, lhs, rhs[1]))
+        if isinstance(node, CeilDiv):
+            return self._after_sum_rules(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
+        assert isinstance(node, Min | Max)
+        return self._form_of_min_max(node)
 
-    def _variable(self, node: Expr) -> Form:
+    def _form_of_variable(self, node: Variable) -> Form:
         return {node: 1}, 0
 
-    def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
+    def _form_of_floor_div(self, node: FloorDiv, dividend: Form, divisor: int) -> Form:
         del node
         return self.floor_div(*dividend, divisor)
 
-    def _mod_node(self, node: Expr, dividend: Form, modulus: int) -> Form:
+    def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
         del node
         return self.modulo(*dividend, modulus)
 
-    def _min_max(self, node: Expr) -> Form:
-        return fold(node.__class__, self._forms[node.lhs], self._forms[node.rhs])  # type: ignore[attr-defined]
+    def _form_of_min_max(self, node: Min | Max) -> Form:
+        return fold(node.__class__, self._forms[node.lhs], self._forms[node.rhs])
 
-    def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
+    def _form_of_sum(self, node: Add, operands: Sequence[Expr]) -> Form:
         del node
         total: dict[Expr, int] = {}
         constant = 0
@@ -175,9 +188,9 @@ class Canonicalizer:
                     total[atom] = value
                 else:
                     del total[atom]
-        return self._sum(total, constant)
+        return self._after_sum_rules(total, constant)
 
-    def _sum(self, terms: Terms, constant: int) -> Form:
+    def _after_sum_rules(self, terms: Terms, constant: int) -> Form:
         """The form after the rules for sums, the first of which that applies is followed by all of them again."""
         changed = len(terms) > 1 or (constant != 0 and len(terms) == 1)
         while changed:
@@ -197,9 +210,9 @@ class Canonicalizer:
         if factor == 0:
             return {}, 0
         terms, constant = {atom: coefficient * factor for atom, coefficient in terms.items()}, constant * factor
-        return self._sum(terms, constant)
+        return self._after_sum_rules(terms, constant)
 
 
-def _operands(node: Expr) -> Sequence[Expr]:
-    """All terms of a sum, or both operands of another node."""
-    return sum_terms(node) if node.__class__ is Add else (node.rhs, node.lhs)  # type: ignore[attr-defined]
+def _operands(node: Binary) -> Sequence[Expr]:
+    """All terms of a sum, or both operands of another operator."""
+    return sum_terms(node) if isinstance(node, Add) else (node.rhs, node.lhs)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import gcd, lcm
 
 from xlashape.math import ceil_div
-from xlashape.symbolic.expr.expression import Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
+from xlashape.symbolic.expr.expression import Add, Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
 from xlashape.symbolic.expr.interval import Bounds, Interval
 from xlashape.symbolic.expr.ranges import Ranges
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
@@ -164,20 +164,20 @@ class ConstrainedSimplifier(Simplifier):
         ("d0 in [0, 1], -d0 mod 100 in [95, 100]", "((-d0 mod 100) / 10 + d0) mod 10", "(d0 + 9) mod 10"),
         ("d0 in [0, 9], d1 in [0, 9], (d0 + d1) mod 4 in [2, 2]", "(d0 + d1) mod 4 + d1", "d1 + 2"),
     )
-    def _form(self, node: Expr) -> Form:
+    def _form_of_operator(self, node: Binary) -> Form:
         """x / d = c, x mod m = c if that is the only value that the constraints allow for the expression as written."""
-        if node.__class__ is FloorDiv or node.__class__ is Mod:
+        if isinstance(node, FloorDiv | Mod):
             low, high = self._ranges_as_written.of(node)
             if low == high:
                 return {}, low
-        return super()._form(node)
+        return super()._form_of_operator(node)
 
-    def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
+    def _form_of_sum(self, node: Add, operands: Sequence[Expr]) -> Form:
         low, high = self._ranges_as_written.of(node)
-        return ({}, low) if low == high else super()._total(node, operands)
+        return ({}, low) if low == high else super()._form_of_sum(node, operands)
 
-    def _sum(self, terms: Terms, constant: int) -> Form:
-        found = super()._sum(terms, constant)
+    def _after_sum_rules(self, terms: Terms, constant: int) -> Form:
+        found = super()._after_sum_rules(terms, constant)
         return self._with_known_values(*found) if self._known_values else found
 
     @law(("d0 in [0, 9], d1 in [0, 9], d0 * d1 in [6, 6]", "d0 * d1 + d1", "d1 + 6"))

@@ -165,12 +165,11 @@ class Simplifier(Canonicalizer):
 
     # The form of one node, from the forms of its operands
 
-    def _variable(self, node: Expr) -> Form:
+    def _form_of_variable(self, node: Variable) -> Form:
         low, high = self._ranges.of(node)
         return ({}, low) if low == high else ({node: 1}, 0)
 
-    def _floor_div_node(self, node: Expr, dividend: Form, divisor: int) -> Form:
-        assert isinstance(node, FloorDiv)
+    def _form_of_floor_div(self, node: FloorDiv, dividend: Form, divisor: int) -> Form:
         if isinstance(node.lhs, Mod):
             self._seen_mod_divided = True
         quotient = self._of_smaller_mod(node.lhs, divisor)
@@ -219,9 +218,8 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8 + d1 * 4) mod 4", "(d0 * 3 + d1) mod 4"),
         ("d0 in [-7, -4]", "(d0 mod 7 + d0 * 10) mod 30", "(d0 mod 3) * 10 + d0 + 7"),
     )
-    def _mod_node(self, node: Expr, dividend: Form, modulus: int) -> Form:
+    def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
         """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before x mod (m k) is simplified; stand-ins in x stay."""
-        assert isinstance(node, Mod)
         inner, innermost = node.lhs, None
         while True:
             if isinstance(inner, Add):
@@ -238,7 +236,7 @@ class Simplifier(Canonicalizer):
         ("d0 in [3, 3], d1 in [3, 9]", "min(d0, d1)", "3"),
         ("d0 in [0, 3], d1 in [3, 9]", "min(d0, d1)", "min(d0, d1)"),
     )
-    def _min_max(self, node: Expr) -> Form:
+    def _form_of_min_max(self, node: Min | Max) -> Form:
         """min(x, y) = c if c is its only value. The operands of min and max are otherwise simplified without bounds, as in XLA."""
         terms, constant = self.canonicalizer.form_of(node)
         low, high = self.range_of_form(terms, constant)
@@ -252,7 +250,7 @@ class Simplifier(Canonicalizer):
 
     # Sums, and the stand-ins for like terms in them
 
-    def _total(self, node: Expr, operands: Sequence[Expr]) -> Form:
+    def _form_of_sum(self, node: Add, operands: Sequence[Expr]) -> Form:
         del node
         total: dict[Expr, int] = {}
         constant = count = 0
@@ -263,7 +261,7 @@ class Simplifier(Canonicalizer):
             total.update(terms)
         has_like_terms = len(total) < count
         self._note_sum(operands, has_like_terms)
-        return self._sum(self._with_stand_ins(operands) if has_like_terms else total, constant)
+        return self._after_sum_rules(self._with_stand_ins(operands) if has_like_terms else total, constant)
 
     def _note_sum(self, operands: Sequence[Expr], has_like_terms: bool) -> None:
         """Decides whether this and all later expressions take passes over their canonical form.

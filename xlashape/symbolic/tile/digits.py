@@ -109,7 +109,7 @@ class TileSimplifier(Simplifier):
     _floordiv_rules = tuple([rule for rule in floordiv_rules.RULES if rule is not floordiv_rules.one_value])
     _mod_rules = tuple([_within_period if rule is mod_rules.one_period else rule for rule in mod_rules.RULES])
 
-    def _variable(self, node: Expr) -> Form:
+    def _form_of_variable(self, node: Variable) -> Form:
         return {node: 1}, 0
 
 
