@@ -1,24 +1,24 @@
-"""Every exception of the library. A mistake in what was passed in is one of these, never an abort.
+"""The exceptions of the library. A mistake in an argument raises one of these.
 
     XlashapeError                     code
-    ├── InvalidArgumentError          invalid_argument      also a ValueError: the input is wrong
-    │   ├── ParseError                parse                 text; knows line, column and the line itself
-    │   ├── DecodeError               decode                bytes that are not the message they should be
-    │   ├── InvalidShapeError         invalid_shape         a shape, layout or tile that cannot be
-    │   ├── InvalidIndexError         invalid_index         also an IndexError: not an index of this shape
+    ├── InvalidArgumentError          invalid_argument      also a ValueError: an argument is wrong
+    │   ├── ParseError                parse                 a mistake in text; has line, column and the line itself
+    │   ├── DecodeError               decode                bytes that are not a message of the expected type
+    │   ├── InvalidShapeError         invalid_shape         a shape, layout or tile that breaks a rule
+    │   ├── InvalidIndexError         invalid_index         also an IndexError: not an index of the shape
     │   ├── SizeOverflowError         size_overflow         a size or position beyond int64
-    │   ├── InvalidModuleError        invalid_module        an HLO module that breaks its own rules
-    │   ├── InvalidMapError           invalid_map           an indexing map that cannot be
-    │   └── LossyConversionError      lossy_conversion      the target form cannot hold what the source says
+    │   ├── InvalidModuleError        invalid_module        an HLO module that breaks a rule
+    │   ├── InvalidMapError           invalid_map           an indexing map that breaks a rule
+    │   └── LossyConversionError      lossy_conversion      the target form cannot hold everything in the source
     ├── NotFoundError                 not_found             also a LookupError: no such instruction, module, file
-    ├── LimitExceededError            limit_exceeded        knows the limit's name, its value and what was asked
+    ├── LimitExceededError            limit_exceeded        has the limit's name, its value and the requested value
     ├── DeadlineExceededError         deadline_exceeded     also a TimeoutError
-    ├── UnsupportedError              unsupported           meaningful, but not answered by this version
-    └── UnavailableError              unavailable           a server or an optional package that cannot be reached
+    ├── UnsupportedError              unsupported           meaningful, but not supported by this version
+    └── UnavailableError              unavailable           a server or an optional package that is not available
 
-`code` is stable and travels over the service, so a client raises the class that the server raised.
+`code` does not change between versions. The service sends it, so that a client raises the class that the server raised.
 
-Where a mistake stands is a path: names of fields and numbers of their elements, from the outside in.
+The place of a mistake is a path: names of fields and numbers of their elements, from the outermost to the innermost.
 
 >>> error = InvalidShapeError("a tile size is 1 or more, not 0", field=("tiles", 2, "dimensions"))
 >>> error.within("shapes", 0, "layout").path
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 FieldPath: TypeAlias = tuple[str | int, ...]
-"""Names of fields, each followed by the numbers of the elements in it: ("shape", "layout", "tiles", 2)."""
+"""Names of fields, and numbers of elements of the fields before them: ("shape", "layout", "tiles", 2)."""
 
 _E = TypeVar("_E", bound="XlashapeError")
 
@@ -63,10 +63,10 @@ _CLASSES: dict[str, type[XlashapeError]] = {}
 
 
 class XlashapeError(Exception):
-    """The root of the tree. `message` is one sentence for a person.
+    """The base of all exceptions. `message` is one sentence for people.
 
-    `path` says which argument, and which part of it, the message is about; it is empty if that is not known. An argument that a
-    request of the service has a field for is called by the name of that field. `field=` takes a path, a single name, or a path's text.
+    `path` names the argument that the message is about, and the part of it; it is empty if that is not known. If a request of the service
+    has a field for the argument, the path has the name of that field. `field=` takes a path, a single name, or the text of a path.
     """
 
     code: ClassVar[str] = "error"
@@ -82,7 +82,7 @@ class XlashapeError(Exception):
         return path_text(self.path) or None
 
     def within(self: _E, *steps: str | int) -> _E:
-        """The same exception, its path now starting with `steps`: what was said of a part is said of the whole that holds it."""
+        """Puts `steps` in front of the path, and returns the exception: an error about a part becomes an error about the whole that holds it."""
         self.path = (*steps, *self.path)
         return self
 
@@ -97,17 +97,17 @@ class XlashapeError(Exception):
         return (from_details, (self.code, self.message, self.details()))
 
     def details(self) -> dict[str, str]:
-        """What the error knows beyond its message, as text, so that it survives a wire."""
+        """What the exception holds beyond its message, as text, so that it can be sent."""
         return {"field": path_text(self.path)} if self.path else {}
 
     @classmethod
     def rebuild(cls, message: str, details: Mapping[str, str]) -> XlashapeError:
-        """The inverse of `details`. Missing entries take their defaults."""
+        """The exception with `details()`. Missing entries have their defaults."""
         return cls(message, field=details.get("field"))
 
 
 class InvalidArgumentError(XlashapeError, ValueError):
-    """The input is wrong."""
+    """An argument is wrong."""
 
     code = "invalid_argument"
 
@@ -115,10 +115,10 @@ class InvalidArgumentError(XlashapeError, ValueError):
 class ParseError(InvalidArgumentError):
     """A mistake in text.
 
-    `line` and `column` count from 1, the column in characters; `source_line` is the line it stands on
-    (shortened around the mistake when very long), `name` where the text came from, `expected` and `found` what the
-    message is made of. `str()` shows the line with a caret below the mistake. A parser that went on behind the mistake keeps what
-    else it found in `others`, in the order of the text; `str()` shows them below. They do not travel over the service.
+    `line` and `column` count from 1, the column in characters. `source_line` is the line of the mistake, shortened around the mistake if
+    it is very long; `caret` is the mistake's offset in it. `name` says where the text came from. `expected` and `found` are the parts of
+    the message. `str()` shows the line with a caret below the mistake. If the parser continued after the mistake, `others` has the further
+    mistakes in the order of the text; `str()` shows them below. The service does not send `others`.
     """
 
     code = "parse"
@@ -181,19 +181,19 @@ class ParseError(InvalidArgumentError):
 
 
 class DecodeError(InvalidArgumentError):
-    """Bytes that are not the message they should be: truncated, of another kind, nested too deep."""
+    """Bytes that are not a message of the expected type: truncated, of another type, or nested too deeply."""
 
     code = "decode"
 
 
 class InvalidShapeError(InvalidArgumentError):
-    """A shape, layout or tile that cannot be, or a layout that does not fit its shape."""
+    """A shape, layout or tile that breaks a rule, or a layout that does not fit its shape."""
 
     code = "invalid_shape"
 
 
 class InvalidIndexError(InvalidArgumentError, IndexError):
-    """Not an index of this shape: too few or too many numbers, out of bounds, or not a position of its buffer."""
+    """Not an index of the shape: too few or too many numbers, or a number out of bounds; or not a position of the shape's buffer."""
 
     code = "invalid_index"
 
@@ -205,25 +205,25 @@ class SizeOverflowError(InvalidArgumentError):
 
 
 class InvalidModuleError(InvalidArgumentError):
-    """An HLO module that breaks its own rules: an operand that is not there, two instructions of one id, …"""
+    """An HLO module that breaks a rule: an operand does not exist, two instructions have the same id, …"""
 
     code = "invalid_module"
 
 
 class InvalidMapError(InvalidArgumentError):
-    """An indexing map that cannot be: an unknown variable, a divisor of zero, maps that do not compose."""
+    """An indexing map that breaks a rule: an unknown variable, a divisor of zero, maps that do not compose."""
 
     code = "invalid_map"
 
 
 class LossyConversionError(InvalidArgumentError):
-    """The form asked for cannot hold what the source says."""
+    """The requested form cannot hold everything in the source."""
 
     code = "lossy_conversion"
 
 
 class NotFoundError(XlashapeError, LookupError):
-    """Nothing of that name is there. `kind` and `name` say of what and which, where that is known: "instruction", "fusion.3"."""
+    """There is nothing of that name. `kind` and `name`, if known, say what was looked for: "instruction", "fusion.3"."""
 
     code = "not_found"
 
@@ -242,7 +242,7 @@ class NotFoundError(XlashapeError, LookupError):
 
 
 class LimitExceededError(XlashapeError):
-    """More than a limit allows. `limit` is its name, `maximum` its value, `value` what was asked (None: not counted)."""
+    """More than a limit allows. `limit` is its name, `maximum` its value, `value` the requested value (None: not counted)."""
 
     code = "limit_exceeded"
 
@@ -276,13 +276,13 @@ class LimitExceededError(XlashapeError):
 
 
 class DeadlineExceededError(XlashapeError, TimeoutError):
-    """The time given was over before the answer was there."""
+    """The deadline passed before the result was computed."""
 
     code = "deadline_exceeded"
 
 
 class UnsupportedError(XlashapeError):
-    """Meaningful, but this version does not answer it."""
+    """Meaningful, but not supported by this version."""
 
     code = "unsupported"
 
@@ -297,7 +297,7 @@ _CLASSES[XlashapeError.code] = XlashapeError
 
 
 def _integer(details: Mapping[str, str], key: str) -> int | None:
-    # Another version may have sent something else under this name: then it is not known.
+    # Another version may send other text under this name. Then the value is unknown.
     try:
         return int(details[key])
     except (KeyError, ValueError):
@@ -305,7 +305,7 @@ def _integer(details: Mapping[str, str], key: str) -> int | None:
 
 
 def from_details(code: str, message: str, details: Mapping[str, str]) -> XlashapeError:
-    """The exception that `code` names, rebuilt from its message and `details()`. An unknown code gives XlashapeError."""
+    """The exception with this code, message and `details()`. An unknown code gives XlashapeError."""
     return _CLASSES.get(code, XlashapeError).rebuild(message, details)
 
 
@@ -322,7 +322,7 @@ def path_text(path: FieldPath) -> str:
 
 
 def path_of(field: str | FieldPath | None) -> FieldPath:
-    """The path that `field` stands for: a path itself, or the text of one. Text of another form is a name.
+    """The path that `field` gives: a path itself, or the text of a path. Text of another form is a single name.
 
     >>> path_of("shape.layout.tiles[2]"), path_of(None), path_of("--bytes")
     (('shape', 'layout', 'tiles', 2), (), ('--bytes',))
