@@ -1,4 +1,4 @@
-"""One server for the whole run, on a free loopback port, and what tests ask it."""
+"""Fixtures: one server for all tests, on a free loopback port, clients of it, and example modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker keeps of modules is listed and can be cleared like every other cache."""
+"""The caches of server and client: registered, bounded, clearable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is given and cannot be: the library's own errors, as in the process, before anything is sent."""
+"""Wrong arguments of the client's methods: the errors of the library, raised before anything is sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAID_HERE: list[tuple[Callable[[Client], Any], Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("far", "near"), SAID_HERE)
-def test_text_that_no_message_can_hold_is_what_it_is_in_the_process(
+def test_text_with_lone_surrogates_is_the_parse_error_of_the_library(
     client: Client, far: Callable[[Client], Any], near: Callable[[], Any]
 ) -> None:
     with pytest.raises(ParseError) as expected:
@@ -61,7 +61,7 @@ def test_text_that_no_message_can_hold_is_what_it_is_in_the_process(
         (lambda c, m: c.compose_map_chains([3]), "maps"),
     ],
 )
-def test_arguments_that_cannot_be(
+def test_wrong_arguments_name_their_field(
     client: Client, module: xla.HloModuleProto, call: Callable[[Client, Any], Any], field: str
 ) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
@@ -78,13 +78,15 @@ def test_arguments_that_cannot_be(
         (lambda c: c.multi_index("f32[2]", None), "positions: expected integers in 1 dimension, found"),
     ],
 )
-def test_indices_that_are_none(client: Client, call: Callable[[Client], Any], message: str) -> None:
+def test_indices_that_are_not_integers_are_refused_before_they_are_sent(
+    client: Client, call: Callable[[Client], Any], message: str
+) -> None:
     with pytest.raises(InvalidIndexError) as caught:
         call(client)
     assert str(caught.value).startswith(message)
 
 
-def test_bytes_that_are_no_text_are_never_changed(client: Client, tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_refused_and_not_changed(client: Client, tmp_path: Path) -> None:
     content = b"HloModule \xff\n\nENTRY e { ROOT p = f32[] parameter(0) }\n"
     path = tmp_path / "module.hlo"
     path.write_bytes(content)
@@ -98,7 +100,7 @@ def test_bytes_that_are_no_text_are_never_changed(client: Client, tmp_path: Path
 
 
 @pytest.mark.parametrize("point", [(1, 2), (1, 2, 3, 4)])
-def test_a_point_of_the_wrong_length_is_told_how_many_numbers_it_has(client: Client, point: tuple[int, ...]) -> None:
+def test_a_point_of_the_wrong_length_names_its_length(client: Client, point: tuple[int, ...]) -> None:
     three = "(d0, d1, d2) -> (d0), domain: d0 in [0, 3], d1 in [0, 3], d2 in [0, 3]"
     with pytest.raises(InvalidArgumentError, match=f"expected 3 numbers in a point, found {len(point)}"):
         client.evaluate_map(three, point)

@@ -1,4 +1,4 @@
-"""Settings are checked before anything starts, and survive the way to a worker."""
+"""Settings of the server: checked when they are made, and read back from JSON by a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape_server import Config
 
 
-def test_it_survives_json() -> None:
+def test_a_config_is_read_back_from_its_json() -> None:
     config = Config(address="[::1]:80", workers=3, grace_seconds=0.5, store_directory="/somewhere")
     assert Config.from_json(config.to_json()) == config
 
@@ -43,7 +43,7 @@ def test_addresses(address: str, expected: tuple[str, int]) -> None:
         "h:" + "9" * 10_000,
     ],
 )
-def test_what_is_no_address(address: str) -> None:
+def test_wrong_addresses_are_refused(address: str) -> None:
     with pytest.raises(InvalidArgumentError, match="address: expected HOST:PORT") as caught:
         Config(address=address)
     assert caught.value.field == "address"
@@ -68,7 +68,7 @@ def test_what_is_no_address(address: str) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_is_named(wrong: dict[str, object]) -> None:
+def test_a_wrong_setting_is_named(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         Config(**wrong)  # type: ignore[arg-type]
     [name] = wrong
@@ -86,7 +86,7 @@ def test_every_setting_is_bounded_or_checked() -> None:
             Config(**{name: -5})
 
 
-def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     config = Config(tls_certificate=str(tmp_path / "c"), tls_key=str(tmp_path / "k"))
     with pytest.raises(InvalidArgumentError, match="tls_certificate: .* cannot be read"):
         config.check_files()

@@ -1,4 +1,4 @@
-"""HloService over gRPC: uploads in pieces, listings in pages, bytes and padding."""
+"""HloService over gRPC: uploads in parts, lists in pages, bytes and padding."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_mistake_in_text_has_line_and_column(ask: Any) -> None:
         ask("HloService/UploadModule", pieces(wrong.encode()))
 
 
-def test_content_comes_back_whole_or_in_pieces(ask: Any, module: xla.HloModuleProto, uploaded: v1.Module) -> None:
+def test_content_is_returned_complete_or_in_parts(ask: Any, module: xla.HloModuleProto, uploaded: v1.Module) -> None:
     content = module.SerializeToString()
     without = ask("HloService/GetModule", v1.GetModuleRequest(name=uploaded.name))
     assert (without.content, without.module.instruction_count) == (b"", 4)
@@ -144,7 +144,7 @@ def test_instructions_are_listed_in_the_modules_order(ask: Any, module: xla.HloM
 
 
 @pytest.mark.parametrize("rpc", ["ListInstructions", "ByteSizes"])
-def test_pages_together_are_the_whole(ask: Any, wide: Callable[[int], bytes], rpc: str) -> None:
+def test_all_pages_together_are_the_complete_list(ask: Any, wide: Callable[[int], bytes], rpc: str) -> None:
     kind = getattr(v1, f"{rpc}Request")
     inline = v1.ModuleInput(serialized=wide(25))
     whole = ask(f"HloService/{rpc}", kind(module=inline))
@@ -159,7 +159,7 @@ def test_pages_together_are_the_whole(ask: Any, wide: Callable[[int], bytes], rp
     assert found == list(whole.instructions)
 
 
-def test_a_token_belongs_to_its_question(ask: Any, wide: Callable[[int], bytes]) -> None:
+def test_a_page_token_is_refused_with_another_request(ask: Any, wide: Callable[[int], bytes]) -> None:
     inline = v1.ModuleInput(serialized=wide(25))
     token = ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, page_size=3)).next_page_token
     for other in (
@@ -190,9 +190,7 @@ def test_bytes_and_padding(ask: Any, module: xla.HloModuleProto) -> None:
     assert ask("HloService/ByteSizes", one).totals.physical_bytes == 60
 
 
-def test_tuples_are_measured_but_not_counted_twice_and_unbounded_sizes_are_left_open(
-    ask: Any, module: xla.HloModuleProto
-) -> None:
+def test_tuples_are_not_in_the_totals_and_unbounded_sizes_are_absent(ask: Any, module: xla.HloModuleProto) -> None:
     changed = xla.HloModuleProto()
     changed.CopyFrom(module)
     main = changed.computations[1]
@@ -227,7 +225,7 @@ def broken(module: xla.HloModuleProto) -> bytes:
         ({}, b"\x0a\x01m\x1a\xff", "data: "),
     ],
 )
-def test_an_upload_that_is_not_right_is_refused(
+def test_a_wrong_upload_is_refused(
     ask: Any, module: xla.HloModuleProto, first: Any, content: bytes | None, said: str
 ) -> None:
     whole = module.SerializeToString() if content is None else content
@@ -246,14 +244,14 @@ def test_a_module_that_breaks_its_rules_is_not_stored(ask: Any, module: xla.HloM
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_announcements_belong_into_the_first_message(ask: Any, module: xla.HloModuleProto) -> None:
+def test_only_the_first_message_announces_digest_and_size(ask: Any, module: xla.HloModuleProto) -> None:
     messages = pieces(module.SerializeToString())
     messages[1].size_bytes = 10
     with pytest.raises(grpc.RpcError, match="size_bytes: what is coming is said in the first message only"):
         ask("HloService/UploadModule", messages)
 
 
-def test_no_message_at_all_is_no_module(ask: Any) -> None:
+def test_an_upload_without_messages_is_refused(ask: Any) -> None:
     with pytest.raises(grpc.RpcError, match="the module is empty"):
         ask("HloService/UploadModule", [])
 
@@ -296,14 +294,14 @@ def test_no_message_at_all_is_no_module(ask: Any) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any, code: str, said: str) -> None:
+def test_an_error_names_the_field(ask: Any, rpc: str, request_: Any, code: str, said: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         ask(f"HloService/{rpc}", request_)
     assert caught.value.code().name == code
     assert caught.value.details().startswith(said)
 
 
-def test_names_within_a_module_that_are_not_there(ask: Any, module: xla.HloModuleProto) -> None:
+def test_unknown_names_in_a_module_are_not_found(ask: Any, module: xla.HloModuleProto) -> None:
     inline = v1.ModuleInput(serialized=module.SerializeToString())
     with pytest.raises(grpc.RpcError) as caught:
         ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, computation="nowhere"))
@@ -317,7 +315,7 @@ def test_names_within_a_module_that_are_not_there(ask: Any, module: xla.HloModul
 @pytest.mark.parametrize(
     ("rpc", "kind"), [("ListInstructions", v1.ListInstructionsRequest), ("ByteSizes", v1.ByteSizesRequest)]
 )
-def test_a_shape_that_cannot_be_is_the_modules_mistake(
+def test_a_wrong_shape_of_an_instruction_is_an_error_of_the_module(
     ask: Any, module: xla.HloModuleProto, rpc: str, kind: Any
 ) -> None:
     wrong = xla.HloModuleProto()

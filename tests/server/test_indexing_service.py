@@ -122,7 +122,7 @@ def test_an_index_asks_for_one_output_or_operand(ask: Any) -> None:
             assert caught.value.details().startswith("index: ds has no ")
 
 
-def test_what_cannot_be_told_is_said_to_be_unknown(ask: Any) -> None:
+def test_unknown_accesses_have_unknown_knowledge(ask: Any) -> None:
     module = dynamic_slice()
     module.computations[0].instructions.add(
         name="s",
@@ -213,7 +213,7 @@ ONE = v1.Variable(bounds=v1.Interval(lower=0, upper=3))
         v1.IndexingMap(dimensions=[ONE], constraints=[v1.Constraint(expression=3)]),
     ],
 )
-def test_a_map_that_cannot_be_is_refused(ask: Any, wrong: v1.IndexingMap) -> None:
+def test_a_wrong_map_is_refused(ask: Any, wrong: v1.IndexingMap) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         ask("IndexingService/SimplifyMap", v1.SimplifyMapRequest(maps=[text(DIVIDE), v1.MapInput(map=wrong)]))
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -301,7 +301,7 @@ def test_a_map_that_cannot_be_is_refused(ask: Any, wrong: v1.IndexingMap) -> Non
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any, said: str) -> None:
+def test_an_error_names_the_field(ask: Any, rpc: str, request_: Any, said: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         ask(f"IndexingService/{rpc}", request_)
     assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)

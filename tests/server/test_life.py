@@ -1,4 +1,4 @@
-"""Starting, dying, stopping: calls in flight end, workers come back, a taken port is said, and the server tells about itself."""
+"""The life of a server: start, workers that end, stop, calls in flight, threads, health and reflection."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_connections_are_spread_over_the_workers(server: Server) -> None:
     assert pids == {"answered"}
 
 
-def test_a_taken_address_is_said(server: Server) -> None:
+def test_an_address_in_use_is_an_error(server: Server) -> None:
     with pytest.raises(UnavailableError, match=f"cannot listen on {server.address}"):
         Server(Config(address=server.address, workers=1)).start()
     with pytest.raises(UnavailableError, match="cannot listen on"):
@@ -76,7 +76,7 @@ def test_a_worker_that_cannot_start_says_why(tmp_path: Any) -> None:
         Server(config).start()
 
 
-def test_a_dead_worker_is_replaced() -> None:
+def test_a_worker_that_ends_is_replaced() -> None:
     with Server(Config(address="127.0.0.1:0", workers=1)) as server:
         [first] = server.worker_pids
         with Client(server.address) as client:
@@ -154,7 +154,7 @@ def serving(store: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
-def test_a_call_in_flight_ends_well_when_the_server_stops(
+def test_a_call_in_flight_finishes_when_the_server_stops(
     how: signal.Signals, wide: Callable[[int], bytes], tmp_path: Path
 ) -> None:
     process, event = serving(tmp_path)
@@ -236,7 +236,7 @@ def test_reflection_lists_every_service(channel: grpc.Channel) -> None:
     }
 
 
-def test_a_client_that_knows_nothing_learns_every_type_by_reflection(channel: grpc.Channel) -> None:
+def test_reflection_gives_every_type(channel: grpc.Channel) -> None:
     files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
 
     def learn(**question: str) -> None:

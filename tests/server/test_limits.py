@@ -1,4 +1,4 @@
-"""Every limit is kept and named; a deadline ends what is under way."""
+"""Limits of the server, each with its name in the error; deadlines."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_elements_of_one_shape() -> None:
         assert refused(lambda one=one: handlers.multi_index(one)) == (*expected, f"shape.{form}")
 
 
-def test_a_deadline_ends_shapes_under_way() -> None:
+def test_a_deadline_ends_a_batch_of_shapes() -> None:
     handlers = ShapeHandlers(Config())
     past = time.monotonic() - 1
     elements = ", ".join(f"f32[{i}]" for i in range(1, 300))
@@ -113,14 +113,14 @@ def test_a_deadline_ends_shapes_under_way() -> None:
         assert handlers.byte_size(request)
 
 
-def test_a_large_shape_is_refused_before_it_is_work(client: Client) -> None:
+def test_a_large_shape_is_refused_before_it_is_parsed(client: Client) -> None:
     text = f"({','.join(['f32[2]'] * 1_000_000)})"
     with pytest.raises(LimitExceededError, match="999999 commas") as caught:
         client.byte_size(text, timeout=10)
     assert caught.value.limit == "shape_elements"
 
 
-def test_answers_larger_than_any_request(modules: Callable[[Config], Modules]) -> None:
+def test_responses_are_bounded(modules: Callable[[Config], Modules]) -> None:
     config = Config(max_request_bytes=4096)
     deep = v1.ShapeInput(text=f"f32[{','.join('1' * 100)}]")
     request = v1.MultiIndexRequest(shape=deep, positions=[0] * 100).SerializeToString()
@@ -180,7 +180,9 @@ def test_counting_hostile_text_takes_no_time(modules: Callable[[Config], Modules
     assert time.monotonic() - begun < 20  # quadratic time would be minutes
 
 
-def test_uploads_are_refused_while_they_come(modules: Callable[[Config], Modules], tmp_path: Path) -> None:
+def test_an_upload_that_is_too_large_is_refused_before_its_end(
+    modules: Callable[[Config], Modules], tmp_path: Path
+) -> None:
     config = Config(max_module_bytes=1000)
     seen = 0
 
@@ -219,7 +221,7 @@ def test_pages_are_bounded(modules: Callable[[Config], Modules], wide: Callable[
     assert (len(answer.instructions), answer.total_size) == (4, 9)
 
 
-def test_decoded_modules_are_kept_within_their_bound(
+def test_the_cache_of_decoded_modules_is_bounded(
     modules: Callable[[Config], Modules], wide: Callable[[int], bytes]
 ) -> None:
     contents = [wide(count) for count in (5, 6, 7)]
@@ -285,7 +287,7 @@ def test_a_deadline_ends_every_long_answer(
         list(answer)
 
 
-def test_a_deadline_frees_the_thread_that_worked_for_it() -> None:
+def test_a_deadline_frees_the_thread_of_the_call() -> None:
     with Server(Config(address="127.0.0.1:0", workers=1, threads=1)) as server, Client(server.address) as client:
         points = np.zeros((400_000, 2), np.int64)
         with pytest.raises(DeadlineExceededError):
@@ -294,7 +296,7 @@ def test_a_deadline_frees_the_thread_that_worked_for_it() -> None:
         assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3), timeout=10) == 17
 
 
-def test_our_own_limit_of_time_is_named() -> None:
+def test_the_servers_own_limit_of_time_is_named() -> None:
     with (
         Server(Config(address="127.0.0.1:0", workers=1, max_call_seconds=0.2)) as server,
         Client(server.address) as client,

@@ -1,4 +1,4 @@
-"""Modules are counted before they are decoded, and refused before they take memory."""
+"""The count of instructions and memory of a module before it is decoded."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_one_too_many_is_refused() -> None:
     assert (caught.value.limit, caught.value.maximum) == ("module_instructions", 10)
 
 
-def test_memory_is_bounded_whatever_it_is_made_of() -> None:
+def test_memory_of_every_kind_of_field_is_bounded() -> None:
     empty_shapes = xla.HloModuleProto(
         computations=[xla.HloComputationProto(instructions=[xla.HloInstructionProto(name="i")])]
     )
@@ -84,17 +84,17 @@ def test_memory_is_bounded_whatever_it_is_made_of() -> None:
     ],
     ids=bytes.hex,
 )
-def test_a_broken_wire_format_is_said(data: bytes) -> None:
+def test_a_broken_wire_format_is_an_error(data: bytes) -> None:
     with pytest.raises(DecodeError, match=r"the module is not a xla\.HloModuleProto"):
         counted(data)
 
 
-def test_a_child_may_not_reach_beyond_its_parent() -> None:
+def test_a_submessage_that_ends_after_its_parent_is_an_error() -> None:
     with pytest.raises(DecodeError):
         counted(b"\x1a\x03\x12\x05ab" + b"c" * 10)
 
 
-def test_what_nests_deeper_than_protobuf_takes_is_refused() -> None:
+def test_messages_nested_deeper_than_protobuf_accepts_are_refused() -> None:
     shape = b""
     for _ in range(200):
         size = len(shape)
@@ -113,7 +113,7 @@ def test_the_walk_ends_with_the_deadline() -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.binary(max_size=60))
-def test_what_protobuf_decodes_is_never_refused_as_broken(data: bytes) -> None:
+def test_every_message_that_protobuf_decodes_is_accepted(data: bytes) -> None:
     try:
         decoded = xla.HloModuleProto.FromString(data)
     except Exception:

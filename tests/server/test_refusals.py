@@ -1,4 +1,4 @@
-"""An error of the library becomes a status with details, and the very same error in the client."""
+"""From an error of the library to a status with details, and back to the same error in the client."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def detail(status: status_pb2.Status, kind: Any) -> Any:
 @pytest.mark.parametrize(
     ("error", "code"), EXAMPLES, ids=lambda value: value.code if isinstance(value, XlashapeError) else ""
 )
-def test_every_error_arrives_as_it_was_raised(error: XlashapeError, code: int) -> None:
+def test_the_client_raises_the_error_that_the_server_raised(error: XlashapeError, code: int) -> None:
     status = status_of(error)
     assert status.code == code
     info = detail(status, error_details_pb2.ErrorInfo)
@@ -162,7 +162,7 @@ def refused(guard: Guard, raises: BaseException, remaining: float | None = None)
     return context.status
 
 
-def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_exception_is_logged_and_not_sent(caplog: pytest.LogCaptureFixture) -> None:
     status = refused(Guard(Config()), KeyError("the secret"))
     assert status.code is grpc.StatusCode.INTERNAL
     assert "secret" not in status.details
@@ -174,7 +174,7 @@ def test_running_out_of_memory_is_a_limit() -> None:
     assert refused(Guard(Config()), MemoryError()).code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_a_deadline_is_the_callers_or_ours() -> None:
+def test_a_deadline_is_the_callers_or_the_servers() -> None:
     guard = Guard(Config(max_call_seconds=5))
     late = errors.DeadlineExceededError("the deadline passed")
     assert refused(guard, late, remaining=0.0).code is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -197,7 +197,7 @@ def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
         list(guard.server_stream("Some/Rpc", lambda data, _: iter([data]))(bytes(1025), context))  # type: ignore[arg-type]
 
 
-def test_at_debug_every_call_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(Config(log_level="debug"))
     caplog.set_level("DEBUG", "xlashape_server")
     context: Any = Context()
@@ -224,7 +224,7 @@ def test_at_debug_every_call_is_a_line(caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize("field", ["dimensions[0]", "shapes[0].proto.dimensions[0]"])
-def test_a_field_is_said_once(field: str) -> None:
+def test_a_message_that_begins_with_the_field_does_not_repeat_it(field: str) -> None:
     status = status_of(errors.InvalidShapeError("dimensions[0]: a size is 0 or more: not -3", field=field))
     assert status.message == f"{field}: a size is 0 or more: not -3"
     other = status_of(errors.InvalidShapeError("dimensions[0]: no", field="shapes[0].other_dimensions[0]"))

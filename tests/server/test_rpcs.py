@@ -1,4 +1,4 @@
-"""Every RPC that the schema names is answered by the server, in this process, and asked by a method of the client."""
+"""Every RPC of the schema: the server answers it, the service in this process answers it, and a method of the client calls it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Recording(Local):
         return super().stream(method, request, timeout)
 
 
-def test_there_are_rpcs_and_each_has_an_example_here() -> None:
+def test_every_rpc_has_an_example_in_this_file() -> None:
     assert set(CALLS) == {method.name for method in METHODS}
 
 
@@ -87,7 +87,7 @@ def test_the_server_answers_it(channel: grpc.Channel, method: MethodDescriptor) 
 
 
 @every_rpc("method")
-def test_the_clients_method_of_its_name_asks_it(module: xla.HloModuleProto, method: MethodDescriptor) -> None:
+def test_the_clients_method_of_the_same_name_calls_it(module: xla.HloModuleProto, method: MethodDescriptor) -> None:
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
     assert callable(getattr(Client, name))
     service = Recording()

@@ -1,4 +1,4 @@
-"""A mistake is the same exception whoever is asked: the library, the handlers in this process, or a server through its client.
+"""A mistake raises the same exception in the library, from the handlers in this process, and from a server through its client.
 
 The class and the message are equal. The path is that of the library, behind the place in the request where the value stands that the
 library was given.
@@ -506,7 +506,7 @@ REQUESTS: dict[str, tuple[str, Any, type[XlashapeError], FieldPath]] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_wrong_request_is_the_same_exception_here_and_from_a_server(client: Client, name: str) -> None:
+def test_a_wrong_request_is_the_same_exception_in_this_process_and_from_a_server(client: Client, name: str) -> None:
     method, request, kind, path = REQUESTS[name]
     here, there = [
         raised(lambda service=service: service.send(method, request.SerializeToString(), 60))
@@ -516,7 +516,7 @@ def test_a_wrong_request_is_the_same_exception_here_and_from_a_server(client: Cl
     assert (type(there), there.path, str(there), there.details()) == (kind, path, str(here), here.details())
 
 
-def test_a_module_that_nobody_has_is_not_found(client: Client) -> None:
+def test_an_unknown_module_is_not_found(client: Client) -> None:
     name = "modules/" + "0" * 64
     here, there = [raised(lambda service=service: service.get_module(name)) for service in (Local(60), client)]
     # The texts differ, since only a server can be told to keep modules for other processes.

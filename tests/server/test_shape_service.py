@@ -50,14 +50,14 @@ def test_linear_index_and_its_inverse_are_those_of_the_library(ask: Any, written
     assert list(answer.is_element) == is_element.tolist()
 
 
-def test_many_indices_go_another_way_and_agree(ask: Any) -> None:
+def test_many_indices_take_the_path_through_numpy_with_the_same_result(ask: Any) -> None:
     shape = Shape.parse("bf16[64,300]{1,0:T(8,128)(2,1)}")
     rows = numbers_of(shape)
     request = v1.LinearIndexRequest(shape=v1.ShapeInput(proto=shape.to_proto()), indices=rows.ravel().tolist())
     assert list(ask("ShapeService/LinearIndex", request).positions) == tiling.linear_indices(shape, rows).tolist()
 
 
-def test_logical_order_looks_at_minor_to_major_alone(ask: Any) -> None:
+def test_logical_order_follows_minor_to_major_alone(ask: Any) -> None:
     request = v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3], order=v1.LINEAR_ORDER_LOGICAL)
     assert list(ask("ShapeService/LinearIndex", request).positions) == [13]
     back = v1.MultiIndexRequest(shape=text(TILED), positions=[13], order=v1.LINEAR_ORDER_LOGICAL)
@@ -77,7 +77,7 @@ def test_every_form_of_a_shape_is_the_same_shape(ask: Any) -> None:
     assert described[0] == described[1] == described[2]
 
 
-def test_a_description_says_everything(ask: Any) -> None:
+def test_a_description_has_all_fields(ask: Any) -> None:
     [one] = ask(
         "ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[text("bf16[3,<=5]{0,1:T(2,2)(2,1)S(1)}")])
     ).descriptions
@@ -137,7 +137,7 @@ def test_a_thousand_shapes_are_one_call(ask: Any) -> None:
     assert [one.size for one in described] == list(sizes)
 
 
-def test_a_tuple_takes_its_pointers(ask: Any) -> None:
+def test_the_byte_size_of_a_tuple_is_its_table_of_pointers(ask: Any) -> None:
     request = v1.ByteSizeRequest(shapes=[text("(f32[2], f32[3])")], pointer_size=4)
     [size] = ask("ShapeService/ByteSize", request).sizes
     assert (size.byte_size, size.logical_bytes) == (8, 20)
@@ -151,7 +151,7 @@ def test_an_empty_batch_has_an_empty_answer(ask: Any) -> None:
     assert (len(answer.indices), len(answer.is_element)) == (0, 0)
 
 
-def test_a_scalar_has_one_index_or_as_many_as_said(ask: Any) -> None:
+def test_the_number_of_indices_of_a_scalar_is_one_or_the_count(ask: Any) -> None:
     assert list(ask("ShapeService/LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"))).positions) == [0]
     assert list(ask("ShapeService/LinearIndex", v1.LinearIndexRequest(shape=text("f32[]"), count=0)).positions) == []
     assert (
@@ -250,7 +250,7 @@ def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
         ("LinearIndex", b"\xff" * 5000, "not a xlashape.v1.LinearIndexRequest"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_field(ask: Any, rpc: str, request_: Any, said: str) -> None:
+def test_an_error_names_the_field(ask: Any, rpc: str, request_: Any, said: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         ask(f"ShapeService/{rpc}", request_)
     assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -288,7 +288,7 @@ def test_every_encoding_of_the_numbers_is_read(ask: Any, name: str, padding: int
         assert list(ask("ShapeService/LinearIndex", request).positions) == [17, 1]
 
 
-def test_describe_shape_says_what_pads_and_what_would_waste_least(ask: Any) -> None:
+def test_a_description_has_the_causes_of_padding_and_the_best_orders(ask: Any) -> None:
     request = v1.DescribeShapeRequest(shapes=[v1.ShapeInput(text=text) for text in (
         "s32[8388608,8,4]{2,1,0:T(8,128)}", "f32[3,5]{1,0:T(2,2)L(32)}", "f32[4]", "f32[?]", "token[]",
     )])  # fmt: skip

@@ -1,4 +1,4 @@
-"""The store: content by digest, shared by processes, bounded by bytes and age, whole after a crash."""
+"""The store: content by digest, shared by processes, bounded by bytes and age, intact after a crash."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def aged(store: Store, stored: Stored, seconds: float) -> None:
     os.utime(path, (time.time() - seconds,) * 2)
 
 
-def test_what_was_put_in_comes_out(store: Store) -> None:
+def test_stored_content_is_read_back(store: Store) -> None:
     content = os.urandom(5000)
     stored = put(store, content)
     assert stored.name == module_name(hashlib.sha256(content).hexdigest())
@@ -64,7 +64,7 @@ def test_the_same_content_is_one_file(store: Store, tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
-def test_an_upload_that_is_given_up_leaves_nothing(store: Store, tmp_path: Path) -> None:
+def test_an_abandoned_upload_leaves_no_file(store: Store, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), store.upload() as upload:
         upload.write(b"abc")
         raise RuntimeError
@@ -78,7 +78,7 @@ def test_names_are_checked(store: Store) -> None:
         assert caught.value.field == "module.name"
 
 
-def test_what_is_not_there_is_not_found(store: Store) -> None:
+def test_unknown_modules_are_not_found(store: Store) -> None:
     name = "modules/" + "0" * 64
     for ask in (store.find, store.read, store.delete):
         with pytest.raises(NotFoundError, match="never uploaded") as caught:
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_not_found(store: Store) -> None:
         assert (caught.value.kind, caught.value.name, caught.value.field) == ("module", name, "name")
 
 
-def test_deleting_forgets(store: Store, tmp_path: Path) -> None:
+def test_a_deleted_module_is_not_found(store: Store, tmp_path: Path) -> None:
     stored = put(store, b"abc")
     store.delete(stored.name)
     with pytest.raises(NotFoundError):
@@ -94,7 +94,7 @@ def test_deleting_forgets(store: Store, tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
-def test_the_longest_unused_makes_room(tmp_path: Path) -> None:
+def test_the_least_recently_used_module_is_evicted(tmp_path: Path) -> None:
     store = Store(tmp_path, max_bytes=4000, max_age=60)
     old, used, young = (put(store, bytes([i]) * 1000) for i in range(3))
     for age, stored in ((30, old), (20, used), (10, young)):
@@ -108,7 +108,7 @@ def test_the_longest_unused_makes_room(tmp_path: Path) -> None:
         assert store.read(kept.name) == store.read(kept.name)
 
 
-def test_what_nobody_asked_about_for_long_is_gone(store: Store, tmp_path: Path) -> None:
+def test_a_module_that_was_not_used_for_long_is_evicted(store: Store, tmp_path: Path) -> None:
     kept, gone = put(store, b"kept"), put(store, b"gone")
     aged(store, gone, 61)
     with pytest.raises(NotFoundError):
@@ -117,7 +117,7 @@ def test_what_nobody_asked_about_for_long_is_gone(store: Store, tmp_path: Path) 
     assert [path.name for path in files(tmp_path)] == [kept.sha256]
 
 
-def test_asking_keeps_alive_and_creation_stays(store: Store) -> None:
+def test_a_use_changes_the_time_of_use_and_not_of_creation(store: Store) -> None:
     stored = put(store, b"abc")
     aged(store, stored, 50)
     found = store.find(stored.name)
@@ -125,7 +125,7 @@ def test_asking_keeps_alive_and_creation_stays(store: Store) -> None:
     assert found.created == pytest.approx(stored.created, abs=1e-3)
 
 
-def test_content_larger_than_the_store_is_refused_while_it_comes(tmp_path: Path) -> None:
+def test_content_larger_than_the_store_is_refused_during_the_upload(tmp_path: Path) -> None:
     store = Store(tmp_path, max_bytes=1000, max_age=60)
     with store.upload() as upload:
         upload.write(b"x" * 1000)
@@ -139,7 +139,7 @@ def test_content_larger_than_the_store_is_refused_while_it_comes(tmp_path: Path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "facts"])
-def test_a_damaged_file_counts_as_not_there_and_can_be_stored_again(store: Store, damage: str) -> None:
+def test_a_damaged_file_counts_as_absent_and_can_be_stored_again(store: Store, damage: str) -> None:
     content = os.urandom(1000)
     stored = put(store, content)
     path = next(store._modules.glob(f"??/{stored.sha256}"))
@@ -158,7 +158,7 @@ def test_a_damaged_file_counts_as_not_there_and_can_be_stored_again(store: Store
     assert store.read(stored.name) == content
 
 
-def test_uploads_that_died_are_removed_and_those_under_way_are_not(store: Store, tmp_path: Path) -> None:
+def test_abandoned_uploads_are_removed_and_others_are_not(store: Store, tmp_path: Path) -> None:
     (tmp_path / "incoming" / "dead").write_bytes(b"abc")
     os.utime(tmp_path / "incoming" / "dead", (time.time() - 7200,) * 2)
     with store.upload() as upload:
@@ -213,7 +213,7 @@ def writer(tmp_path: Path) -> Callable[[int], subprocess.Popen[str]]:
     )
 
 
-def test_processes_share_it(writer: Callable[[int], subprocess.Popen[str]], tmp_path: Path) -> None:
+def test_processes_share_the_store(writer: Callable[[int], subprocess.Popen[str]], tmp_path: Path) -> None:
     running = [writer(60) for _ in range(3)]
     for one in running:
         out, err = one.communicate(timeout=60)
@@ -221,7 +221,9 @@ def test_processes_share_it(writer: Callable[[int], subprocess.Popen[str]], tmp_
     assert Store(tmp_path, max_bytes=60_000, max_age=60).total_bytes() <= 60_000
 
 
-def test_a_killed_process_harms_nothing(writer: Callable[[int], subprocess.Popen[str]], tmp_path: Path) -> None:
+def test_a_killed_process_leaves_the_store_intact(
+    writer: Callable[[int], subprocess.Popen[str]], tmp_path: Path
+) -> None:
     for pause in (0.0, 0.01, 0.05):
         dying = writer(10**9)
         assert dying.stdout is not None

@@ -1,4 +1,4 @@
-"""TLS: a server with a certificate, and one that wants to see the client's."""
+"""TLS: a server with a certificate, and a server that requires certificates of its clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def answer(client: Client) -> int:
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-def test_only_who_trusts_and_is_trusted_talks(certificates: Path, mutual: bool) -> None:
+def test_client_and_server_check_each_others_certificates(certificates: Path, mutual: bool) -> None:
     path = certificates
     config = Config(
         address="127.0.0.1:0",

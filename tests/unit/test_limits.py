@@ -32,7 +32,7 @@ def test_a_deadline_that_has_passed_ends_the_analysis():
         limits.spend()
 
 
-def test_a_deadline_that_passes_meanwhile_is_seen():
+def test_a_deadline_that_passes_during_the_analysis_ends_it():
     with (
         limits.budget(deadline=time.monotonic() + 0.02),
         pytest.raises(DeadlineExceededError),
@@ -41,7 +41,7 @@ def test_a_deadline_that_passes_meanwhile_is_seen():
             limits.spend()
 
 
-def test_nothing_is_bounded_outside():
+def test_without_a_budget_nothing_is_bounded():
     with limits.budget(steps=1):
         limits.spend()
     limits.spend(10**9)
@@ -59,7 +59,7 @@ def test_check_names_the_limit():
         limits.check("upload bytes", 6, 5)
 
 
-def test_a_check_speaks_in_words_and_names_in_snake_case():
+def test_a_check_has_words_in_its_message_and_snake_case_in_its_limit():
     with pytest.raises(LimitExceededError, match="dimensions of a NumPy array: 4 is more than 3") as caught:
         limits.check("dimensions of a NumPy array", 4, 3, field="shape")
     error = caught.value

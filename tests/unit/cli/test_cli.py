@@ -1,4 +1,4 @@
-"""The command line as its users meet it: answers, JSON, one line for a mistake, exit codes. In this process and over a server."""
+"""The command line: text, JSON, one line for a mistake, exit codes; in this process and with a server."""
 
 import json
 import os
@@ -226,7 +226,7 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
     assert result.stderr.count("\n") == 1
 
 
-def test_a_reader_that_leaves_early_gets_no_traceback():
+def test_a_closed_pipe_causes_no_traceback():
     script = f"{sys.executable} -m xlashape map {MODULE} | head -n 1"
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (result.stdout.count("\n"), result.stderr) == (1, "")
@@ -240,7 +240,7 @@ def test_exit_codes_reach_the_shell():
         assert result.returncode == code
 
 
-def test_serve_says_where_and_stops_on_request():
+def test_serve_prints_its_address_and_stops_on_a_signal():
     process = subprocess.Popen(
         [sys.executable, "-m", "xlashape", "serve", "--address", "127.0.0.1:0", "--workers", "1"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`convert` as its users meet it: every form to every other, through files and pipes, and nothing left behind by a mistake."""
+"""`convert`: every form to every other, through files and pipes; a mistake leaves the target as it was."""
 
 import gzip
 import os
@@ -37,7 +37,7 @@ def test_every_form_gives_the_module_back(form, tmp_path):
         assert xla.HloProto.FromString(back.read_bytes()) == xla.HloProto.FromString(SOURCE)
 
 
-def test_pipes_find_the_kind_out_from_the_content():
+def test_the_form_of_standard_input_is_detected_from_the_content():
     text = convert("-", "-", data=SOURCE).stdout
     assert text.startswith(b"HloModule jit_attention")
     assert convert("-", "-", data=gzip.compress(text)).stdout == text
@@ -65,14 +65,14 @@ def test_a_mistake_leaves_the_target_as_it_was(tmp_path):
         ("nowhere/x.pb", [], "cannot write"),
     ],
 )
-def test_targets_that_cannot_be(target, options, says, tmp_path):
+def test_wrong_targets_are_refused(target, options, says, tmp_path):
     source = tmp_path / "source.hlo.pb"
     source.write_bytes(SOURCE)
     assert says in convert(source, tmp_path / target, *options, code=1).stderr.decode()
     assert [path.name for path in tmp_path.iterdir()] == ["source.hlo.pb"]
 
 
-def test_what_a_form_cannot_hold_is_refused_unless_told_otherwise(tmp_path):
+def test_a_lossy_conversion_is_refused_without_the_option(tmp_path):
     module = xla.HloProto.FromString(SOURCE)
     module.buffer_assignment.buffer_allocations.add(size=7)
     source, target = tmp_path / "source.hlo.pb", tmp_path / "target.pb"
@@ -106,7 +106,7 @@ def on_a_terminal(*arguments):
     return shown.decode()
 
 
-def test_large_modules_are_converted_under_a_bar(tmp_path):
+def test_a_large_module_is_converted_with_a_progress_bar(tmp_path):
     module = xla.HloModuleProto.FromString(xla.HloProto.FromString(SOURCE).hlo_module.SerializeToString())
     module.payloads.append(b"x" * 6_000_000)
     large, small = tmp_path / "large.pb", tmp_path / "small.hlo.pb"

@@ -38,7 +38,7 @@ def test_a_transpose_reads_a_third_and_far_apart():
         assert position == (batch * 64 + token) * 768 + 256 + head * 32 + channel
 
 
-def test_a_whole_module_tells_of_each_operand():
+def test_a_module_lists_the_reads_of_every_operand():
     rows = told("reads", MODULE)
     entry = HloModule.load(MODULE).entry
     assert {(row["instruction"], row["operand"]) for row in rows} == {
@@ -64,14 +64,14 @@ def test_reads_are_the_same_over_a_server():
     assert [access.text for access in read.accesses] == [row["map"]]
 
 
-def test_fused_instructions_are_read_of_when_named():
+def test_fused_instructions_are_listed_when_they_are_named():
     assert told("reads", MODULE, "--computation", "main.3") == told("reads", MODULE)
     fused = HloModule.load(MODULE).instruction("transpose_copy_fusion").called_computations[0]
     rows = told("reads", MODULE, "--computation", fused.name)
     assert {row["instruction"] for row in rows} == {one.name for one in fused.instructions if one.operands}
 
 
-def test_a_tile_is_told_in_numbers_and_for_any_size():
+def test_a_tile_is_printed_in_numbers_and_for_any_size():
     found = told("tile", MODULE, "transpose_copy_fusion.1", "1,8,32,64", "--at", "2,0,0,0")
     (one,) = found["tiles"]
     # The keys of one batch: 64 rows of 8 heads of 32 numbers each, behind the 256 columns of queries.
@@ -93,7 +93,7 @@ def test_a_tile_is_told_in_numbers_and_for_any_size():
     assert answer.symbolic.text.splitlines()[0] == "Symbolic tile with"
 
 
-def test_what_is_wrong_with_a_tile_is_said():
+def test_a_wrong_tile_is_an_error():
     for arguments, said in (
         (["1,2"], "xlashape: a tile of rank 2 for a map of 4 dimensions"),
         (["1,2,x,4"], "xlashape: expected sizes such as 2,3, found '1,2,x,4'"),

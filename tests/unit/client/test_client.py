@@ -1,4 +1,4 @@
-"""The client: library types in and out, the server's errors as the library's own, a connection that breaks, uploads and streams."""
+"""The client: values of the library as arguments and results, errors, broken connections, uploads and streams."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chain(length: int, name: str = "chain") -> HloModule:
     return HloModule.from_proto(proto)
 
 
-def test_shapes_go_in_as_whatever_they_are(client: Client) -> None:
+def test_every_form_of_a_shape_is_accepted(client: Client) -> None:
     shape = Shape.parse(TILED)
     proto = shape.to_proto()
     for form in (TILED, shape, proto, proto.SerializeToString()):
@@ -55,7 +55,7 @@ def test_shapes_go_in_as_whatever_they_are(client: Client) -> None:
         client.byte_size(17)  # type: ignore[arg-type]
 
 
-def test_unknown_fields_of_a_shape_travel_along(client: Client) -> None:
+def test_unknown_fields_of_a_shape_are_sent(client: Client) -> None:
     strange = Shape.from_proto(Shape.parse(TILED).to_proto().SerializeToString() + b"\xa2\x06\x03abc")
     assert strange.unknown_fields
     assert client.describe_shape(strange).shape == strange
@@ -133,13 +133,13 @@ def test_a_million_indices(client: Client) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_table_of_integers_is_refused_here(client: Client, wrong: Any) -> None:
+def test_rows_that_are_not_integers_are_refused_before_they_are_sent(client: Client, wrong: Any) -> None:
     with pytest.raises(errors.InvalidIndexError):
         client.linear_indices(TILED, wrong)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16, ">i8", np.uint64])
-def test_every_integer_type_and_stride_will_do(client: Client, dtype: Any) -> None:
+def test_every_integer_type_and_stride_is_accepted(client: Client, dtype: Any) -> None:
     rows = np.zeros((6, 4), dtype)
     rows[::2, ::2] = (2, 3)
     assert client.linear_indices(TILED, rows[::2, ::2]).tolist() == [17, 17, 17]
@@ -165,7 +165,7 @@ def test_errors_are_the_librarys_own(client: Client) -> None:
     assert limit.value.limit == "indices"
 
 
-def test_modules_go_in_as_whatever_they_are(client: Client, tmp_path: Path) -> None:
+def test_every_form_of_a_module_is_accepted(client: Client, tmp_path: Path) -> None:
     module = chain(5)
     content = module.proto.SerializeToString()
     (tmp_path / "m.pb").write_bytes(content)
@@ -213,7 +213,7 @@ def test_the_life_of_a_module_on_the_server(client: Client) -> None:
             gone(kept)
 
 
-def test_a_large_module_is_uploaded_once_and_comes_back_in_pieces(client: Client) -> None:
+def test_a_large_module_is_uploaded_once_and_downloaded_in_parts(client: Client) -> None:
     module = chain(50_000, "large")
     content = module.proto.SerializeToString()
     assert len(content) > 2 << 20
@@ -266,7 +266,7 @@ def test_indexing_maps_are_a_stream(client: Client) -> None:
         client.indexing_maps(module, direction="sideways")
 
 
-def test_a_stream_that_is_let_go_of_ends(client: Client) -> None:
+def test_a_stream_that_is_deleted_ends_the_call(client: Client) -> None:
     stream = client.indexing_maps(chain(5000))
     assert next(stream).instruction == "p"
     del stream
@@ -301,12 +301,12 @@ def test_empty_batches_keep_their_shape(client: Client) -> None:
     assert (results.shape, inside.shape) == ((0, 1), (0,))
 
 
-def test_time_runs_out(client: Client) -> None:
+def test_a_timeout_is_a_deadline_exceeded_error(client: Client) -> None:
     with pytest.raises(errors.DeadlineExceededError):
         client.byte_size(TILED, timeout=-1.0)
 
 
-def test_nobody_is_there() -> None:
+def test_a_server_that_does_not_exist_is_unavailable() -> None:
     with Client("127.0.0.1:1", timeout=5) as lonely:
         with pytest.raises(errors.UnavailableError, match=r"127\.0\.0\.1:1"):
             lonely.byte_size(TILED)
@@ -316,7 +316,7 @@ def test_nobody_is_there() -> None:
             lonely.wait_until_ready(0.1)
 
 
-def test_a_closed_client_says_so() -> None:
+def test_a_closed_client_is_unavailable() -> None:
     closed = Client("127.0.0.1:1")
     closed.close()
     closed.close()
@@ -328,5 +328,5 @@ def test_a_closed_client_says_so() -> None:
         closed.wait_until_ready(0.1)
 
 
-def test_modules_are_tuples_that_name_their_parts() -> None:
+def test_a_module_is_a_named_tuple() -> None:
     assert Module._fields[:3] == ("name", "size_bytes", "format")
