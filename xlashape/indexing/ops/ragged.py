@@ -24,7 +24,7 @@ _GROUP: _Label = ("group", 0)
 _SIZES: _Label = ("sizes", 0)
 
 
-class _Array(NamedTuple):
+class _LabelledArray(NamedTuple):
     """An array of a ragged-dot: the role of each of its dimensions, and its sizes."""
 
     labels: tuple[_Label, ...]
@@ -77,11 +77,11 @@ class _RaggedDot:
         )
         last = _GROUP if role == "left" else _SIZES
         out = [*batch, *free, *(label for label in right if label[0] == "right")]
-        self.out = _Array(((_GROUP, *out) if self.is_summed_by_group else tuple(out)), output_dims(op, 0))
+        self.out = _LabelledArray(((_GROUP, *out) if self.is_summed_by_group else tuple(out)), output_dims(op, 0))
         self.operands = (
-            _Array(left, lhs),
-            _Array(tuple(right), rhs),
-            _Array((*(before if len(sizes) > 1 else ()), last), sizes),
+            _LabelledArray(left, lhs),
+            _LabelledArray(tuple(right), rhs),
+            _LabelledArray((*(before if len(sizes) > 1 else ()), last), sizes),
         )
         self.sizes: dict[_Label, int] = {}
         if self.is_summed_by_group:
@@ -92,7 +92,7 @@ class _RaggedDot:
                 known = self.sizes.setdefault(label, size)
                 require(known == size, f"pairs dimensions of {known} and {size} elements")
 
-    def access(self, source: _Array, target: _Array) -> tuple[Access, ...]:
+    def access(self, source: _LabelledArray, target: _LabelledArray) -> tuple[Access, ...]:
         """From an element of an array to the elements of the other that have its indices in the roles that both have."""
         index_of: dict[_Label, Expr] = {label: dim(d) for d, label in enumerate(source.labels)}
         ranges: list[int] = []

@@ -136,7 +136,7 @@ class PrimitiveType(IntEnum):
         if isinstance(value, str):
             return cls.parse(value)
         try:
-            return cls._value2member_map_[index(value)]  # pyright: ignore[reportReturnType]
+            return cls._value2member_map_[index(value)]  # pyright: ignore[reportReturnType]  # the members of this class
         except (KeyError, TypeError):
             raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
 

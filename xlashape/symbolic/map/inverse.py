@@ -38,7 +38,7 @@ def inverse(indexing_map: IndexingMap) -> IndexingMap:
     forward = indexing_map.simplify()
     if forward.is_known_empty:
         return IndexingMap.empty()
-    values = _Digits(forward).solve()
+    values = _Solver(forward).solve()
     if values is None:
         raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
     bounds = image_bounds(forward)
@@ -62,7 +62,7 @@ def _undoes(forward: IndexingMap, candidate: IndexingMap) -> bool:
     )
 
 
-class _Digits:
+class _Solver:
     """Solves a map for its dimensions. `known` holds the atoms solved so far, as expressions of the map's results, which are written d0, d1, …."""
 
     def __init__(self, forward: IndexingMap) -> None:

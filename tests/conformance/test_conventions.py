@@ -1,0 +1,92 @@
+"""Conventions of the source that neither ruff nor pyright checks: see docs/CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = [ROOT / "xlashape", ROOT / "server" / "xlashape_server", ROOT / "clients" / "python" / "xlashape_client"]
+SOURCES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for package in PACKAGES
+    for path in sorted(package.rglob("*.py"))
+}
+FOLDERS = sorted({path.parent for package in PACKAGES for path in package.rglob("*.py")})
+MAX_LINES = 450
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_a_package_names_its_files(folder: Path):
+    """The docstring of a package says what each of its files is for."""
+    docstring = ast.get_docstring(ast.parse(SOURCES[_name(folder / "__init__.py")])) or ""
+    words = set(re.findall(r"\w+", docstring))
+    files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    folders = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
+    assert sorted((files | folders) - words) == [], f"the docstring of {_name(folder)} does not name these"
+
+
+# File → why it is longer.
+LONG_FILES = {
+    "xlashape/hlo/module.py": "the three views refer to each other",
+    "xlashape/shape/value/shape.py": "shapes and layouts contain each other",
+}
+
+
+def test_files_are_short():
+    long = {name for name, source in SOURCES.items() if source.count("\n") > MAX_LINES}
+    assert sorted(long ^ LONG_FILES.keys()) == []
+
+
+@pytest.mark.parametrize(
+    "package", [ROOT / "xlashape" / name for name in ("hlo", "indexing", "shape", "symbolic")], ids=_name
+)
+def test_a_class_name_has_one_meaning(package: Path):
+    """Two public classes of one package never have the same name."""
+    names: Counter[str] = Counter()
+    for path in package.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names.update([node.name for node in tree.body if isinstance(node, ast.ClassDef)])
+    assert {name: count for name, count in names.items() if count > 1} == {}
+
+
+# Pattern → the files that may hold it, and why nothing else does.
+MECHANISMS = {
+    r"\b(lru_cache|functools\.cache\b|import cache\b)": (
+        {"xlashape/caches.py"},
+        "caches are declared with xlashape.caches",
+    ),
+    r"dataclass\(.*frozen=True": (
+        {"server/xlashape_server/config.py"},  # the command line makes its options of the fields
+        "frozen values derive from xlashape.frozen.FrozenValue or are NamedTuples",
+    ),
+    r"object\.__setattr__|def __setattr__": ({"xlashape/frozen.py"}, "frozen objects derive from xlashape.frozen"),
+    r"\btuple\.__new__": (set(), "records are made by their constructor"),
+}
+
+
+@pytest.mark.parametrize("pattern", MECHANISMS)
+def test_one_mechanism(pattern: str):
+    allowed, reason = MECHANISMS[pattern]
+    found = {name for name, source in SOURCES.items() if re.search(pattern, source)}
+    assert sorted(found - allowed) == [], reason
+
+
+def test_suppressions_give_their_reason():
+    """After the rule in brackets stands why the rule does not apply, on the same line or on the line above."""
+    bare: list[str] = []
+    for name, source in SOURCES.items():
+        lines = source.splitlines()
+        for number, line in enumerate(lines):
+            suppression = re.search(r"#\s*(noqa: [A-Z]+\d+|pyright: ignore\[[^\]]*\]|type: ignore\[[^\]]*\])(.*)", line)
+            if suppression and not suppression[2].strip(" #-–:,") and "#" not in lines[number - 1]:
+                bare.append(f"{name}:{number + 1}")
+    assert bare == []
