@@ -7,7 +7,7 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND_BODY
-from xlashape.hlo.ops.inference import called_result, first_operand, token
+from xlashape.hlo.ops.inference import called_result, first_operand, token, token_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, at_least, exactly
 from xlashape.hlo.ops.verification import any_shape, check_one_call, check_parameters, check_predicate, check_result
@@ -78,10 +78,6 @@ def _verify_conditional(
 # -- order ----------------------------------------------------------------------------------
 
 
-def _token_shape(_: Sequence[Shape]) -> Shape:
-    return Shape.token()
-
-
 def _first_shape(operands: Sequence[Shape]) -> Shape:
     return operands[0]
 
@@ -126,7 +122,7 @@ OPERATIONS: Final = (
         runs_called_instructions=True,
         text_depends_on_operands=True,  # branches on a predicate are named true and false
     ),
-    Operation(Opcode.AFTER_ALL, operands=at_least(0), fixed_shape=_token_shape, infer=token, moves_no_data=True),
+    Operation(Opcode.AFTER_ALL, operands=at_least(0), fixed_shape=token_shape, infer=token, moves_no_data=True),
     Operation(
         Opcode.ADD_DEPENDENCY,
         operands=exactly(2),

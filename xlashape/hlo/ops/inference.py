@@ -16,6 +16,7 @@ __all__ = [
     "is_number",
     "promoted_type",
     "token",
+    "token_shape",
     "wider_type",
     "window_steps",
 ]
@@ -35,6 +36,11 @@ def called_result(_: xla.HloInstructionProto, _operands: Sequence[Shape], result
 
 def token(_: xla.HloInstructionProto, _operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     """A token."""
+    return Shape.token()
+
+
+def token_shape(_operands: Sequence[Shape]) -> Shape:
+    """A token, as a `fixed_shape`."""
     return Shape.token()
 
 
@@ -62,17 +68,17 @@ def wider_type(a: Shape, b: Shape) -> PrimitiveType:
         return x
     if x.is_floating and y.is_floating and x.bit_width != y.bit_width:
         return x if x.bit_width > y.bit_width else y
-    raise CannotInfer(f"operands of types {x} and {y}")
+    raise CannotInfer(f"the operand types {x} and {y} do not fit together")
 
 
 def promoted_type(a: Shape, b: Shape) -> PrimitiveType:
-    """As `wider_type`, and the wider of two integral types, too; of two types of one width the first."""
+    """As `wider_type`, but also the wider of two integral types, and the first of two types of the same width."""
     x, y = a.element_type, b.element_type
     if x == y:
         return x
     if (x.is_floating and y.is_floating) or (x.is_integral and y.is_integral):
         return x if x.bit_width >= y.bit_width else y
-    raise CannotInfer(f"operands of types {x} and {y}")
+    raise CannotInfer(f"the operand types {x} and {y} do not fit together")
 
 
 def window_steps(size: int, window: xla.WindowDimension) -> int:

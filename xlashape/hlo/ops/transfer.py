@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import Written, optional
+from xlashape.hlo.ops.inference import token_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
 from xlashape.hlo.ops.verification import any_shape
@@ -18,10 +19,6 @@ __all__ = ["OPERATIONS"]
 
 def _outfeed_shape(written: Written, value: bytes | None) -> bytes:
     return FIELDS.message("outfeed_shape", written.operands[0].to_proto()) if value is None else value
-
-
-def _token(_: Sequence[Shape]) -> Shape:
-    return Shape.token()
 
 
 def _sent(operands: Sequence[Shape]) -> Shape:
@@ -44,10 +41,10 @@ OPERATIONS: Final = (
         Opcode.OUTFEED,
         operands=exactly(2),
         attributes=(optional(OUTFEED_SHAPE, _outfeed_shape), optional(OUTFEED_CONFIG)),
-        fixed_shape=_token,
+        fixed_shape=token_shape,
     ),
     Operation(Opcode.SEND, operands=exactly(2), attributes=_CHANNEL, fixed_shape=_sent),
-    Operation(Opcode.SEND_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_token),
+    Operation(Opcode.SEND_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=token_shape),
     Operation(Opcode.RECV, operands=exactly(1), attributes=_CHANNEL),
     Operation(Opcode.RECV_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_received),
 )

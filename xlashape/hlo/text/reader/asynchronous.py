@@ -16,7 +16,7 @@ from xlashape.hlo.text.reader.complete import (
     complete_parameter,
     sharding_of_tuple,
 )
-from xlashape.hlo.text.reader.state import KnownShape, ParsedComputation, ParsedInstruction, State
+from xlashape.hlo.text.reader.state import ParsedComputation, ParsedInstruction, ParsedShape, State
 from xlashape.proto import xla
 
 __all__ = ["complete_step", "complete_wrapped_start"]
@@ -26,64 +26,64 @@ _THREAD = "async_execution_thread"
 
 def complete_step(
     state: State,
-    made: ParsedInstruction,
+    parsed: ParsedInstruction,
     step: AsyncStep,
-    known: list[ParsedInstruction],
+    operands: list[ParsedInstruction],
     attributes: Attributes,
     at: int,
     wrapped: str,
 ) -> None:
-    """Checks an async-start, async-update or async-done, and notes in `made` what it runs.
+    """Checks an async-start, async-update or async-done, and notes in `parsed` what it runs.
 
     `wrapped` is the opcode that text writes it as, "" for `async-start` and so on themselves.
     """
     if step is AsyncStep.START:
-        _complete_start(state, made, attributes, at)
+        _complete_start(state, parsed, attributes, at)
         return
     thread = attributes.get(_THREAD)
-    made.calls = ()
-    started = known[0]
+    parsed.calls = ()
+    started = operands[0]
     row = OPERATIONS.get(started.opcode)
     if row is None or row.async_step not in (AsyncStep.START, AsyncStep.UPDATE):
         raise state.cursor.error(
-            f"{made.opcode} takes the result of an async-start or async-update, found {started.opcode}", at=at
+            f"{parsed.opcode} takes the result of an async-start or async-update, found {started.opcode}", at=at
         )
     if wrapped and started.async_opcode != wrapped:
         raise state.cursor.error(
             f"expected {started.async_opcode}, the operation that was started, found {wrapped}", at=at
         )
-    if step is AsyncStep.UPDATE and made.shape.bare != started.shape.bare:
+    if step is AsyncStep.UPDATE and parsed.shape.bare != started.shape.bare:
         raise state.cursor.error(f"an async-update must have the shape of its operand, {started.shape.bare}", at=at)
-    made.async_opcode, made.async_computation = started.async_opcode, started.async_computation
-    if made.async_computation >= 0:
-        computation = state.computations[made.async_computation]
+    parsed.async_opcode, parsed.async_computation = started.async_opcode, started.async_computation
+    if parsed.async_computation >= 0:
+        computation = state.computations[parsed.async_computation]
         if thread is not None and thread.thread != computation.thread:
             expected, found = computation.thread.decode(), thread.thread.decode()
             raise state.cursor.error(f"the started operation runs on the thread {expected!r}, not {found!r}", at=at)
         _pass_on(computation, attributes)
 
 
-def _complete_start(state: State, made: ParsedInstruction, attributes: Attributes, at: int) -> None:
-    _check_shape(state, made.shape, at)
+def _complete_start(state: State, parsed: ParsedInstruction, attributes: Attributes, at: int) -> None:
+    _check_shape(state, parsed.shape, at)
     thread = attributes.get(_THREAD)
     if thread is not None:
-        made.thread = thread.thread
-    index = made.calls[0] if len(made.calls) == 1 else -1
+        parsed.thread = thread.thread
+    index = parsed.calls[0] if len(parsed.calls) == 1 else -1
     if index >= 0:
         called = state.computations[index]
-        made.async_opcode = called.instructions[called.root].opcode
-        made.async_computation = index
+        parsed.async_opcode = called.instructions[called.root].opcode
+        parsed.async_computation = index
         _pass_on(called, attributes)
         # The thread of the start holds, even where the computation names another.
-        called.thread = made.thread
+        called.thread = parsed.thread
 
 
 def complete_wrapped_start(
     state: State,
     name: str,
-    shape: KnownShape | None,
-    operands: tuple[int, ...],
-    known: list[ParsedInstruction],
+    shape: ParsedShape | None,
+    operand_indices: tuple[int, ...],
+    operands: list[ParsedInstruction],
     attributes: Attributes,
     at: int,
     wrapped: str,
@@ -97,21 +97,21 @@ def complete_wrapped_start(
     inner = {key: value for key, value in attributes.items() if key in wrapped_row.readable and key not in COMMON}
     outer = {key: value for key, value in attributes.items() if key not in inner}
     computation = ParsedComputation("async_wrapped")
-    for number, operand in enumerate(known):
+    for number, operand in enumerate(operands):
         computation.parameters[number] = number
         computation.instructions.append(complete_parameter("async_param", operand.shape, number))
     root = complete_instruction(
         state,
         wrapped,
-        KnownShape(shape.shape.tuple_shapes[1]),
+        ParsedShape(shape.shape.tuple_shapes[1]),
         wrapped_row,
         b"",
-        tuple(range(len(known))),
+        tuple(range(len(operands))),
         list(computation.instructions),
         inner,
         at,
     )
-    computation.root = len(known)
+    computation.root = len(operands)
     computation.instructions.append(root)
     thread = attributes.get(_THREAD)
     if thread is not None:
@@ -121,18 +121,18 @@ def complete_wrapped_start(
     pieces = [row.base, shape.field]
     for key, attribute in outer.items():
         pieces.append(sharding_of_tuple(attribute.data, shape) if key == "sharding" else attribute.data)
-    made = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operands)
-    made.calls = (index,)
-    made.thread = computation.thread
-    made.async_opcode, made.async_computation = wrapped, index
+    parsed = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operand_indices)
+    parsed.calls = (index,)
+    parsed.thread = computation.thread
+    parsed.async_opcode, parsed.async_computation = wrapped, index
     _pass_on(computation, outer)
     metadata = outer.get("metadata")
     if metadata is not None:
-        made.frame, made.payload = metadata.frame, metadata.payload
-    return made
+        parsed.frame, parsed.payload = metadata.frame, metadata.payload
+    return parsed
 
 
-def _check_shape(state: State, shape: KnownShape, at: int) -> None:
+def _check_shape(state: State, shape: ParsedShape, at: int) -> None:
     parts = shape.shape.tuple_shapes
     if not shape.shape.is_tuple or len(parts) < 2 or not parts[0].is_tuple:
         raise state.cursor.error(

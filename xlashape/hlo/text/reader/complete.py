@@ -1,4 +1,4 @@
-"""An instruction made of what was read: what XLA fills in, its calls in their order, its shape where text leaves it out.
+"""Puts an instruction together from what was read: what XLA fills in, its calls in their order, its shape where text leaves it out.
 
 The row of an opcode says what is filled in, checked and inferred.
 """
@@ -13,7 +13,7 @@ from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.text.reader.state import KnownShape, ParsedAttribute, ParsedInstruction, State
+from xlashape.hlo.text.reader.state import ParsedAttribute, ParsedInstruction, ParsedShape, State
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -23,7 +23,7 @@ Attributes = dict[str, ParsedAttribute]
 """The attributes of one instruction by name."""
 
 
-def complete_parameter(name: str, shape: KnownShape, number: int) -> ParsedInstruction:
+def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInstruction:
     """A parameter that no line of the text makes."""
     row = OPERATIONS[Opcode.PARAMETER]
     data = row.base + shape.field + FIELDS.integer("parameter_number", number)
@@ -33,23 +33,23 @@ def complete_parameter(name: str, shape: KnownShape, number: int) -> ParsedInstr
 def complete_instruction(
     state: State,
     name: str,
-    shape: KnownShape | None,
+    shape: ParsedShape | None,
     row: Operation,
     data: bytes,
-    operands: tuple[int, ...],
-    known: list[ParsedInstruction],
+    operand_indices: tuple[int, ...],
+    operands: list[ParsedInstruction],
     attributes: Attributes,
     at: int,
 ) -> ParsedInstruction:
-    """The instruction, complete but for what is known at the end of the module only.
+    """The instruction, complete but for what is known only at the end of the module.
 
-    `data` are the fields that its parentheses hold, `known` the operands themselves. Raises ParseError, at the position `at`, for text
+    `data` are the fields that its parentheses hold, `operands` the instructions of `operand_indices`. Raises ParseError, at the position `at`, for text
     that contradicts itself.
     """
     pieces = [row.base, data]
     fills = row.fills
     if fills or row.check is not None:
-        written = _WrittenInstruction(state, row, shape, known, attributes)
+        written = _WrittenInstruction(state, row, shape, operands, attributes)
         try:
             for key, fill in fills.items():
                 given = attributes.get(key)
@@ -62,10 +62,10 @@ def complete_instruction(
         if key not in fills:
             pieces.append(attribute.data)
     if shape is None:
-        shape = _infer(state, row, b"".join(pieces), known, attributes, at)
+        shape = _infer(state, row, b"".join(pieces), operands, attributes, at)
     elif row.fixed_shape is not None:
         try:
-            shape = _known_shape(state, row.fixed_shape([operand.shape.shape for operand in known]))
+            shape = _parsed_shape(state, row.fixed_shape([operand.shape.shape for operand in operands]))
         except CannotInfer as error:
             raise _error(state, at, str(error)) from None
     if "sharding" in attributes and shape.shape.is_tuple:
@@ -74,35 +74,35 @@ def complete_instruction(
     if "parameter_replication" in attributes:
         _check_replication(state, row, shape, attributes["parameter_replication"].data, at)
     pieces.append(shape.field)
-    made = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operands)
+    parsed = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operand_indices)
     if attributes:
         metadata = attributes.get("metadata")
         if metadata is not None:
-            made.frame, made.payload = metadata.frame, metadata.payload
-        made.calls = _called(row, attributes)
+            parsed.frame, parsed.payload = metadata.frame, metadata.payload
+        parsed.calls = _called(row, attributes)
     if row.fuses_called_computation:
-        for index in made.calls:
+        for index in parsed.calls:
             state.computations[index].is_fusion = True
-    return made
+    return parsed
 
 
 class _WrittenInstruction:
     """The text of an instruction, as completion asks for it. It is the Written of xlashape.hlo.ops.attributes."""
 
-    __slots__ = ("_attributes", "_known", "_shape", "_state", "opcode")
+    __slots__ = ("_attributes", "_operands", "_shape", "_state", "opcode")
 
     def __init__(
         self,
         state: State,
         row: Operation,
-        shape: KnownShape | None,
-        known: list[ParsedInstruction],
+        shape: ParsedShape | None,
+        operands: list[ParsedInstruction],
         attributes: Attributes,
     ) -> None:
         self.opcode: str = row.opcode
         self._state = state
         self._shape = shape
-        self._known = known
+        self._operands = operands
         self._attributes = attributes
 
     @property
@@ -111,7 +111,7 @@ class _WrittenInstruction:
 
     @property
     def operands(self) -> list[Shape]:
-        return [operand.shape.shape for operand in self._known]
+        return [operand.shape.shape for operand in self._operands]
 
     def has(self, name: str) -> bool:
         return name in self._attributes
@@ -148,21 +148,21 @@ def _called(row: Operation, attributes: Attributes) -> tuple[int, ...]:
 
 
 def _infer(
-    state: State, row: Operation, data: bytes, known: list[ParsedInstruction], attributes: Attributes, at: int
-) -> KnownShape:
+    state: State, row: Operation, data: bytes, operands: list[ParsedInstruction], attributes: Attributes, at: int
+) -> ParsedShape:
     called = [state.computations[index] for index in _called(row, attributes) if index >= 0]
     if row.infer is not None:
-        _check_arguments(state, row, known, attributes, at)
-    operands = [operand.shape.shape for operand in known]
+        _check_arguments(state, row, operands, attributes, at)
+    shapes = [operand.shape.shape for operand in operands]
     results = [computation.instructions[computation.root].shape.shape for computation in called]
     try:
-        return _known_shape(state, row.infer_shape(xla.HloInstructionProto.FromString(data), operands, results))
+        return _parsed_shape(state, row.infer_shape(xla.HloInstructionProto.FromString(data), shapes, results))
     except CannotInfer as error:
         raise _error(state, at, str(error)) from None
 
 
 def _check_arguments(
-    state: State, row: Operation, known: list[ParsedInstruction], attributes: Attributes, at: int
+    state: State, row: Operation, operands: list[ParsedInstruction], attributes: Attributes, at: int
 ) -> None:
     """Checks that the called computations take the operands."""
     if row.calls.arguments is Arguments.ELEMENTS:
@@ -171,22 +171,22 @@ def _check_arguments(
     for branch, index in enumerate(indices):
         called = state.computations[index]
         is_branch = row.calls.arguments is Arguments.ONE_OPERAND_EACH
-        given = known[branch + 1 : branch + 2] if is_branch else known
+        given = operands[branch + 1 : branch + 2] if is_branch else operands
         taken = [called.instructions[called.parameters[number]].shape.bare for number in range(len(called.parameters))]
         if [operand.shape.bare for operand in given] != taken:
             shown = ", ".join(map(str, taken))
             raise _error(state, at, f"computation {called.name!r} takes ({shown})")
 
 
-def _known_shape(state: State, shape: Shape) -> KnownShape:
+def _parsed_shape(state: State, shape: Shape) -> ParsedShape:
     known = state.shapes.get(str(shape))
-    return known if known is not None and known.shape == shape else KnownShape(shape)
+    return known if known is not None and known.shape == shape else ParsedShape(shape)
 
 
 # -- attributes of any instruction ----------------------------------------------------------
 
 
-def sharding_of_tuple(data: bytes, shape: KnownShape) -> bytes:
+def sharding_of_tuple(data: bytes, shape: ParsedShape) -> bytes:
     """The field `sharding` of a tuple. A sharding that is no tuple of shardings is that of each element."""
     sharding = xla.HloInstructionProto.FromString(data).sharding
     if sharding.type == xla.OpSharding.TUPLE:
@@ -197,7 +197,7 @@ def sharding_of_tuple(data: bytes, shape: KnownShape) -> bytes:
     return FIELDS.message("sharding", each)
 
 
-def _check_replication(state: State, row: Operation, shape: KnownShape, data: bytes, at: int) -> None:
+def _check_replication(state: State, row: Operation, shape: ParsedShape, data: bytes, at: int) -> None:
     if row.opcode is not Opcode.PARAMETER:
         raise _error(state, at, f"{row.opcode} is not a parameter, so it has no parameter_replication")
     count = len(xla.HloInstructionProto.FromString(data).parameter_replication.replicated_at_leaf_buffers)

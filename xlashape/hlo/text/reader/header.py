@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.text.reader.stack_frames import Location, StackFrames
-from xlashape.hlo.text.reader.state import KnownShape, State
+from xlashape.hlo.text.reader.state import ParsedShape, State
 from xlashape.hlo.values.aliasing import parse_alias_kind
 from xlashape.hlo.values.objects import parse_frontend_attributes
 from xlashape.hlo.values.origin import parse_original_array
@@ -74,7 +74,7 @@ class Header:
         self.config: dict[str, Any] = {}
         """Fields of the module's ModuleConfig."""
         self.scheduled = False
-        self.layout: tuple[list[KnownShape], KnownShape] | None = None
+        self.layout: tuple[list[ParsedShape], ParsedShape] | None = None
         """Parameters and result of the entry computation, with the layouts that callers see."""
         self.data = _MODULE.message("frontend_attributes", b"")
         """The module's fields that are already serialized."""
@@ -153,7 +153,7 @@ def _layout(state: State, header: Header) -> None:
     cursor = state.cursor
     cursor.expect("{")
     cursor.expect("(")
-    parameters: list[KnownShape] = []
+    parameters: list[ParsedShape] = []
     while not cursor.accept(")"):
         parameters.append(state.parse_shape())
         if not cursor.accept(",") and not cursor.looking_at(")"):

@@ -24,7 +24,7 @@ from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrappe
 from xlashape.hlo.text.reader.attributes import parse_attributes
 from xlashape.hlo.text.reader.complete import complete_instruction, complete_parameter
 from xlashape.hlo.text.reader.form import Form, form_of
-from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, KnownShape, ParsedComputation, State
+from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
 from xlashape.limits import spend
 
 __all__ = ["parse_body", "parse_instruction_text"]
@@ -138,7 +138,7 @@ def _accept_root(cursor: HloCursor) -> str | None:
     return None
 
 
-def _shape_and_opcode(body: Body) -> tuple[KnownShape | None, str, int]:
+def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
     """shape? opcode; the shape is None where it is to be inferred."""
     cursor = body.cursor
     cursor.skip_space()
@@ -198,7 +198,7 @@ def parse_instruction_text(state: State, computation: ParsedComputation) -> None
 # -- the right side -------------------------------------------------------------------------
 
 
-def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, opcode_at: int, depth: int) -> int:
+def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str, opcode_at: int, depth: int) -> int:
     """Reads operands and attributes, the '(' consumed; adds the instruction and returns its index."""
     cursor = body.cursor
     wrapped = ""
@@ -208,11 +208,11 @@ def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, 
         if found is None:
             raise cursor.error(f"unknown opcode {opcode!r}", at=opcode_at, expected="an opcode", found=opcode)
         row, form, wrapped = found
-    operands: tuple[int, ...] = ()
+    operand_indices: tuple[int, ...] = ()
     data = b""
     number = -1
     if row.contents is Contents.OPERANDS:
-        operands = _operands(body, depth)
+        operand_indices = _operands(body, depth)
     elif row.contents is Contents.LITERAL:
         data = _constant(body, shape, opcode_at)
         if shape is not None and not shape.is_plain:
@@ -222,26 +222,30 @@ def _finish_right(body: Body, name: str, shape: KnownShape | None, opcode: str, 
         data = FIELDS.integer("parameter_number", number)
     # An operand that is an operation has no attributes: the comma after it separates operands.
     attributes = parse_attributes(body, form, wrapped, nested=depth > 0)
-    if -1 in operands:
+    if -1 in operand_indices:
         # An operand could not be read, so this instruction cannot be checked.
         return -1
     instructions = body.computation.instructions
-    count = len(operands)
+    count = len(operand_indices)
     if not form.operands.least <= count <= form.operands.most:
         raise _count_error(cursor, form, count, opcode_at)
-    known = [instructions[operand] for operand in operands]
+    operands = [instructions[i] for i in operand_indices]
     if wrapped and row.async_step is AsyncStep.START:
-        made = complete_wrapped_start(body.state, name, shape, operands, known, attributes, opcode_at, wrapped)
+        parsed = complete_wrapped_start(
+            body.state, name, shape, operand_indices, operands, attributes, opcode_at, wrapped
+        )
     else:
-        made = complete_instruction(body.state, name, shape, row, data, operands, known, attributes, opcode_at)
+        parsed = complete_instruction(
+            body.state, name, shape, row, data, operand_indices, operands, attributes, opcode_at
+        )
         if row.async_step is not None:
-            complete_step(body.state, made, row.async_step, known, attributes, opcode_at, wrapped)
+            complete_step(body.state, parsed, row.async_step, operands, attributes, opcode_at, wrapped)
     index = len(instructions)
     if number >= 0 and body.computation.parameters.setdefault(number, index) != index:
         raise cursor.error(f"parameter {number} is already defined in this computation", at=opcode_at)
     if "control-predecessors" in attributes:
-        made.control = attributes["control-predecessors"].calls
-    instructions.append(made)
+        parsed.control = attributes["control-predecessors"].calls
+    instructions.append(parsed)
     return index
 
 
@@ -266,7 +270,7 @@ def _parameter(body: Body) -> int:
     return number
 
 
-def _constant(body: Body, shape: KnownShape | None, at: int) -> bytes:
+def _constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
     cursor, state = body.cursor, body.state
     if shape is None:
         raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
@@ -331,13 +335,13 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
             cursor.fail("',' or ')' after an operand")
 
 
-def _check_written(body: Body, written: KnownShape, index: int, at: int) -> None:
-    made = body.computation.instructions[index]
-    if made.shape is not written and made.shape.data != written.data and made.shape.bare != written.bare:
+def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> None:
+    parsed = body.computation.instructions[index]
+    if parsed.shape is not written and parsed.shape.data != written.data and parsed.shape.bare != written.bare:
         raise body.cursor.error(
-            f"operand {made.name!r} has shape {made.shape.bare}, not {written.bare}",
+            f"operand {parsed.name!r} has shape {parsed.shape.bare}, not {written.bare}",
             at=at,
-            expected=str(made.shape.bare),
+            expected=str(parsed.shape.bare),
             found=str(written.bare),
         )
 
@@ -385,11 +389,11 @@ def _operand(body: Body, depth: int) -> int:
     return _finish_right(body, f"{name}.anon", shape, name, at, depth + 1)
 
 
-def _outside(body: Body, name: str, shape: KnownShape) -> int:
+def _outside(body: Body, name: str, shape: ParsedShape) -> int:
     computation = body.computation
     index = len(computation.instructions)
-    made = complete_parameter(name, shape, len(computation.parameters))
+    parsed = complete_parameter(name, shape, len(computation.parameters))
     computation.parameters[len(computation.parameters)] = index
-    computation.instructions.append(made)
+    computation.instructions.append(parsed)
     body.names[name] = index
     return index

@@ -21,7 +21,7 @@ from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.hlo.text.reader.emit import emit_computations, program_shape
 from xlashape.hlo.text.reader.header import Header, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
-from xlashape.hlo.text.reader.state import KnownShape, ParsedComputation, State
+from xlashape.hlo.text.reader.state import ParsedComputation, ParsedShape, State
 from xlashape.proto import coerce, xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
@@ -130,7 +130,7 @@ def _computations(state: State) -> int:
             return index if entry is None else entry
 
 
-def _plain_signature(state: State) -> tuple[KnownShape, int] | None:
+def _plain_signature(state: State) -> tuple[ParsedShape, int] | None:
     """Reads `(name: shape, …) -> shape {` as XLA prints it. Returns the result and its offset; None, having read nothing, for other text."""
     cursor, shapes = state.cursor, state.shapes
     text, at = state.text, cursor.at
@@ -157,7 +157,7 @@ def _computation(state: State) -> int:
     if name in state.computation_indices:
         raise cursor.error(f"computation {name!r} is already defined", at=at, expected="another name", found=name)
     computation = ParsedComputation(name)
-    result: KnownShape | None = None
+    result: ParsedShape | None = None
     result_at = cursor.at
     plain_signature = _plain_signature(state)
     if plain_signature is not None:
@@ -255,7 +255,7 @@ def _emit(state: State, header: Header | None, entry: int) -> xla.HloModuleProto
     return coerce(xla.HloModuleProto, data)
 
 
-def _host_shape(parameters: list[KnownShape], result: KnownShape) -> bytes:
+def _host_shape(parameters: list[ParsedShape], result: ParsedShape) -> bytes:
     shape = xla.ProgramShapeProto(
         parameters=[parameter.proto() for parameter in parameters],
         result=result.proto(),

@@ -22,10 +22,10 @@ __all__ = [
     "MAIN_THREAD",
     "MAX_DEPTH",
     "Body",
-    "KnownShape",
     "ParsedAttribute",
     "ParsedComputation",
     "ParsedInstruction",
+    "ParsedShape",
     "State",
 ]
 
@@ -41,7 +41,7 @@ _ATTRIBUTES_KEPT = 1 << 23
 _ERRORS = 20  # after so many errors the rest of the text is not read
 
 
-class KnownShape:
+class ParsedShape:
     """A shape that the text has: its value, its message and its bytes as field `shape` of an instruction."""
 
     __slots__ = ("_bare", "_of_literal", "data", "field", "shape")
@@ -51,7 +51,7 @@ class KnownShape:
         self.data = shape.to_proto().SerializeToString()
         self.field = _FIELDS.message("shape", self.data)
         self._bare: Shape | None = None
-        self._of_literal: KnownShape | None = None
+        self._of_literal: ParsedShape | None = None
 
     @property
     def bare(self) -> Shape:
@@ -70,12 +70,12 @@ class KnownShape:
             and (shape.layout is None or not shape.layout.element_size_in_bits)
         )
 
-    def of_literal(self) -> KnownShape:
+    def of_literal(self) -> ParsedShape:
         """The shape of a literal of this shape, which is also that of the constant."""
         if self._of_literal is None:
             proto = self.proto()
             make_static(proto)
-            self._of_literal = KnownShape(Shape.from_proto(proto))
+            self._of_literal = ParsedShape(Shape.from_proto(proto))
         return self._of_literal
 
     def proto(self) -> xla.ShapeProto:
@@ -138,7 +138,7 @@ class ParsedInstruction:
         "thread",
     )
 
-    def __init__(self, name: str, opcode: str, shape: KnownShape, data: bytes, operands: tuple[int, ...]) -> None:
+    def __init__(self, name: str, opcode: str, shape: ParsedShape, data: bytes, operands: tuple[int, ...]) -> None:
         self.name = name
         self.opcode = opcode
         self.shape = shape
@@ -205,7 +205,7 @@ class State:
         self.errors: list[ParseError] = []
         self.depth = 0
         """Computations written within computations that are being read."""
-        self.shapes: dict[str, KnownShape] = {}
+        self.shapes: dict[str, ParsedShape] = {}
         self._shapes_kept = 0
         self._attributes_kept = 0
         self.attributes: dict[str, ParsedAttribute] = {}
@@ -232,7 +232,7 @@ class State:
             self.attributes.clear()
             self.literals.clear()
 
-    def shape_of_text(self, text: str, at: int) -> KnownShape:
+    def shape_of_text(self, text: str, at: int) -> ParsedShape:
         """The shape of `text`, which is at `at` in the source."""
         found = self.shapes.get(text)
         if found is None:
@@ -243,13 +243,13 @@ class State:
                 cursor.fail("an opcode")
         return found
 
-    def parse_shape(self) -> KnownShape:
+    def parse_shape(self) -> ParsedShape:
         """The shape at the cursor."""
         cursor = self.cursor
         cursor.skip_space()
         at = cursor.at
         try:
-            found = KnownShape(parse_shape(cursor))
+            found = ParsedShape(parse_shape(cursor))
         except ParseError:
             raise
         except XlashapeError as error:
