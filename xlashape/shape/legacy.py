@@ -76,10 +76,10 @@ class LegacyArray(FrozenValue):
     """An array with the layout of before 2018.
 
     - `shape`: the array without what the fields below say; its layout orders the padded array.
-    - `padded_dimensions`: a width for each dimension, not below its size. Given empty, they are the sizes.
-    - `padding_value`, `format`, `max_sparse_elements`: as the table above says.
+    - `padded_dimensions`: a width for each dimension, not below its size. If none are given, the widths are the sizes.
+    - `padding_value`, `format`, `max_sparse_elements`: as in the table above.
 
-    InvalidShapeError for widths that do not fit, for what is no array, and for unbounded dimensions.
+    InvalidShapeError for widths that do not fit, for shapes that are not arrays, and for unbounded dimensions.
     """
 
     __slots__ = ("format", "max_sparse_elements", "padded_dimensions", "padding_value", "shape")
@@ -126,7 +126,7 @@ class LegacyArray(FrozenValue):
 
     @property
     def padded_shape(self) -> Shape:
-        """The padded array, as a shape of today: its elements lie where this array's do.
+        """The padded array as a shape of today. Its elements have the same positions as those of this array.
 
         UnsupportedError for a sparse array, which has no such shape.
         """
@@ -152,7 +152,7 @@ class LegacyArray(FrozenValue):
 
     def pack(self, array: ArrayLike) -> NDArray[Any]:
         """The buffer of an array, its padding filled: zeros, ones, or the lowest or highest value of the element type (an
-        infinity where it has one). Where the value is invalid or unknown it is zero.
+        infinity where it has one). If `padding_value` is invalid or unknown the padding is zero.
 
         Values and errors as in `tiling.pack`; LimitExceededError for a buffer that does not fit in memory.
         """

@@ -1,7 +1,7 @@
 """XLA's `LayoutUtil`: making layouts, asking about them, checking them against shapes, tiled indices.
 
-Functions that change their argument in XLA return a new value here; those that return a status raise an error. An array without a layout counts as
-one with the default layout where an order is needed. Functions that take a dimension number also take negative ones.
+Functions that change their argument in XLA return a new value here; those that return a status raise an error. Where an order is
+needed, an array without a layout has the default one. Functions with a dimension number as parameter also accept negative numbers.
 
 Three functions are exact where XLA takes a shortcut. `linear_index` applies all tiles, while XLA's applies the first one alone;
 `linear_index_for_nested_tiling` and its inverse also apply the combine size `*`.

@@ -1,4 +1,4 @@
-"""Questions to a layout: its order, its properties, its splits, and where it puts an element. XLA's `LayoutUtil`."""
+"""Questions about a layout: its order, its properties, its splits, and the positions of elements. XLA's `LayoutUtil`."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def are_dimensions_consecutive(layout: Layout, dims: Iterable[int]) -> bool:
 def byte_strides_is_major_to_minor(
     byte_strides: Sequence[int], dims: Sequence[int], element_type: PrimitiveType | str | int
 ) -> bool:
-    """Whether strides are those of an array with the default layout; the strides of dimensions of size 1 count too.
+    """Whether strides are those of an array with the default layout; the strides of dimensions of size 1 are compared too.
 
     >>> byte_strides_is_major_to_minor((12, 4), (2, 3), "f32"), byte_strides_is_major_to_minor((4, 8), (2, 3), "f32")
     (True, False)
@@ -160,7 +160,7 @@ def byte_strides_is_major_to_minor(
 
 
 def get_split_config(shape: Shape, dim: int) -> SplitConfig | None:
-    """The split of a dimension of an array, or None. `dim` is its number in the shape; a split names its physical one.
+    """The split of a dimension of an array, or None. `dim` is its number in the shape; a SplitConfig has its physical number.
 
     >>> get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 0)
     SplitConfig('(1:2)')
@@ -200,8 +200,8 @@ def max_elements_in_per_split(shape: Shape) -> int:
 def linear_index(shape: Shape, indices: Iterable[int]) -> int:
     """The position of an element in the array's buffer, in elements: all tiles count, and combine.
 
-    XLA's `LinearIndex` looks at the first tile alone and gives the index of a one-dimensional array back unchanged; where
-    that is exact, the two are equal.
+    XLA's `LinearIndex` applies the first tile alone, and returns the index of a one-dimensional array unchanged. Where that is
+    exact, the two functions are equal.
 
     >>> linear_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
     17
@@ -210,7 +210,7 @@ def linear_index(shape: Shape, indices: Iterable[int]) -> int:
 
 
 def linear_index_for_nested_tiling(shape: Shape, indices: Iterable[int]) -> int:
-    """The position of an element in the array's buffer, in elements. XLA's function follows all tiles but not combine."""
+    """The position of an element in the array's buffer, in elements. XLA's function applies all tiles but not combine."""
     return tiling.linear_index(shape, indices)
 
 

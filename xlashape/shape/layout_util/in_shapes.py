@@ -64,7 +64,7 @@ def set_to_default_layout(shape: ProgramShape) -> ProgramShape: ...
 def set_to_default_layout(shape: Shape | ProgramShape) -> Shape | ProgramShape:
     """The shape, or the program, with every array's order of dimensions major to minor.
 
-    As in XLA the other parts of a layout stay: tiles, memory space and so on.
+    As in XLA the other parts of a layout are kept: tiles, memory space and so on.
 
     >>> set_to_default_layout(Shape.parse("f32[2,3]{0,1:S(1)}"))
     Shape('f32[2,3]{1,0:S(1)}')
@@ -84,10 +84,10 @@ def get_with_default_layout(shape: Shape) -> Shape:
 
 
 def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
-    """`dst` with the layouts of `src`, array by array; also with none where `src` has none.
+    """`dst` with the layouts of `src`, array by array; without a layout where `src` has none.
 
     InvalidShapeError unless both have the same tuples, with arrays of the same number of dimensions at the same indices,
-    or if a layout does not fit its new array. A token or an opaque in `src` has nothing to copy.
+    or if a layout does not fit its new array. Tokens and opaques in `src` are skipped.
 
     >>> copy_layout_between_shapes(Shape.parse("(f32[2,3]{0,1})"), Shape.parse("(s8[4,5])"))
     Shape('(s8[4,5]{0,1})')
@@ -138,8 +138,8 @@ def has_custom_element_size_in_bits(shape: Shape) -> bool:
 def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
     """Whether the layouts are equal, array by array; element types and sizes are ignored.
 
-    False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. A token or an
-    opaque on the left has no layout to differ.
+    False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. True where `lhs` is a
+    token or an opaque.
     """
     if lhs.is_tuple:
         return (
@@ -158,8 +158,9 @@ def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
 def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
     """Raises InvalidShapeError if the layout cannot be that of the shape.
 
-    It has to have as many dimensions; tiles have sizes; splits lie strictly inside their dimension, ascending, one split a dimension; index
-    and pointer types and a physical shape belong to sparse arrays. Tokens and opaques take any layout, tuples none.
+    It must have as many dimensions as the shape, and every tile at least one size. No dimension may be split twice, and split indices
+    must ascend strictly inside their dimension. Index and pointer types and a physical shape are for sparse arrays only. For tokens
+    and opaques every layout is valid, for tuples none.
     """
     if shape.is_tuple:
         raise InvalidShapeError("a tuple has no layout of its own", field="layout")

@@ -59,7 +59,7 @@ def make_layout(
 
 
 def make_layout_from_major_to_minor(major_to_minor: Iterable[int]) -> Layout:
-    """The layout whose first dimension here varies slowest.
+    """The layout with these dimensions, the one that varies slowest first.
 
     >>> make_layout_from_major_to_minor((0, 2, 1))
     Layout('{1,2,0}')
@@ -107,7 +107,7 @@ def get_default_layout_for_shape(shape: Shape) -> Layout:
 
 
 def move_dim_to_major(layout: Layout, dim: int) -> Layout:
-    """The layout with dimension `dim` varying slowest; the others keep their order, and the layout its other parts.
+    """The layout with dimension `dim` varying slowest; the others keep their order, and the other parts of the layout are kept.
 
     >>> move_dim_to_major(Layout((1, 2, 0)), 1)
     Layout('{2,0,1}')

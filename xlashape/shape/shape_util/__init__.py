@@ -1,7 +1,7 @@
 """Shapes: sizes, comparison, dimensions, tuples, bitcasts. XLA's `ShapeUtil`, under its names in snake_case.
 
-Functions that mutate in XLA return a new value, those that return a status raise an error, those that call a visitor are Python iterators, and those
-that abort the process raise one of `xlashape.errors`. A buffer counts as the array it holds, as in XLA.
+Functions that change their argument in XLA return a new value; those that return a status or abort the process raise an error of
+`xlashape.errors`; those that call a visitor return a Python iterator. A buffer counts as the array it holds, as in XLA.
 docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
 
 - `make`: making and checking shapes

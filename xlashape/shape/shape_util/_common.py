@@ -32,7 +32,7 @@ def on_array(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
 
 
 def map_leaves(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
-    """`change` applied to every array of a shape, those inside tuples and buffers too; tokens and opaques stay."""
+    """`change` applied to every array of a shape, those inside tuples and buffers too. Tokens and opaques are not changed."""
     if shape.is_array:
         return change(shape)
     if not shape.tuple_shapes:
@@ -54,7 +54,7 @@ def minor_to_major_of(array: Shape) -> Sequence[int]:
 def reordered(layout: Layout | None, minor_to_major: Sequence[int], physical: Mapping[int, int]) -> Layout | None:
     """A layout with another order; `physical` gives the new physical number of each old one that is kept.
 
-    Split configs count physical dimensions, most major first, and follow.
+    Split configs have physical numbers, which change too.
     """
     if layout is None:
         return None

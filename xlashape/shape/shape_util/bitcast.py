@@ -1,7 +1,7 @@
 """When a transpose or a reshape moves nothing in memory, and which transposes and reshapes a bitcast consists of. XLA's `ShapeUtil`.
 
-As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout counts as one with
-the default layout.
+As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout has
+the default one.
 
 A reshape keeps the row-major number of every element. It is a bitcast if it also keeps the position of every element in memory, that
 is, if both arrays map the same number to the same position. A list of (size, stride), in row-major order, describes that map.
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class ShapeEqualityDescriptor(NamedTuple):
-    """Which dimensions of size 1 go from the first shape, and which come in the second."""
+    """Which dimensions of size 1 are deleted from the first shape, and which are inserted in the second."""
 
     deleted_dimensions: tuple[int, ...]
     inserted_dimensions: tuple[int, ...]
@@ -102,7 +102,7 @@ def transpose_is_bitcast(
 def reshape_is_bitcast(input_shape: Shape, output_shape: Shape, ignore_element_type: bool = False) -> bool:
     """Whether the reshape moves nothing in memory.
 
-    False unless both have as many elements. A reshape of an array without elements always is a bitcast.
+    False unless both have the same number of elements. A reshape of an array without elements always is a bitcast.
 
     >>> reshape_is_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[6]")), reshape_is_bitcast(
     ...     Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[6]"))
@@ -116,7 +116,7 @@ def reshape_is_bitcast(input_shape: Shape, output_shape: Shape, ignore_element_t
 
 
 def _runs(array: Shape) -> list[tuple[int, int]]:
-    """The (size, stride) of an array's dimensions in row-major order, merged as far as they merge. No size is 0."""
+    """The (size, stride) of an array's dimensions in row-major order, merged as far as possible. No size is 0."""
     strides = [0] * array.rank
     stride = 1
     for dimension in minor_to_major_of(array):
@@ -160,7 +160,7 @@ def deduce_transpose_dimensions_for_bitcast(input_shape: Shape, output_shape: Sh
 
 
 def is_decomposable_bitcast(a: Shape, b: Shape) -> bool:
-    """Whether both are arrays of as many elements; their element types are ignored."""
+    """Whether both are arrays with the same number of elements; their element types are ignored."""
     arrays = all(shape.is_array or shape.is_buffer for shape in (a, b))
     return arrays and elements_in(a) == elements_in(b)
 
@@ -236,9 +236,9 @@ def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
 
 
 def inserted_or_deleted_1_sized_dimensions(shape_pre: Shape, shape_post: Shape) -> ShapeEqualityDescriptor | None:
-    """The dimensions of size 1 to delete from the first and to insert in the second, if that is all the difference.
+    """The dimensions of size 1 to delete from the first and to insert in the second, if that is the only difference.
 
-    Of arrays without elements XLA, and this function, compare no more than what comes before the first difference.
+    For arrays without elements XLA, and this function, compare only the dimensions before the first difference.
 
     >>> inserted_or_deleted_1_sized_dimensions(Shape.parse("f32[1,4]"), Shape.parse("f32[4,1]"))
     ShapeEqualityDescriptor(deleted_dimensions=(0,), inserted_dimensions=(1,))
@@ -306,7 +306,7 @@ def _common_factors(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[range,
 def reshape_leaves_dimensions_unmodified(
     from_shape: Shape, to_shape: Shape, input_dim_indices: Iterable[int]
 ) -> tuple[int, ...] | None:
-    """The output dimensions of the input dimensions named, which ascend, or None if the reshape changes one of them.
+    """The output dimensions of the given input dimensions, which ascend, or None if the reshape changes one of them.
 
     >>> a, b = Shape.parse("f32[2,3,4,5,42]"), Shape.parse("f32[6,4,1,5,6,7]")
     >>> reshape_leaves_dimensions_unmodified(a, b, (2, 3)), reshape_leaves_dimensions_unmodified(a, b, (0,))

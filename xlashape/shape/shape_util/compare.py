@@ -3,9 +3,9 @@
 | relation | compares |
 |---|---|
 | equal | everything but `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields |
-| equal_ignoring_element_type, equal_ignoring_fp_precision | the same but the element type; real floats count as one type |
+| equal_ignoring_element_type, equal_ignoring_fp_precision | the same except the element type; real floats count as one type |
 | compatible | kind, element type, sizes; an unbounded dimension fits any; dynamic flags and layouts are ignored |
-| compatible_ignoring_element_type, compatible_ignoring_fp_precision | the same but the element type |
+| compatible_ignoring_element_type, compatible_ignoring_fp_precision | the same except the element type |
 | compatible_kind | kinds and numbers of dimensions |
 | equal_structure | which elements are tuples, and their lengths |
 
@@ -125,7 +125,7 @@ def equal_structure(lhs: Shape, rhs: Shape) -> bool:
 
 
 def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
-    """Whether two arrays have the same number of dimensions and no size of the first is above the second's.
+    """Whether two arrays have the same number of dimensions and no size of the first is greater than that of the second.
 
     An unbounded size counts as -2^63, as in the proto. Element types are ignored.
 

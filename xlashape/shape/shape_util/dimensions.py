@@ -1,7 +1,7 @@
 """Dimensions: asking about them, adding, deleting and reordering them. What XLA's `ShapeUtil` does with single arrays.
 
 Functions that take a dimension number also take negative ones, -1 the last. A buffer is treated as the array it holds and
-stays a buffer. What changes a shape in XLA returns a new one. Split configs follow their dimensions; XLA leaves their numbers when a
+stays a buffer. Functions that change a shape in XLA return a new one. Split configs follow their dimensions; XLA leaves their numbers when a
 most major dimension is added.
 """
 
@@ -175,7 +175,7 @@ def insert_dimension_at_index(shape: Shape, index: int, dimension_size: int) -> 
 def insert_dimensions_at_index(shape: Shape, index: int, dimension_sizes: Iterable[int]) -> Shape:
     """The array with more dimensions before dimension `index`, or at the end if `index` is their number.
 
-    In memory the new dimensions come directly before that dimension, in their order; at the end they are the most minor ones. As in
+    In memory, from major to minor, they come directly before that dimension, in their order; at the end they are the most minor ones. As in
     XLA the result is static, except for unbounded dimensions, and of its layout only the order is kept.
 
     >>> insert_dimensions_at_index(Shape.parse("f32[2,3]{0,1}"), 1, (7, 8))

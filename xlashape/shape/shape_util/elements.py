@@ -52,22 +52,22 @@ def element_type_of(shape: Shape) -> PrimitiveType:
 
 
 def element_is_integral(shape: Shape) -> bool:
-    """Whether the elements are signed or unsigned integers; pred is neither. False for what is no array."""
+    """Whether the elements are signed or unsigned integers; pred is neither. False if it is not an array."""
     return element_type_of(shape).is_integral
 
 
 def element_is_floating(shape: Shape) -> bool:
-    """Whether the elements are real floating-point numbers. False for what is no array."""
+    """Whether the elements are real floating-point numbers. False if it is not an array."""
     return element_type_of(shape).is_floating
 
 
 def element_is_complex(shape: Shape) -> bool:
-    """Whether the elements are complex. False for what is no array."""
+    """Whether the elements are complex. False if it is not an array."""
     return element_type_of(shape).is_complex
 
 
 def element_is_signed(shape: Shape) -> bool:
-    """Whether the elements are signed integers or real floating-point numbers. False for what is no array."""
+    """Whether the elements are signed integers or real floating-point numbers. False if it is not an array."""
     return element_type_of(shape).is_signed
 
 
@@ -109,9 +109,8 @@ def same_element_type_ignoring_fp_precision(a: Shape, b: Shape) -> bool:
 def element_can_upcast(from_: Shape, to: Shape) -> bool:
     """Whether the element type of `from_` is no wider than that of `to` in XLA's order of precision.
 
-    The order: predicates and integers by bits, the signed one of two equally wide being the wider; real floating point
-    above them by range, then by significant bits; complex numbers above all. It says nothing about exactness: s64 comes
-    before f4e2m1fn.
+    The order: first predicates and integers by bits, a signed type after the unsigned type of as many bits; then real floating-point
+    types by range, then by significant bits; then complex types. It does not imply that values are kept: s64 comes before f4e2m1fn.
 
     >>> element_can_upcast(Shape.parse("bf16[]"), Shape.parse("f32[]")), element_can_upcast(Shape.parse("f32[]"), Shape.parse("bf16[]"))
     (True, False)

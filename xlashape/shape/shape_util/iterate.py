@@ -1,4 +1,4 @@
-"""Every index of an array, as a Python iterator: what XLA's `ShapeUtil::ForEachIndex` and its relatives visit."""
+"""Every index of an array, as a Python iterator. XLA's `ShapeUtil::ForEachIndex` and its variants call a visitor with them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def for_each_index(
 ) -> Iterator[tuple[int, ...]]:
     """The indices of an array in the order of its layout, the most minor dimension fastest.
 
-    Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it covers all indices. An array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of
-    the wrong length, a step below 1, or a range beyond the array.
+    Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it
+    covers all indices. An array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong
+    length, a step below 1, or a range beyond the array.
 
     >>> list(for_each_index(Shape.parse("f32[2,2]{0,1}")))
     [(0, 0), (1, 0), (0, 1), (1, 1)]

@@ -1,6 +1,6 @@
 """Making shapes, and checking them: the constructors and validators of XLA's `ShapeUtil`.
 
-Every shape here is checked when it is made, so the `make_validated_*` forms are the plain ones under another name.
+The constructor of Shape checks every shape, so the `make_validated_*` forms are the plain ones under another name.
 An array gets the default layout, major to minor, unless the name says otherwise.
 """
 
@@ -113,7 +113,7 @@ def make_shape_with_descending_layout(element_type: _Type, dimensions: Iterable[
 def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> Shape:
     """The shape with dimensions renumbered so that every array's layout is major to minor and no element moves.
 
-    Of the layout its tiles, tail padding, element size and memory space stay, as in XLA.
+    Of the layout the tiles, tail padding, element size and memory space are kept, as in XLA.
 
     >>> make_shape_with_descending_layout_and_same_physical_layout(Shape.parse("f32[2,3,4,5]{0,3,2,1}"))
     Shape('f32[3,4,5,2]{3,2,1,0}')
@@ -136,7 +136,7 @@ def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> 
 
 
 def make_static_shape(original: Shape) -> Shape:
-    """The shape with every dimension static at its bound, and an array without `M(n)` in its layout.
+    """The shape with every dimension static, of its bound as size, and without `M(n)` in the layouts of arrays.
 
     InvalidShapeError if a dimension is unbounded. As in XLA an array inside a tuple that was static already keeps its `M(n)`.
 
@@ -154,7 +154,7 @@ def make_static_shape(original: Shape) -> Shape:
 
 
 def make_shape_with_static_dimensions(shape: Shape) -> Shape:
-    """The shape with every dimension static at its bound; layouts are kept.
+    """The shape with every dimension static, of its bound as size; layouts are kept.
 
     InvalidShapeError if a dimension is unbounded.
     """
@@ -249,15 +249,15 @@ def device_shape_is_host_shape(s: Shape) -> bool:
 
 
 def validate_shape(shape: Shape) -> None:
-    """Raises InvalidShapeError if an array in the shape has no layout, and as `validate_shape_with_optional_layout` does."""
+    """Raises InvalidShapeError if an array in the shape has no layout; other errors as in `validate_shape_with_optional_layout`."""
     validate_layout_in_shape(shape)
     validate_shape_with_optional_layout(shape)
 
 
 def validate_shape_with_optional_layout(shape: Shape) -> None:
-    """Raises SizeOverflowError if the bytes of an array, bounds for dynamic sizes, do not fit int64.
+    """Raises SizeOverflowError if the byte size of an array, with bounds for dynamic sizes, does not fit int64.
 
-    Everything else XLA checks here already holds for every shape that could be made.
+    The constructor of Shape checks everything else that XLA checks here.
     """
     for leaf in shape.leaves():
         array = leaf.buffer_shape if leaf.is_buffer else leaf

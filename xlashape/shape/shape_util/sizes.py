@@ -1,7 +1,7 @@
 """How many elements and bytes: the sizes of XLA's `ShapeUtil`.
 
 An array inside a buffer counts like the array. Sizes beyond int64 raise SizeOverflowError, arrays with an unbounded dimension
-and what has no elements (tokens, opaques) InvalidShapeError.
+and shapes without elements (tokens, opaques) InvalidShapeError.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def elements_in_recursive(shape: Shape) -> int:
 
 
 def extent_product(shape: Shape, *, bounded_dynamic_ok: bool = False) -> int:
-    """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out, else refused.
+    """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out; otherwise they are refused.
 
     XLA's template also returns whether the product overflows; here that is SizeOverflowError, which the constructor of such a shape
     raises already.
@@ -155,7 +155,7 @@ def array_size(shape: Shape) -> int:
     """The bytes of an array's buffer, all padding included; of a tiled array with split configs those of the largest part.
 
     XLA's `ArraySize` differs in two cases: it counts the padding of the first tile alone, where a later tile may add
-    more, and it forgets the tail padding of an array without tiles. Elsewhere the two are equal.
+    more, and it ignores the tail padding of an array without tiles. Elsewhere the two are equal.
 
     >>> array_size(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     96
@@ -169,7 +169,7 @@ def array_size(shape: Shape) -> int:
 
 
 def array_data_size(shape: Shape) -> int:
-    """The bytes up to and with the last element, the padding behind it left out; 0 for an array of no elements.
+    """The bytes up to and with the last element, without the padding behind it; 0 for an array of no elements.
 
     >>> array_data_size(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     84
@@ -177,13 +177,13 @@ def array_data_size(shape: Shape) -> int:
     array = array_of(shape)
     if elements_in(array) == 0:
         return 0
-    # The position grows with every coordinate, so the last element lies last.
+    # The position grows with every coordinate, so the last element has the greatest position.
     last = tiling.linear_index(array, [size - 1 for size in array.dimensions])
     return checked_int64(ceil_div((last + 1) * element_size_in_bits(array), 8), f"the byte size of {brief(shape)}")
 
 
 def byte_strides(shape: Shape) -> tuple[int, ...] | None:
-    """How many bytes apart neighbours along each dimension are, tiles ignored; None if elements share bytes.
+    """The distance in bytes between neighbours along each dimension, tiles ignored; None if elements share bytes.
 
     >>> byte_strides(Shape.parse("f32[2,3]{0,1}")), byte_strides(Shape.parse("s4[2,4]{1,0:E(4)}"))
     ((4, 8), None)
@@ -195,7 +195,7 @@ def byte_strides(shape: Shape) -> tuple[int, ...] | None:
 
 
 def unpacked_byte_strides(shape: Shape) -> tuple[int, ...]:
-    """How many bytes apart neighbours along each dimension are when every element takes whole bytes, tiles ignored.
+    """The distance in bytes between neighbours along each dimension if every element takes whole bytes, tiles ignored.
 
     >>> unpacked_byte_strides(Shape.parse("s4[2,4]{1,0:E(4)}"))
     (4, 1)

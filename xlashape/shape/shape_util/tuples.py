@@ -1,6 +1,6 @@
 """Shapes inside shapes: the functions of XLA's `ShapeUtil` on tuples, their elements and leaves.
 
-Iteration is by Python iterators. A leaf is what is no tuple; a buffer is a leaf. Where XLA aborts the process on a wrong
+Functions that visit are Python iterators. A leaf is a shape that is not a tuple; a buffer is a leaf. Where XLA aborts the process on a wrong
 index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
 """
 
@@ -196,7 +196,7 @@ def is_leaf_index(shape: Shape, index: Iterable[int]) -> bool:
 
 
 def get_leaf_count(shape: Shape) -> int:
-    """The number of leaves; 1 for what is no tuple itself.
+    """The number of leaves; 1 for a shape that is not a tuple.
 
     >>> get_leaf_count(Shape.parse("(f32[], (), (s32[], token[]))"))
     3

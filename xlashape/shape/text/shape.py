@@ -132,9 +132,9 @@ class ShapeParser(Generic[_Shape, _Layout]):
         return self._array(cursor, depth, buffers=True)
 
     def _plain(self, match: re.Match[str]) -> _Shape | None:
-        """The array of a match of _PLAIN, or None if something is wrong with it: the cursor then finds out what.
+        """The array of a match of _PLAIN, or None if something is wrong with it; the cursor then raises the error.
 
-        2 to 7 times as fast as the cursor: a first `Shape.parse("f32[128,256]{1,0}")` takes 3.3 µs with it and 24 µs without.
+        With the cursor alone a first `Shape.parse("f32[128,256]{1,0}")` takes 19 µs instead of 3.4 µs.
         """
         name, sizes, braces = match.groups()
         kind = _TYPES.get(name)

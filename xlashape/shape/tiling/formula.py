@@ -47,8 +47,8 @@ class TileStep(NamedTuple):
     """One tile applied to the sizes that the tiles before it made.
 
     First, `added` dimensions of size 1 are put in front. The sizes in `kept` stay as they are. Each of `groups` is a group of sizes
-    that merge into one, which one entry of `tile` splits; `sizes` are the products of the groups, and `counts` the numbers of tiles along them. `result`
-    are the sizes after the tile.
+    that merge into one, which one entry of `tile` splits; `sizes` are the products of the groups, and `counts` the numbers of
+    tiles along them. `result` are the sizes after the tile.
     """
 
     added: int

@@ -1,4 +1,4 @@
-"""The values that users meet, but for element types and tiles, which are parts of them.
+"""The values that users work with. Element types and tiles, which they contain, are in `parts`.
 
 - `shape`: `Shape` and `Layout`, each of which can contain the other
 - `program_shape`: the parameters and the result of a computation

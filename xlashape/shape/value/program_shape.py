@@ -34,8 +34,8 @@ class ProgramShape(FrozenValue):
     >>> ProgramShape.parse("(p0: f32[2]{0}, p1: (s32[], f32[])) -> f32[]").parameters
     (Shape('f32[2]{0}'), Shape('(s32[], f32[])'))
 
-    `parameter_names` may end early; a parameter without a name is printed `(unknown)`. Text has the layouts, as shapes do;
-    XLA's own printing of a program leaves them out, which is `shape_util.human_string`.
+    `parameter_names` may be shorter than `parameters`; a parameter without a name is printed `(unknown)`. The text has layouts, like that
+    of shapes; XLA prints programs without them, as `shape_util.human_string` does.
     InvalidShapeError for more names than parameters.
     """
 

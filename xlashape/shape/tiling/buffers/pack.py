@@ -50,13 +50,12 @@ def pack(
 ) -> NDArray[np.uint8]:
     """The buffer of an array: uint8[physical_bytes].
 
-    `array` has the shape's dimensions and its element type as NumPy or ml_dtypes has it, any strides; nested lists are taken
-    if every value is kept. `fill` is the value of every padding element; None
-    leaves all its bits 0. With `out`, a writable contiguous buffer of the
-    right size, the bytes go there.
+    `array` has the shape's dimensions, its element type as NumPy or ml_dtypes has it, and any strides. Nested lists are accepted if the
+    element type can hold every value. `fill` is the value of every padding element; None sets all their bits to 0. With `out`, a
+    writable contiguous buffer of the right size, the bytes are written there.
 
     InvalidArgumentError for another type or size, or a `fill` that the type does not have; UnavailableError for a type that
-    needs ml_dtypes where it is not installed; UnsupportedError for an `E(n)` that says nothing of how an element is stored;
+    needs ml_dtypes where it is not installed; UnsupportedError for an `E(n)` that does not define how an element is stored;
     LimitExceededError for a buffer that does not fit in memory. Errors for shapes as in `tiling.linear_index`.
     """
     shape = array_of(shape)
@@ -80,8 +79,8 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
     """The array whose buffer is given: the shape's dimensions and element type. The inverse of `pack`.
 
     `buffer` is bytes or anything else with a buffer, such as a NumPy array; its length is `tiling.physical_bytes(shape)`.
-    Where the elements of every dimension lie evenly spaced (no tile, or one that divides nothing), the array is a view of the
-    buffer, read-only if that is; otherwise it is a copy. `copy` is as in NumPy: True always copies, False raises
+    Where the elements along every dimension are evenly spaced (no tiles, or none that divides a dimension), the array is a view of the
+    buffer, read-only if the buffer is; otherwise it is a copy. `copy` is as in NumPy: True always copies, False raises
     UnsupportedError where a view cannot be.
 
     InvalidArgumentError for a buffer of another length; other errors as in `pack`.
