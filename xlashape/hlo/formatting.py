@@ -11,7 +11,6 @@ __all__ = [
     "is_json_dict",
     "number",
     "safe_name",
-    "safe_names",
     "with_index_comments",
     "without_suffix",
 ]
@@ -19,7 +18,6 @@ __all__ = [
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
 _SAFE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_.\-]*")
-_ALL_SAFE = re.compile(r"(?:(?!__)[A-Za-z_][A-Za-z0-9_.\-]*(?:\n(?!\Z)|\Z))*")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _BYTES = [_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}") for byte in range(256)]
 
@@ -52,14 +50,6 @@ def safe_name(name: str) -> str:
     if made and not (made[0].isalpha() or made[0] == "_"):
         made = "_" + made[1:]
     return "a" + made[1:] if made.startswith("__") and not made.startswith("__xla_") else made
-
-
-def safe_names(names: list[str]) -> list[str]:
-    """`safe_name` of each. One regular expression over all names tells whether any needs a change; mostly none does."""
-    together = "\n".join(names)
-    if _ALL_SAFE.fullmatch(together) and together.count("\n") == max(len(names) - 1, 0):
-        return names
-    return [safe_name(name) for name in names]
 
 
 def without_suffix(name: str) -> str:

@@ -39,7 +39,7 @@ _COMPACT: Final = 4  # operands shown of a compact list
 class LineWriter:
     """Writes the instructions of one computation; what its attributes may ask is in `xlashape.hlo.values.attribute.Context`."""
 
-    __slots__ = ("_body", "_computation", "_has_plain_operands", "_level", "_module", "_names", "_own_names", "index")
+    __slots__ = ("_body", "_computation", "_level", "_module", "_names", "_operand_names", "_own_names", "index")
 
     def __init__(
         self,
@@ -56,21 +56,19 @@ class LineWriter:
         self._computation = computation
         self._names = names
         self._own_names = own_names
+        options = module.options
+        shows_operand_names = options.print_operand_names or options.canonicalize_instruction_names
+        self._operand_names = names if shows_operand_names else [""] * len(names)
         self._level = level
         self._body = body
         self.index = -1
         """The instruction that is being written; -1 before the first."""
-        options = module.options
-        self._has_plain_operands = not options.print_operand_shape and (
-            options.print_operand_names or options.canonicalize_instruction_names
-        )
 
     def write(self, order: list[int], indent: str, lines: list[str]) -> None:
         """Appends the lines of the instructions at the indices of `order`."""
         computation = self._computation
         templates, operands, metadata_bytes = computation.templates, computation.operands, computation.metadata
         names, metadata, append = self._names, self._module.metadata, lines.append
-        few = 5 if self._has_plain_operands else 0
         root = computation.root
         for index in order:
             template = templates[index]
@@ -78,12 +76,7 @@ class LineWriter:
                 self.index = index
                 self._write_template(template)
             targets = operands[index]
-            if not targets:
-                inside = template.inside
-            elif len(targets) < few:
-                inside = names[targets[0]] if len(targets) == 1 else ", ".join([names[i] for i in targets])
-            else:
-                inside = self._operands(targets)
+            inside = self._operands(targets) if targets else template.inside
             append(
                 f"{indent}{'ROOT ' if index == root else ''}{names[index]}{template.head}{inside}{template.attributes}"
                 f"{metadata[metadata_bytes[index]]}{template.backend_config}"
@@ -131,22 +124,16 @@ class LineWriter:
         return text
 
     def _operands(self, operands: tuple[int, ...]) -> str:
-        module = self._module
-        options = module.options
-        more = 0
-        if options.compact_operands and len(operands) > _COMPACT:
-            more = len(operands) - _COMPACT
-            operands = operands[:_COMPACT]
-        if options.print_operand_names or options.canonicalize_instruction_names:
-            parts = [self._names[i] for i in operands]
-        else:
-            parts = [""] * len(operands)
+        options = self._module.options
+        shown = operands[:_COMPACT] if options.compact_operands else operands
+        names = self._operand_names
         if options.print_operand_shape:
-            shapes, templates = module.shapes, self._computation.templates
-            space = " " if parts and parts[0] else ""
-            parts = [f"{shapes[templates[i].shape]}{space}{part}" for i, part in zip(operands, parts, strict=True)]
+            shapes, templates = self._module.shapes, self._computation.templates
+            parts = [f"{shapes[templates[i].shape]} {names[i]}".rstrip() for i in shown]
+        else:
+            parts = [names[i] for i in shown]
         text = with_index_comments(parts, options.operand_index_interval)
-        return f"{text}, ...(+{more})" if more else text
+        return text if len(shown) == len(operands) else f"{text}, ...(+{len(operands) - len(shown)})"
 
     def _common(self, template: InstructionTemplate, *, frontend: bool = True) -> str:
         """What any instruction may have, between the attributes of its opcode and its metadata."""

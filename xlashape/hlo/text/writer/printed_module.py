@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.formatting import safe_names, without_suffix
+from xlashape.hlo.formatting import safe_name, without_suffix
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.order import post_order, roots
 from xlashape.hlo.structure import LOCAL_ID
@@ -47,7 +47,7 @@ class PrintedModule:
         self.computations = read_computations(module if data is None else data)
         self.payloads: Sequence[bytes] = list(module.payloads)
         self.percent = "%" if options.print_percent else ""
-        self.names = self._shown(safe_names([computation.name for computation in self.computations]))
+        self.names = self._shown([computation.name for computation in self.computations])
         """The names of the computations."""
         self.frames = FrameTables(module.stack_frame_index, self._used_frames() if options.print_metadata else ())
         self.shapes_with_layout = _TextByBytes(lambda data: str(Shape.from_proto(data)))
@@ -79,9 +79,9 @@ class PrintedModule:
                     yield xla.OpMetadata.FromString(data).stack_frame_id
 
     def _shown(self, names: list[str]) -> list[str]:
-        if not self.options.print_ids:
-            names = [without_suffix(name) for name in names]
-        return [self.percent + name for name in names]
+        if self.options.print_ids:
+            return [self.percent + safe_name(name) for name in names]
+        return [self.percent + without_suffix(safe_name(name)) for name in names]
 
     def index_of(self, computation_id: int) -> int:
         """The index of the computation of an id. Raises InvalidModuleError."""
@@ -92,7 +92,7 @@ class PrintedModule:
 
     def instruction_names(self, computation: PrintedComputation) -> list[str]:
         """The names of a computation's instructions, as the options show them."""
-        return self._shown(safe_names(computation.names))
+        return self._shown(computation.names)
 
     # -- order -------------------------------------------------------------------------------
 

@@ -161,10 +161,7 @@ class PrintedComputation:
             operand_ids = repeated[:]
             if operand_ids:
                 try:
-                    if len(operand_ids) == 1:
-                        operands.append((index_of[operand_ids[0]],))
-                    else:
-                        operands.append(tuple([index_of[i] for i in operand_ids]))
+                    operands.append(tuple([index_of[i] for i in operand_ids]))
                 except KeyError:
                     forward.append((index, operand_ids))
                     operands.append(())
