@@ -50,7 +50,7 @@ def test_one_dimension():
             continue
         found = make_map(
             [simplified.output],
-            [simplified.index],
+            [simplified.input_index],
             ranges=[simplified.window_index],
             constraints=simplified.constraints,
         )

@@ -238,7 +238,7 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
         placed = simplified_window_input(w, c.lhs[i], c.out[o], dim(o), rng(len(ranges)))
         if placed is None:
             return None
-        lhs[i], dims[o] = placed.index, placed.output
+        lhs[i], dims[o] = placed.input_index, placed.output
         if not placed.window_index.is_point:
             ranges.append(placed.window_index)
         constraints += placed.constraints

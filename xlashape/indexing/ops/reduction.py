@@ -94,7 +94,7 @@ def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tupl
     if len(simple) == len(windows):
         read = make_map(
             [dimension.output for dimension in simple],
-            [dimension.index for dimension in simple],
+            [dimension.input_index for dimension in simple],
             ranges=[dimension.window_index for dimension in simple],
             constraints=[constraint for dimension in simple for constraint in dimension.constraints],
         )

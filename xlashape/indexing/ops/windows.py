@@ -48,8 +48,8 @@ def window_input(w: WindowDim, size: int, output: Expr, window_index: Expr) -> t
 class SimpleDimension(NamedTuple):
     """`window_input` in simplified form."""
 
-    index: Expr
-    """Of the input."""
+    input_index: Expr
+    """The index of the input."""
     output: Interval
     """The bounds of the output."""
     window_index: Interval
