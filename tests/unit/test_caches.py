@@ -49,6 +49,16 @@ def test_heavy_entries_are_not_kept() -> None:
     assert cache.usage()[1:3] == (0, 0)
 
 
+def test_caches_of_one_owner_can_be_emptied_alone() -> None:
+    first, second = (BoundedCache[str, int](owner, 20_000, lambda key, _: 64) for owner in ("a.first", "b.second"))
+    for cache in (first, second):
+        cache.put("k", 1)
+    caches.clear("a.")
+    assert (first.get("k"), second.get("k")) == (None, 1)
+    caches.clear()
+    assert second.get("k") is None
+
+
 def test_the_same_entry_twice_weighs_once() -> None:
     cache = by_key()
     cache.put("k", 1)

@@ -259,3 +259,25 @@ def test_a_scan_that_does_not_fit(shape: str, operands: list[str], fields: dict[
     if operands:
         with pytest.raises(InvalidModuleError, match=root.name):
             indexing.input_to_output(root)
+
+
+@pytest.mark.parametrize(
+    ("shape", "operands", "fields", "message"),
+    [
+        ("(f32[4], f32[])", ["f32[4]", "f32[]"], {"dimensions": [0, 0]}, "needs exactly one dimension, not 2"),
+        (
+            "(f32[5], f32[])",
+            ["f32[4]", "f32[]"],
+            {},
+            "has scanned arrays that differ in length along the scanned dimension",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_scan_is_said(
+    shape: str, operands: list[str], fields: dict[str, Any], message: str
+) -> None:
+    builder = Builder()
+    arguments = [builder.parameter(operand) for operand in operands]
+    builder.op("scan", shape, arguments, calls=[cumulative()], **{"dimensions": [0], "num_carries": 1, **fields})
+    with pytest.raises(InvalidModuleError, match=message):
+        indexing.output_to_input(builder.root())

@@ -112,8 +112,28 @@ def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int,
     return whole, part, axis, count
 
 
-def _at(rank: int, axis: int, value: Expr) -> list[Expr]:
-    return [value if d == axis else dim(d) for d in range(rank)]
+def _with_index(rank: int, axis: int, index: Expr) -> list[Expr]:
+    """The index of the map's own dimensions, except along `axis`."""
+    return [index if d == axis else dim(d) for d in range(rank)]
+
+
+def _from_whole(op: Op, number: int) -> Row:
+    """From the whole array: the index within the part, on the replica whose part it is."""
+    _numbered(op, len(op.operands))
+    whole, part, axis, _ = _blocks(op, number)
+    size = max(1, part[axis])
+    within_part = make_map(whole, _with_index(len(whole), axis, dim(axis) % size))
+    holder = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
+    return (Access(within_part, replicas=holder),)
+
+
+def _from_part(op: Op, number: int) -> Row:
+    """From a part: the element of the whole array that is in the executing replica's part, on every replica of the group."""
+    _numbered(op, len(op.operands))
+    _, part, axis, count = _blocks(op, number)
+    index = _with_index(len(part), axis, dim(axis) + rt(0) * part[axis])
+    in_whole = make_map(part, index, runtime=[Interval(0, count - 1)])
+    return (Access(in_whole, 0, (None,), all_of_group(part, op.attributes, count)),)
 
 
 @output_to_input(Opcode.ALL_GATHER, attributes=collective)
@@ -122,46 +142,27 @@ def all_gather_output_to_input(op: Op, output: int) -> Rows:
     _numbered(op, len(op.operands))
     require(
         all(a <= b for (a, b) in zip(dims_of(op.operands[output][0]), dims_of(op.outputs[output]), strict=False)),
-        "gathers to something smaller",
+        "gathers into a smaller array",
     )
-    whole, part, axis, _ = _blocks(op, output)
-    size = max(1, part[axis])
-    read = make_map(whole, _at(len(whole), axis, dim(axis) % size))
-    holder = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
-    return SparseRows(len(op.operands), {output: (Access(read, replicas=holder),)})
+    return SparseRows(len(op.operands), {output: _from_whole(op, output)})
 
 
 @input_to_output(Opcode.ALL_GATHER, attributes=collective)
 def all_gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The executing replica's part of the whole, on every replica of the group."""
-    return SparseRows(len(op.outputs), {operand: _gathered(op, operand)})
-
-
-def _gathered(op: Op, operand: int) -> Row:
-    _numbered(op, len(op.operands))
-    _, part, axis, count = _blocks(op, operand)
-    written = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
-    return (Access(written, 0, (None,), all_of_group(part, op.attributes, count)),)
+    return SparseRows(len(op.outputs), {operand: _from_part(op, operand)})
 
 
 @output_to_input(Opcode.REDUCE_SCATTER, attributes=collective)
 def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
     """The same element of the executing replica's part, on every replica of the group."""
-    _numbered(op, len(op.operands))
-    _, part, axis, count = _blocks(op, output)
-    read = make_map(part, _at(len(part), axis, dim(axis) + rt(0) * part[axis]), runtime=[Interval(0, count - 1)])
-    return SparseRows(len(op.operands), {output: (Access(read, 0, (None,), all_of_group(part, op.attributes, count)),)})
+    return SparseRows(len(op.operands), {output: _from_part(op, output)})
 
 
 @input_to_output(Opcode.REDUCE_SCATTER, attributes=collective)
 def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index within the part, on the replica whose part it is."""
-    _numbered(op, len(op.operands))
-    whole, part, axis, _ = _blocks(op, operand)
-    size = max(1, part[axis])
-    written = make_map(whole, _at(len(whole), axis, dim(axis) % size))
-    to = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
-    return SparseRows(len(op.outputs), {operand: (Access(written, replicas=to),)})
+    return SparseRows(len(op.outputs), {operand: _from_whole(op, operand)})
 
 
 @output_to_input(Opcode.ALL_TO_ALL, attributes=collective)
@@ -206,11 +207,13 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     require(source == dims, "changes the shape")
     if count is None:
         # The number of blocks is not known, so a block may go anywhere.
-        moved = make_map(dims, _at(len(dims), axis, rng(0)), ranges=[dims[axis]])
+        moved = make_map(dims, _with_index(len(dims), axis, rng(0)), ranges=[dims[axis]])
         return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), is_conservative=True),)
     require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
     size = max(1, dims[axis] // count)
-    moved = make_map(dims, _at(len(dims), axis, dim(axis) % size + rt(0) * size), runtime=[Interval(0, count - 1)])
+    moved = make_map(
+        dims, _with_index(len(dims), axis, dim(axis) % size + rt(0) * size), runtime=[Interval(0, count - 1)]
+    )
     return (Access(moved, 0, (None,), Replicas(make_map(dims, [dim(axis) // size]), op.attributes.groups)),)
 
 
@@ -296,7 +299,7 @@ def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand is passed on, and gathered into its result."""
     count = len(op.operands)
     require(len(op.outputs) >= 2 * count, "returns operands and results")
-    gathered = _gathered(op._replace(outputs=op.outputs[count : 2 * count]), operand)
+    gathered = _from_part(op._replace(outputs=op.outputs[count : 2 * count]), operand)
     passed = identity(dims_of(op.operands[operand][leaf]))
     return SparseRows(len(op.outputs), {operand: passed, count + operand: gathered})
 

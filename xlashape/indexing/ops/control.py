@@ -144,14 +144,16 @@ def _results_before(op: Op) -> int:
     return 0
 
 
-@output_to_input(
+_DONE = (
     Opcode.ASYNC_DONE,
     Opcode.ALL_GATHER_DONE,
     Opcode.COPY_DONE,
     Opcode.COLLECTIVE_PERMUTE_DONE,
     Opcode.RECV_DONE,
-    attributes=opcode,
 )
+
+
+@output_to_input(*_DONE, attributes=opcode)
 def done_output_to_input(op: Op, output: int) -> Rows:
     """The result, which an element of the start's tuple holds."""
     before = _results_before(op)
@@ -161,14 +163,7 @@ def done_output_to_input(op: Op, output: int) -> Rows:
     return SparseRows(len(op.operands), {0: _passed(op, 0, before + output, output)})
 
 
-@input_to_output(
-    Opcode.ASYNC_DONE,
-    Opcode.ALL_GATHER_DONE,
-    Opcode.COPY_DONE,
-    Opcode.COLLECTIVE_PERMUTE_DONE,
-    Opcode.RECV_DONE,
-    attributes=opcode,
-)
+@input_to_output(*_DONE, attributes=opcode)
 def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The result, which an element of the start's tuple holds."""
     output = leaf - _results_before(op)

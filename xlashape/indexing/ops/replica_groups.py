@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from xlashape.errors import InvalidModuleError, LimitExceededError
+from xlashape.hlo.values.device_lists import transposed
 from xlashape.math import product
 from xlashape.proto import xla
 
@@ -112,11 +113,7 @@ def _grid(shape: Sequence[int], permutation: Sequence[int]) -> list[int]:
         raise LimitExceededError(
             f"replicas: {total} is more than {MAX_REPLICAS}", limit="replicas", maximum=MAX_REPLICAS, value=total
         )
-    strides = [product(shape[i + 1 :]) for i in range(len(shape))]
-    ids = [0]
-    for axis in permutation:
-        ids = [base + i * strides[axis] for base in ids for i in range(shape[axis])]
-    return ids
+    return transposed(list(range(total)), shape, permutation)
 
 
 def _cut(ids: Sequence[int], size: int) -> tuple[Ids, ...]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
+from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import dims_of, leaf_sizes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
@@ -39,6 +39,7 @@ from xlashape.indexing.ops.build import identity
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationRequest, Coroutine, MapsCoroutine
 from xlashape.indexing.walk.dependencies.leaf_dependencies import Dependencies
 from xlashape.indexing.walk.dependencies.leaf_graph import reachable_from, reaching, successors_first
+from xlashape.indexing.walk.instruction_answers import check_output
 from xlashape.indexing.walk.repeated.iterations import (
     MAX_INSTRUCTIONS,
     Compose,
@@ -75,7 +76,7 @@ class Scan:
     """A scan. The constructor raises InvalidModuleError unless operands and results fit its computation."""
 
     def __init__(self, instruction: HloInstruction, known: Dependencies, compose: Compose) -> None:
-        self.name = instruction.name
+        self.instruction = instruction
         self.known = known
         self.compose = compose
         self.is_followed = known.contents.instructions <= MAX_INSTRUCTIONS
@@ -111,7 +112,7 @@ class Scan:
 
     def _require(self, condition: bool, message: str) -> None:
         if not condition:
-            raise InvalidModuleError(f"instruction {self.name!r} (scan) {message}")
+            raise InvalidModuleError(f"instruction {self.instruction.name!r} (scan) {message}")
 
     def _sizes(self, operand: HloInstruction) -> Dims:
         self._require(not operand.shape.is_tuple, "has a tuple among its operands")
@@ -124,10 +125,7 @@ class Scan:
 
     def from_output(self, output: int) -> MapsCoroutine:
         """One set for each operand."""
-        if not 0 <= output < len(self.results):
-            raise InvalidArgumentError(
-                f"{self.name} has no output {output}: it has {len(self.results)}", field="output"
-            )
+        check_output(self.instruction, output, len(self.results))
         return _WalkBack(self, output).sets()
 
     def from_operand(self, operand: int) -> MapsCoroutine:
