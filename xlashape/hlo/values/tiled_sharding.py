@@ -15,8 +15,8 @@ every sharding canonical when it reads text or a proto. `Tiles.canonical` does t
 5. an iota has the fewest dimensions that give the same devices. It stays an iota where its dimensions can be split along the tiles that
    are transposed or sorted, and becomes a list otherwise.
 
-Source: what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in tests/vectors/shardings.jsonl. It writes the kind
-unknown as `error_type.`, and does not read it back; here it is `unknown`.
+Source: what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in tests/vectors/shardings.jsonl. jaxlib writes a
+subgroup of kind unknown as `error_type.` and does not read that back; here it is written as `unknown`.
 """
 
 from __future__ import annotations

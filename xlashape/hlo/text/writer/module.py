@@ -156,6 +156,7 @@ def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int
 
 
 def _aliases(proto: xla.HloModuleProto) -> list[str]:
+    """`{0}: (1, {}, may-alias)` for each entry, sorted by the index into the result."""
     parts: list[tuple[tuple[int, ...], str]] = []
     for entry in proto.input_output_alias.entries:
         kind = ALIAS_KINDS.text(entry.kind)

