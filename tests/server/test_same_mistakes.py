@@ -15,6 +15,7 @@ from xlashape import errors, indexing
 from xlashape.cli.local import Local
 from xlashape.errors import FieldPath, XlashapeError
 from xlashape.hlo import HloModule
+from xlashape.indexing.reports.counting import MAX_POINTS
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import v1, xla
 from xlashape.shape import Shape, shape_util, tiling
@@ -40,6 +41,10 @@ ENTRY main {
 }
 """
 MODULE = HloModule.parse(TEXT)
+RESHAPE_MODULE = HloModule.parse(
+    f"HloModule m\n\nENTRY main {{\n  x = f32[{MAX_POINTS},2,3] parameter(0)\n  ROOT r = f32[{6 * MAX_POINTS}] reshape(x)\n}}\n"
+)
+RESHAPE = RESHAPE_MODULE.instruction("r")
 TRANSPOSE = MODULE.instruction("t")
 BROKEN = xla.HloModuleProto(name="m", entry_computation_name="main").SerializeToString()[:-1]
 NO_COMPUTATIONS = xla.HloModuleProto(name="m").SerializeToString()
@@ -366,6 +371,12 @@ CASES: dict[str, Case] = {
         lambda: indexing.operand_tiles(TRANSPOSE, (1, 0)),
         lambda service: service.operand_tiles(MODULE, "t", (1, 0)),
         errors.InvalidArgumentError,
+        ("tile",),
+    ),
+    "a tile of too many elements": Case(
+        lambda: indexing.operand_tiles(RESHAPE, (MAX_POINTS + 1,)),
+        lambda service: service.operand_tiles(RESHAPE_MODULE, "r", (MAX_POINTS + 1,)),
+        errors.LimitExceededError,
         ("tile",),
     ),
     "a warp too large": Case(

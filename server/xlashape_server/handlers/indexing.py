@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
+from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import (
     InstructionReads,
@@ -126,8 +126,7 @@ class IndexingHandlers(MapHandlers):
             try:
                 found = operand_tiles(instruction, tile, request.output)
             except XlashapeError as error:
-                about_tile = tile is not None and not isinstance(error, InvalidModuleError)
-                raise placed(error, ("tile",) if about_tile else ("instruction",), output=("output",)) from None
+                raise placed(error, ("instruction",), tile=("tile",), output=("output",)) from None
             response = v1.OperandTilesResponse(
                 instruction=instruction.name,
                 computation=instruction.computation.name,

@@ -94,6 +94,7 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
             limit="tile_elements",
             maximum=MAX_POINTS,
             value=points,
+            field="tile",
         )
     return _box(reached_elements(pushed))
 
