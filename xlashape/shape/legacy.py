@@ -272,8 +272,8 @@ def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
         return infinity
     import ml_dtypes
 
-    known = cast("Any", ml_dtypes).finfo(dtype)
-    return known.max if highest else known.min
+    finfo = cast("Any", ml_dtypes).finfo(dtype)
+    return finfo.max if highest else finfo.min
 
 
 # -- the wire -------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ BAD: tuple[Any, ...] = (
 
 def functions(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in module.__all__:
-        one = getattr(module, name)
-        if callable(one) and not inspect.isclass(one) and hasattr(one, "__name__"):
-            yield name, one
+        function = getattr(module, name)
+        if callable(function) and not inspect.isclass(function) and hasattr(function, "__name__"):
+            yield name, function
 
 
 def call(function: Callable[..., Any], name: str, value: Any) -> None:
@@ -110,8 +110,12 @@ def test_no_foreign_error_escapes(module: ModuleType) -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_what_is_no_shape_is_named(module: ModuleType, value: Any) -> None:
     for _, function in functions(module):
-        required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
-        if [one.annotation for one in required] == ["Shape"]:
+        required = [
+            parameter
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is parameter.empty
+        ]
+        if [parameter.annotation for parameter in required] == ["Shape"]:
             with pytest.raises(InvalidShapeError, match=f"takes a Shape, not {type(value).__name__}"):
                 call(function, required[0].name, value)
 

@@ -313,9 +313,10 @@ def reshape_leaves_dimensions_unmodified(
     ((1, 3), None)
     """
     unmodified = dict(dimensions_unmodified_by_reshape(from_shape, to_shape))
-    found = [unmodified.get(dimension) for dimension in input_dim_indices]
-    outputs = [dimension for dimension in found if dimension is not None]
-    return tuple(outputs) if len(outputs) == len(found) else None
+    inputs = list(input_dim_indices)
+    if any(dimension not in unmodified for dimension in inputs):
+        return None
+    return tuple([unmodified[dimension] for dimension in inputs])
 
 
 def get_normalized_logical_transpose_shape(

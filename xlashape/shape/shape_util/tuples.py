@@ -174,15 +174,19 @@ def get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
     >>> get_subshape(Shape.parse("(f32[], (s32[], u8[]))"), (1, 1))
     Shape('u8[]')
     """
-    found = shape
+    subshape = shape
     path = ShapeIndex(index)
     for depth, number in enumerate(path):
-        if not found.is_tuple or number >= len(found.tuple_shapes):
-            what = f"a tuple of {len(found.tuple_shapes)}" if found.is_tuple else f"{brief(found)}, which is no tuple"
-            message = f"there is nothing at {path} of {brief(shape)}: at {ShapeIndex(path[:depth])} is {what}"
+        if not subshape.is_tuple or number >= len(subshape.tuple_shapes):
+            description = (
+                f"a tuple of {len(subshape.tuple_shapes)}"
+                if subshape.is_tuple
+                else f"{brief(subshape)}, which is no tuple"
+            )
+            message = f"there is nothing at {path} of {brief(shape)}: at {ShapeIndex(path[:depth])} is {description}"
             raise InvalidIndexError(message, field=("index", depth))
-        found = found.tuple_shapes[number]
-    return found
+        subshape = subshape.tuple_shapes[number]
+    return subshape
 
 
 def try_get_subshape(shape: Shape, index: Iterable[int]) -> Shape:

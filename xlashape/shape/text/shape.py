@@ -260,12 +260,12 @@ def _refuse_brace(cursor: Cursor, shape: ShapeFields) -> None:
 
 def _parse_size(cursor: Cursor) -> int:
     """The size of a dimension, 0 or more."""
-    what = "a dimension's size"
+    name = "a dimension's size"
     cursor.skip_space()
     start = cursor.at
-    value = cursor.parse_int(what)
+    value = cursor.parse_int(name)
     if value < 0:
-        raise cursor.error(f"{what} is not negative: {value}", at=start, expected=what, found=repr(str(value)))
+        raise cursor.error(f"{name} is not negative: {value}", at=start, expected=name, found=repr(str(value)))
     return value
 
 

@@ -223,22 +223,24 @@ def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
     sizes = [array.dimensions[d] for d in own]
     least = array.elements
     # By the sizes of the dimensions that tiles reach: the elements, and the nearest order with these sizes.
-    known: dict[tuple[int, ...], int] = {tuple(sizes[:reach]): least}
-    found: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {tuple(sizes[:reach]): (0, own)}
+    elements_by_sizes: dict[tuple[int, ...], int] = {tuple(sizes[:reach]): least}
+    nearest: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {tuple(sizes[:reach]): (0, own)}
     for minor in permutations(own, reach):
         key = tuple([array.dimensions[d] for d in minor])
         # Dimensions that no tile reaches keep their order.
         order = (*minor, *[d for d in own if d not in minor])
-        elements = known.get(key)
+        elements = elements_by_sizes.get(key)
         if elements is None:
             steps = tile_steps(tuple([array.dimensions[d] for d in reversed(order)]), layout.tiles)
-            elements = known[key] = round_up(product(steps[-1].result), layout.tail_padding_alignment_in_elements)
+            elements = elements_by_sizes[key] = round_up(
+                product(steps[-1].result), layout.tail_padding_alignment_in_elements
+            )
         if elements < least:
-            least, found = elements, {}
+            least, nearest = elements, {}
         if elements == least:
             candidate = (sum([a != b for a, b in zip(order, own, strict=True)]), order)
-            found[key] = min(candidate, found.get(key, candidate))
-    return tuple([order for _, order in sorted(found.values())][:_NAMED_ORDERS]), least
+            nearest[key] = min(candidate, nearest.get(key, candidate))
+    return tuple([order for _, order in sorted(nearest.values())][:_NAMED_ORDERS]), least
 
 
 def _reach(rank: int, tiles: tuple[Tile, ...]) -> int:

@@ -279,14 +279,14 @@ def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> No
     """Copies all elements between an array and its buffer. Padding is not changed."""
     if not array.size:
         return
-    found = plan(shape)
-    if found is None:
+    copy_plan = plan(shape)
+    if copy_plan is None:
         _move_by_positions(shape, array, flat, into_buffer)
         return
-    ordered = np.transpose(array, found.transpose)
+    ordered = np.transpose(array, copy_plan.transpose)
     # Merging dimensions copies the array unless their strides fit together.
-    merged = cast("_Array", ordered.reshape(found.merged))
-    for block in found.blocks:
+    merged = cast("_Array", ordered.reshape(copy_plan.merged))
+    for block in copy_plan.blocks:
         copy_block(merged, flat, block, into_buffer=into_buffer)
     if not into_buffer and not np.may_share_memory(merged, array):
         ordered[...] = merged.reshape(ordered.shape)

@@ -28,11 +28,11 @@ def pack_bits(elements: _Bytes, bits: int, value_bits: int, packed: _Bytes) -> N
     if bits == 1 or 8 % bits:
         # Pieces of 8·n elements fill whole bytes.
         for start in range(0, len(elements), 8 * _PIECE):
-            some = elements[start : start + 8 * _PIECE] & np.uint8(mask)
-            single = some if bits == 1 else np.unpackbits(some[:, None], axis=1, bitorder="little", count=bits)
-            made = np.packbits(single, bitorder="little")
+            piece = elements[start : start + 8 * _PIECE] & np.uint8(mask)
+            single_bits = piece if bits == 1 else np.unpackbits(piece[:, None], axis=1, bitorder="little", count=bits)
+            packed_piece = np.packbits(single_bits, bitorder="little")
             at = start * bits // 8
-            packed[at : at + made.size] = made
+            packed[at : at + packed_piece.size] = packed_piece
         return
     whole = len(elements) // a_byte
     word = np.dtype(f"<u{a_byte}")
@@ -59,10 +59,14 @@ def unpack_bits(packed: _Bytes, bits: int, count: int) -> _Bytes:
     if 8 % bits:
         elements = np.empty(count, np.uint8)
         for start in range(0, count, 8 * _PIECE):
-            some = min(8 * _PIECE, count - start)
+            length = min(8 * _PIECE, count - start)
             at = start * bits // 8
-            single = np.unpackbits(packed[at : at + -(-some * bits // 8)], count=some * bits, bitorder="little")
-            elements[start : start + some] = np.packbits(single.reshape(some, bits), axis=1, bitorder="little")[:, 0]
+            single_bits = np.unpackbits(
+                packed[at : at + -(-length * bits // 8)], count=length * bits, bitorder="little"
+            )
+            elements[start : start + length] = np.packbits(
+                single_bits.reshape(length, bits), axis=1, bitorder="little"
+            )[:, 0]
         return elements
     a_byte = 8 // bits
     word = np.dtype(f"<u{a_byte}")

@@ -82,8 +82,8 @@ def _weight(key: tuple[Shape], plan: Plan) -> int:
 
 def plan(shape: Shape) -> Plan | None:
     """The blocks of an array that is not empty, or None if its positions are not linear in digits of single dimensions."""
-    found = _plan(shape)
-    return found if found.blocks else None
+    copy_plan = _plan(shape)
+    return copy_plan if copy_plan.blocks else None
 
 
 @cached(max_bytes=2 << 20, weigh=_weight)
@@ -172,86 +172,86 @@ def copy_block(array: _Array, buffer: _Array, block: Block, *, into_buffer: bool
     )
     counts = [count for count, _, _ in axes]
     corner = array[(*[slice(start, None) for start in block.starts], ...)]
-    ours = np.lib.stride_tricks.as_strided(corner, counts, [stride for _, _, stride in axes])
+    in_array = np.lib.stride_tricks.as_strided(corner, counts, [stride for _, _, stride in axes])
     # The constructor checks that nothing lies outside the buffer.
-    theirs: _Array = np.ndarray(counts, buffer.dtype, buffer, block.offset * size, [stride for _, stride, _ in axes])
+    in_buffer: _Array = np.ndarray(counts, buffer.dtype, buffer, block.offset * size, [stride for _, stride, _ in axes])
     if not into_buffer:
-        theirs.flags.writeable = False
-    _copy(ours, theirs, into_buffer)
+        in_buffer.flags.writeable = False
+    _copy(in_array, in_buffer, into_buffer)
 
 
 def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """The axes as (count, stride in the buffer, stride in the array), most major in the buffer first. Neighbours are merged where their strides allow it."""
     joined: list[tuple[int, int, int]] = []
-    for count, theirs, ours in sorted(axes, key=lambda axis: -axis[1]):
-        if joined and joined[-1][1] == count * theirs and joined[-1][2] == count * ours:
-            joined[-1] = (joined[-1][0] * count, theirs, ours)
+    for count, in_buffer, in_array in sorted(axes, key=lambda axis: -axis[1]):
+        if joined and joined[-1][1] == count * in_buffer and joined[-1][2] == count * in_array:
+            joined[-1] = (joined[-1][0] * count, in_buffer, in_array)
         else:
-            joined.append((count, theirs, ours))
+            joined.append((count, in_buffer, in_array))
     return joined
 
 
-def _copy(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+def _copy(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
     """One strided copy, in an order that is fast in NumPy."""
-    size, shape = ours.itemsize, ours.shape
-    if not shape or (ours.strides[-1] == size and theirs.strides[-1] == size and shape[-1] * size >= 64):
-        _copy_runs(ours, theirs, into_buffer)
+    size, shape = in_array.itemsize, in_array.shape
+    if not shape or (in_array.strides[-1] == size and in_buffer.strides[-1] == size and shape[-1] * size >= 64):
+        _copy_runs(in_array, in_buffer, into_buffer)
         return
     inner = shape[-1]
-    if theirs.strides[-1] == size and inner * size in _WORDS and len(shape) > 1:
+    if in_buffer.strides[-1] == size and inner * size in _WORDS and len(shape) > 1:
         word = inner * size
         if (
             _LITTLE_ENDIAN
-            and not any(stride % word for stride in theirs.strides[:-1])
-            and theirs.ctypes.data % word == 0
+            and not any(stride % word for stride in in_buffer.strides[:-1])
+            and in_buffer.ctypes.data % word == 0
         ):
-            _copy_words(ours, theirs, into_buffer)
+            _copy_words(in_array, in_buffer, into_buffer)
             return
-    if ours.nbytes > _SMALL_BYTES and inner < 8 and len(shape) > 1:
-        for piece in _split(_PIECE, ours, theirs):
+    if in_array.nbytes > _SMALL_BYTES and inner < 8 and len(shape) > 1:
+        for piece in _split(_PIECE, in_array, in_buffer):
             for i in range(inner):
                 _assign(piece[0][..., i], piece[1][..., i], into_buffer)
         return
-    nearest = min(range(len(shape)), key=lambda axis: (abs(ours.strides[axis]), axis))
-    if ours.nbytes > _SMALL_BYTES and nearest != len(shape) - 1:
-        _transpose(ours, theirs, nearest, into_buffer)
+    nearest = min(range(len(shape)), key=lambda axis: (abs(in_array.strides[axis]), axis))
+    if in_array.nbytes > _SMALL_BYTES and nearest != len(shape) - 1:
+        _transpose(in_array, in_buffer, nearest, into_buffer)
         return
-    _assign(ours, theirs, into_buffer)
+    _assign(in_array, in_buffer, into_buffer)
 
 
-def _copy_runs(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+def _copy_runs(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
     """Copies runs of elements that are contiguous on both sides. Out of a buffer by way of the cache, because its runs are read out of order."""
-    if into_buffer or theirs.ndim <= 1 or theirs.nbytes <= _TRANSIT_BYTES:
-        _assign(ours, theirs, into_buffer)
+    if into_buffer or in_buffer.ndim <= 1 or in_buffer.nbytes <= _TRANSIT_BYTES:
+        _assign(in_array, in_buffer, into_buffer)
         return
-    transit = np.empty(_TRANSIT_BYTES // theirs.itemsize, theirs.dtype)
-    for source, target in _split(transit.size, theirs, ours):
+    transit = np.empty(_TRANSIT_BYTES // in_buffer.itemsize, in_buffer.dtype)
+    for source, target in _split(transit.size, in_buffer, in_array):
         block = transit[: source.size].reshape(source.shape)
         np.copyto(block, source)
         np.copyto(target, block)
 
 
-def _assign(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+def _assign(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
     if into_buffer:
-        np.copyto(theirs, ours)
+        np.copyto(in_buffer, in_array)
     else:
-        np.copyto(ours, theirs)
+        np.copyto(in_array, in_buffer)
 
 
-def _copy_words(ours: _Array, theirs: _Array, into_buffer: bool) -> None:
+def _copy_words(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
     """Copies elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
 
     NumPy is fast at widening and narrowing casts and slow at strides of a few bytes. Part i of a word is the low part of the
     word that begins i elements later, so no shifts are needed.
     """
-    parts, size = ours.shape[-1], ours.itemsize
+    parts, size = in_array.shape[-1], in_array.itemsize
     wide = np.dtype(_WORDS[parts * size])
-    words: _Array = theirs.view(wide)[..., 0]
+    words: _Array = in_buffer.view(wide)[..., 0]
     copy_piece = _words_into_buffer if into_buffer else _words_from_buffer
     limit = min(_WORDS_IN_PIECE // parts, words.size)
     # One row for each part, with room for the word that begins later. The bytes before the first byte of a part stay 0.
     scratch = np.zeros((parts, (limit + 1) * wide.itemsize), np.uint8)
-    for word, elements in _split(limit, words, ours):
+    for word, elements in _split(limit, words, in_array):
         copy_piece(word, elements, scratch)
 
 
@@ -277,9 +277,9 @@ def _words_from_buffer(words: _Array, elements: _Array, scratch: _Array) -> None
     np.copyto(np.moveaxis(elements, -1, 0), planes.reshape(parts, *words.shape))
 
 
-def _transpose(ours: _Array, theirs: _Array, nearest: int, into_buffer: bool) -> None:
+def _transpose(in_array: _Array, in_buffer: _Array, nearest: int, into_buffer: bool) -> None:
     """Copies where rows of one side are columns of the other, block by block by way of the cache. A block there has the order of its source."""
-    a, b = np.moveaxis(ours, nearest, -2), np.moveaxis(theirs, nearest, -2)
+    a, b = np.moveaxis(in_array, nearest, -2), np.moveaxis(in_buffer, nearest, -2)
     side = _SIDE if a.itemsize <= 4 else _SIDE // 2
     transit: dict[tuple[int, ...], _Array] = {}
     for i in range(0, a.shape[-2], side):
