@@ -128,6 +128,22 @@ def test_tuples_tokens_and_unbounded_sizes_are_described(ask: Any) -> None:
     assert (nothing.size.byte_size, nothing.leaf_count, nothing.text) == (0, 0, "()")
 
 
+def test_what_needs_no_width_is_said_of_an_unknown_element_type(ask: Any) -> None:
+    shapes = [text("unknown_37[3,5]{1,0:T(2,2)}"), text("(unknown_37[2]{0}, f32[2]{0})"), text("unknown_37[5]{0:E(4)}")]
+    array, pair, packed = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=shapes)).descriptions
+    assert (array.text, array.element_type, list(array.dimensions)) == ("unknown_37[3,5]{1,0:T(2,2)}", 37, [3, 5])
+    assert (array.HasField("size"), array.HasField("padding"), array.layout.element_bits) == (False, False, 0)
+    assert (array.layout.is_tiled, array.proto.element_type) == (True, 37)
+    assert (pair.HasField("size"), pair.leaf_count) == (False, 2)
+    assert (packed.size.physical_bytes, packed.layout.element_bits) == (3, 4)
+    request = v1.LinearIndexRequest(shape=shapes[0], indices=[2, 3])
+    assert list(ask("ShapeService/LinearIndex", request).positions) == [17]
+    with pytest.raises(grpc.RpcError) as caught:
+        ask("ShapeService/ByteSize", v1.ByteSizeRequest(shapes=shapes[:1]))
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert "unknown_37 is an element type that this version does not know" in caught.value.details()
+
+
 def test_a_thousand_shapes_are_one_call(ask: Any) -> None:
     shapes = [text(f"f32[{i},5]{{1,0:T(8,128)}}") for i in range(1, 1001)]
     described = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=shapes)).descriptions

@@ -85,14 +85,17 @@ def _padding_json(report: PaddingReport) -> dict[str, Any]:
 def _facts(description: ShapeDescription) -> Iterator[tuple[str, object]]:
     yield "shape", description.text
     if description.shape.is_array:
-        yield "element type", f"{description.shape.element_type}, {description.element_bits} bits in memory"
+        bits = f"{description.element_bits} bits in memory" if description.element_bits else "of unknown width"
+        yield "element type", f"{description.shape.element_type}, {bits}"
         yield "dimensions", _dimensions_text(description)
         if description.shape.layout is not None and description.shape.rank:
             yield "layout", _layout_text(description)
     elif description.shape.is_tuple:
         yield "leaves", description.leaf_count
     if description.size is None:
-        yield "size", "unknown: a dynamic dimension has no bound"
+        is_unbounded = description.shape.is_unbounded_dynamic
+        reason = "a dynamic dimension has no bound" if is_unbounded else "the width of an element type is not known"
+        yield "size", f"unknown: {reason}"
         return
     if description.shape.is_array:
         yield from padding_report(description.shape).facts()

@@ -133,7 +133,7 @@ class ShapeHandlers:
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
-    """The description of a shape. Sizes and padding are left out where a dynamic dimension has no bound."""
+    """The description of a shape. Sizes and padding are left out where a dynamic dimension has no bound or an element no known width."""
     message = v1.ShapeDescription(
         text=str(shape),
         proto=shape.to_proto(),
@@ -141,7 +141,8 @@ def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
         is_static=shape.is_static,
         leaf_count=sum(leaf.is_array or leaf.is_buffer for leaf in shape.leaves()),
     )
-    if not shape.is_unbounded_dynamic:
+    has_size = not shape.is_unbounded_dynamic and all(map(_has_known_width, shape.leaves()))
+    if has_size:
         message.size.CopyFrom(size_of(shape, pointer_size))
     if shape.is_array:
         message.dimensions.extend(shape.dimensions)
@@ -150,9 +151,15 @@ def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
         message.true_rank = sum(size > 1 or size < 0 for size in shape.dimensions)
         if shape.layout is not None:
             message.layout.CopyFrom(_layout(shape, shape.layout))
-        if not shape.is_unbounded_dynamic:
+        if has_size:
             _padding(message.padding, padding_report(shape))
     return message
+
+
+def _has_known_width(leaf: Shape) -> bool:
+    """Whether the bits of an element are known. They are not if the element type is not, unless the layout says them."""
+    array = leaf.buffer_shape if leaf.is_buffer else leaf
+    return array.element_type.is_known or (array.layout is not None and array.layout.element_size_in_bits > 0)
 
 
 def _padding(message: v1.PaddingDescription, report: PaddingReport) -> None:
@@ -178,7 +185,7 @@ def _layout(shape: Shape, layout: Layout) -> v1.LayoutDescription:
         is_major_to_minor=layout.minor_to_major == Layout.default(shape.rank).minor_to_major,
         is_tiled=bool(layout.tiles),
         tiles=shape.to_proto().layout.tiles,
-        element_bits=tiling.stored_bits(shape),
+        element_bits=tiling.stored_bits(shape) if _has_known_width(shape) else 0,
         tail_padding_alignment_in_elements=layout.tail_padding_alignment_in_elements,
         memory_space=layout.memory_space,
     )

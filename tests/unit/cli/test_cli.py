@@ -277,3 +277,11 @@ def test_a_light_command_does_not_load_grpc():
         "assert not [m for m in sys.modules if m.split('.')[0] == 'grpc']"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True)
+
+
+def test_a_shape_of_an_unknown_element_type(where):
+    text = answer("shape", "unknown_37[3,5]{1,0:T(2,2)}", *where)
+    assert "element type  unknown_37, of unknown width" in text
+    assert "size          unknown: the width of an element type is not known" in text
+    assert json.loads(answer("shape", "unknown_37[3,5]", "--json", *where))["size"] is None
+    assert "a dynamic dimension has no bound" in answer("shape", "f32[?]", *where)
