@@ -8,11 +8,13 @@ import pickle
 
 import pytest
 
+from xlashape import caches
 from xlashape.errors import InvalidMapError, LimitExceededError
 from xlashape.symbolic import (
     Add,
     Constant,
     FloorDiv,
+    Interval,
     Mod,
     Mul,
     Variable,
@@ -170,3 +172,23 @@ def test_postorder_visits_shared_parts_once():
     assert order.count(shared) == 1
     assert order.index(shared) < order.index(FloorDiv(shared, 2))
     assert isinstance(shared, Mod)
+
+
+def test_operators_with_a_number_on_the_left():
+    assert 7 // const(2) is const(3)
+    assert 7 % const(4) is const(3)
+    assert +dim(0) is dim(0)
+
+
+def test_the_table_of_nodes_is_in_the_register_of_caches():
+    """It says what it holds, and clearing all caches takes no node from those who use it."""
+    kept = dim(77) * 4 + 1
+    (usage,) = [usage for usage in caches.report() if usage.owner == "xlashape.symbolic.expr.interning"]
+    assert usage.entries == len(interning.references) and usage.bytes == usage.max_bytes > 100 * usage.entries
+    caches.clear()
+    assert dim(77) * 4 + 1 is kept
+
+
+def test_intervals():
+    assert Interval(0, 3).union(Interval(7, 9)) == Interval(0, 9)
+    assert Interval(1, 0).union(Interval(2, 3)) == Interval(2, 3).union(Interval(1, 0)) == Interval(2, 3)

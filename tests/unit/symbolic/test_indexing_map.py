@@ -298,3 +298,49 @@ def test_large_maps_leave_little_memory_behind():
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     left = int(result.stdout)
     assert left < 200_000  # each of the twenty maps has some hundred nodes, which would take more if they were kept
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 2)])
+def test_evaluation_leaves_the_points_as_they_are(shape):
+    """Coordinates outside the bounds are moved to the bounds in a copy, also where a column is contiguous already."""
+    points = np.array([[9, -3, 2][: shape[0] * shape[1]]]).reshape(shape)
+    before = points.copy()
+    IndexingMap.identity([4] * shape[1]).evaluate_batch(points)
+    assert (points == before).all()
+
+
+def test_points_that_are_not_a_table():
+    m = IndexingMap.identity([4])
+    assert m.evaluate_batch([])[0].shape == (0, 1)
+    with pytest.raises(InvalidArgumentError, match="points are an array of integers"):
+        m.evaluate_batch([[1], [2, 3]])
+
+
+def test_caches_of_maps_hold_no_more_bytes_than_they_say():
+    """The bytes that a full process allocates for cached maps stay below what the register of caches says they take."""
+    script = textwrap.dedent("""
+        import gc
+        import tracemalloc
+
+        from xlashape import caches
+        from xlashape.symbolic import IndexingMap, dim
+
+        def simplify_maps(first, last):
+            for n in range(first, last):
+                m = IndexingMap.from_sizes([n, 7, 5], results=[(dim(0) * n + dim(1)) // 3 + dim(2) % 4, dim(2) // n + dim(1)])
+                m.evaluate((1, 1, 1))
+                m.simplify().evaluate((1, 1, 1))
+
+        simplify_maps(100, 110)
+        gc.collect()
+        before = {usage.owner: usage.bytes for usage in caches.report()}
+        tracemalloc.start()
+        simplify_maps(1000, 3000)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+        said = sum(usage.bytes - before[usage.owner] for usage in caches.report() if usage.owner.startswith("xlashape.symbolic.map"))
+        print(taken, said)
+    """)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    taken, said = map(int, result.stdout.split())
+    assert taken < said < 4 * taken

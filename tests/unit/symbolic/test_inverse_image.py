@@ -8,6 +8,7 @@ from xlashape.errors import InvalidMapError, LimitExceededError, UnsupportedErro
 from xlashape.symbolic import (
     IndexingMap,
     Interval,
+    domain_blocks,
     domain_size,
     image_bounds,
     image_size,
@@ -167,3 +168,21 @@ def test_what_is_known_to_be_empty_stays_so_whatever_becomes_of_its_variables():
     assert moved.is_known_empty and moved.counts == (2, 0, 0) and moved.evaluate((1, 1)) is None
     chosen = select_results(empty, [1])
     assert chosen.is_known_empty and len(chosen.results) == 1 and chosen.evaluate((1, 1)) is None
+
+
+def test_sums_that_are_divided_have_inverses():
+    forward = PARSE("(d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16), domain: d0 in [0, 7], d1 in [0, 5]")
+    back = inverse(forward)
+    assert all(back.evaluate(forward.evaluate(point)) == point for point in forward.domain_points())
+
+
+def test_maps_without_points():
+    empty = PARSE("(d0) -> (d0), domain: d0 in [0, 3], d0 mod 8 in [19, 19]")
+    assert inverse(empty).is_known_empty
+    assert list(domain_blocks(IndexingMap.empty())) == []
+    assert same_function(IndexingMap.empty(), IndexingMap.empty())
+
+
+def test_an_inverse_that_is_not_proven_is_refused():
+    with pytest.raises(UnsupportedError, match="no inverse was found"):
+        inverse(PARSE("(d0) -> (d0 / 2, d0 mod 4), domain: d0 in [0, 7]"))

@@ -244,3 +244,29 @@ def test_int64_limits_read_and_print():
 def test_shared_parts_print_everywhere():
     part = minimum(dim(0), 3) % 2
     assert repr(part * 2 + maximum(part, const(1))) == "(min(d0, 3) mod 2) * 2 + max(min(d0, 3) mod 2, 1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(d0) -> (d0), domain: d0 in [x, 1]", "expected an integer, found 'x'"),
+        ("(d0) -> (d0) 7", "expected the end of the text, found '7'"),
+        (
+            "(d0)[s0] -> (d0), domain: d0 in [0, 1], s0 in [0, 1], s0 + d0 in [0, 1]\nhlo: p\n(d0) -> (0)",
+            "'hlo:' follows",
+        ),
+        ("(d0)[s0] -> (d0), domain: d0 in [0, 1]\nhlo: p\n(d0) -> (0)\ns0 in [0, 1]", "a dimension has no producer"),
+        (
+            "(d0)[s0] -> (d0), domain: d0 in [0, 1]\ns0 in [0, 1]\nhlo: p\n(d1) -> (0)",
+            "expected the dimensions of the map",
+        ),
+        ("(d0)[s0] -> (d0), domain: d0 in [0, 1]\ns0 in [0, 1]\nhlo: p\n(d0) -> (0) 7", "expected the end of the line"),
+    ],
+)
+def test_mistakes_around_the_domain(text, message):
+    with pytest.raises(ParseError, match=message):
+        IndexingMap.parse(text)
+
+
+def test_a_map_of_which_nothing_is_known_before_its_runtime_variables():
+    assert IndexingMap.parse("UNDEFINED\nruntime variables:\n").is_undefined

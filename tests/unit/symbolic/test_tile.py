@@ -305,3 +305,25 @@ def test_mistakes():
     ):
         with pytest.raises(InvalidArgumentError):
             tile.evaluate(sizes, runtime, start)
+
+
+def test_many_values_of_digits_that_are_not_those_of_a_number():
+    """The digits of a range variable with more values than are enumerated are not known to be independent."""
+    text = "(d0)[s0] -> (s0 / 3, s0 mod 8), domain: d0 in [0, 3], s0 in [0, {}]"
+    assert symbolic_tile(IndexingMap.parse(text.format(9999))) is None
+
+
+def test_congruences_without_a_solution():
+    assert symbolic_tile(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 30], (d0 * 6 + 1) mod 4 in [2, 2]")) is None
+    tile = symbolic_tile(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 1], (d0 * 3 + 1) mod 4 in [2, 2]"))
+    assert tile is not None and tile.evaluate([1]) == ((0,), (0,), (0,))
+
+
+def test_tiles_are_frozen_values():
+    text = "(d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16), domain: d0 in [0, 7], d1 in [0, 5]"
+    for tile in (tile_of(text), tile_of("(d0)[s0] -> (d0 * 2 + s0), domain: d0 in [0, 8], s0 in [0, 2]")):
+        copy = pickle.loads(pickle.dumps(tile))
+        assert copy == tile and hash(copy) == hash(tile) and repr(copy) == repr(tile)
+        assert repr(tile).startswith("SymbolicTile(sizes_of_tile=(Var(bounds=[1, ") and "_digits" not in repr(tile)
+        with pytest.raises(AttributeError, match="frozen"):
+            tile.sizes = ()

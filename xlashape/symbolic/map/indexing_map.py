@@ -53,12 +53,11 @@ class IndexingMap(Frozen):
     ((10,), None)
     """
 
-    # The slots with an underscore hold what has been computed from the others. They live as long as the map.
+    # The slots with an underscore hold what follows from the others. They are empty until it is asked for, and live as long as the map.
     __slots__ = (
         "__weakref__",
         "_compiled",
         "_hash",
-        "_is_simplified",
         "_simplified",
         "constraints",
         "dims",
@@ -76,10 +75,9 @@ class IndexingMap(Frozen):
     constraints: tuple[Constraint, ...]
     is_known_empty: bool
     is_undefined: bool
-    _compiled: CompiledExpressions | None
-    _hash: int | None
-    _is_simplified: bool
-    _simplified: IndexingMap | None
+    _compiled: CompiledExpressions
+    _hash: int
+    _simplified: IndexingMap | bool  # False until it is computed, True if the map is simplified itself
 
     # Construction
 
@@ -109,10 +107,7 @@ class IndexingMap(Frozen):
         set_field(self, "constraints", constraints)
         set_field(self, "is_known_empty", kind == "empty")
         set_field(self, "is_undefined", kind == "undefined")
-        set_field(self, "_compiled", None)
-        set_field(self, "_hash", None)
-        set_field(self, "_is_simplified", False)
-        set_field(self, "_simplified", None)
+        set_field(self, "_simplified", False)
 
     @classmethod
     def from_sizes(
@@ -179,10 +174,12 @@ class IndexingMap(Frozen):
         return _KEY(self) == _KEY(other)
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            set_field(self, "_hash", hash(_KEY(self)))
-        assert self._hash is not None
-        return self._hash
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash(_KEY(self))
+            set_field(self, "_hash", value)
+            return value
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (IndexingMap._of, (self._parts(),))
@@ -291,12 +288,13 @@ class IndexingMap(Frozen):
     def _compiled_for(self, purpose: str) -> CompiledExpressions:
         if self.is_undefined:
             raise InvalidMapError(f"an undefined map cannot be {purpose}")
-        if self._compiled is None:
+        try:
+            return self._compiled
+        except AttributeError:
             bounds = [var.bounds for var in self.variables]
             compiled = CompiledExpressions(bounds, self.counts, self.results, self.constraints)
             set_field(self, "_compiled", compiled)
-        assert self._compiled is not None
-        return self._compiled
+            return compiled
 
     # Algebra
 
@@ -332,17 +330,15 @@ class IndexingMap(Frozen):
         >>> IndexingMap.parse("(d0, d1) -> (d0 + d1 / 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]").simplify()
         (d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 14]
         """
-        if self.is_undefined or self.is_known_empty or self._is_simplified:
-            return self
-        if self._simplified is None:
-            simple = self if self._is_plain() else _simplified(self)
+        simple = self._simplified
+        if simple is False:
+            is_simple = self.is_undefined or self.is_known_empty or self._is_plain()
+            simple = self if is_simple else _simplified(self)
+            set_field(simple, "_simplified", True)
             if simple == self:
-                set_field(self, "_is_simplified", True)
-                return self
-            set_field(simple, "_is_simplified", True)
+                simple = True
             set_field(self, "_simplified", simple)
-        assert self._simplified is not None
-        return self._simplified
+        return simple if isinstance(simple, IndexingMap) else self
 
     def _is_plain(self) -> bool:
         """Whether the results are constants and variables of more than one value, without constraints: such a map is simplified already.
@@ -424,8 +420,12 @@ def _bytes(maps: tuple[IndexingMap, ...], result: IndexingMap) -> int:
     """
     total = 0
     for kept in (*maps, result):
-        nodes = sum([expr.size for expr in kept.results]) + sum([expr.size for expr, _ in kept.constraints])
-        total += 1000 + 300 * len(kept.variables) + (500 * nodes if nodes <= _LARGEST_CACHED else 1 << 62)
+        variables, nodes = len(kept.dims) + len(kept.ranges) + len(kept.runtime), 0
+        for expr in kept.results:
+            nodes += expr.size
+        for expr, _ in kept.constraints:
+            nodes += expr.size
+        total += 1000 + 300 * variables + (500 * nodes if nodes <= _LARGEST_CACHED else 1 << 62)
     return total
 
 
