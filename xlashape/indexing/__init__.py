@@ -33,14 +33,14 @@ functions, except for the following. In each case running the operation confirme
 Limits of what a map says
 -------------------------
 - An offset is named by the instruction that computes it. In a computation that is called from several places, one instruction computes several
-  values. Reads at such offsets count as one access, though the values may differ. Offsets that are arguments of the call are told apart.
+  values. Reads at such offsets count as one access, though the values may differ. Offsets that are arguments of the call are different accesses.
 - Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name the
   elements that some values lead to.
 - The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat. Where they do not repeat within
   a bound, or the computation is very large, every element of each array that matters is named, and the access is marked EVERY_ELEMENT.
 - The map of a dynamic-update-slice's update leads outside the update where the result does not come from it, as in XLA.
 - Range variables name sets of elements, as in XLA. With a reversed window, the range variables of a convolution's two operands do not pair the
-  elements that are multiplied. From the output to the kernel of a convolution, kernel elements that meet nothing but padding are named too; from the
+  elements that are multiplied. From the output to the kernel of a convolution, kernel elements that are multiplied with padding only are named too; from the
   kernel to the output they are not.
 """
 

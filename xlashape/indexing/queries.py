@@ -46,7 +46,7 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
     """From an element of an output to the elements of each operand that it is computed from.
 
     One set for each operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified form. Maps through a fusion are
-    simplified already. An operand that is not read has an empty set. What cannot be told is UNDEFINED, never wrong.
+    simplified already. An operand that is not read has an empty set. Where nothing is known the map is UNDEFINED; a map is never wrong.
 
     `output` is the leaf of the result, 0 unless the result is a tuple. InvalidArgumentError for an output that does not exist, InvalidModuleError for
     an instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
@@ -111,7 +111,7 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
     checked_number(ancestor, output, "output", "ancestor")
     if ancestor.computation is not instruction.computation:
         raise InvalidArgumentError(
-            f"{ancestor.name} and {instruction.name} stand in different computations", field="ancestor"
+            f"{ancestor.name} and {instruction.name} are in different computations", field="ancestor"
         )
     on_a_path = {ancestor}
     pending = [ancestor]

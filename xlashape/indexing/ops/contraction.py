@@ -194,9 +194,9 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     """Of the input, the window of the element and all input features of its group; of the kernel, all elements of its output feature."""
     c = _Convolution(op)
     n = c.n
-    found = _from_simple_dimensions(c)
-    if found is not None:
-        return found
+    rows = _from_simple_dimensions(c)
+    if rows is not None:
+        return rows
     feature, batch = dim(n.output_feature), dim(n.output_batch)
     lhs: dict[int, Expr] = {}
     rhs: dict[int, Expr] = {}
@@ -294,7 +294,7 @@ def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> 
 
 @input_to_output(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An input element takes part in outputs whose window covers it; a kernel element in outputs where it meets an input element."""
+    """An input element takes part in outputs whose window covers it; a kernel element in outputs where it is multiplied with an input element."""
     c = _Convolution(op)
     n = c.n
     out: dict[int, Expr] = {}
@@ -341,5 +341,5 @@ def _ordered(results: dict[int, Expr]) -> list[Expr]:
     return [results[d] for d in range(len(results))]
 
 
-def _simplified(found: IndexingMap) -> Access:
-    return Access(found.simplify().remove_unused_symbols().map)
+def _simplified(indexing_map: IndexingMap) -> Access:
+    return Access(indexing_map.simplify().remove_unused_symbols().map)

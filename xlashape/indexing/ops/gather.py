@@ -104,8 +104,8 @@ class _Indexed:
         """From the output (updates) to the operand."""
         batch: list[Expr] = [dim(d) for d in self.batch_dims]
         window: dict[int, Expr] = {d: dim(w) for d, w in self.window_of.items()}
-        found = make_map(self.windowed, self.in_operand(batch, window), runtime=self.start_bounds)
-        return Access(found, 0, self.runtime(operand_number, self.windowed, (), batch, clamped=clamped))
+        indexing_map = make_map(self.windowed, self.in_operand(batch, window), runtime=self.start_bounds)
+        return Access(indexing_map, 0, self.runtime(operand_number, self.windowed, (), batch, clamped=clamped))
 
     def backward(self, operand_number: int, *, clamped: bool) -> Access:
         """From the operand to the output (updates): every index vector may start a window that covers the element."""
@@ -124,8 +124,10 @@ class _Indexed:
             constraints.append((inside, Interval(0, self.sizes[d] - 1)))
             if d in self.window_of:
                 results[self.window_of[d]] = inside
-        found = make_map(self.operand, results, ranges=ranges, runtime=self.start_bounds, constraints=constraints)
-        return Access(found, 0, self.runtime(operand_number, self.operand, ranges, batch, clamped=clamped))
+        indexing_map = make_map(
+            self.operand, results, ranges=ranges, runtime=self.start_bounds, constraints=constraints
+        )
+        return Access(indexing_map, 0, self.runtime(operand_number, self.operand, ranges, batch, clamped=clamped))
 
     def to_indices(self) -> Access:
         """From the output (updates) to the indices: the whole index vector."""
@@ -153,15 +155,15 @@ def _gather(op: Op) -> _Indexed:
 @output_to_input(Opcode.GATHER, attributes=gather)
 def gather_output_to_input(op: Op, output: int) -> Rows:
     """The start plus the index in the slice; of the indices, the whole index vector."""
-    found = _gather(op)
-    return (found.forward(1, clamped=True),), (found.to_indices(),)
+    indexed = _gather(op)
+    return (indexed.forward(1, clamped=True),), (indexed.to_indices(),)
 
 
 @input_to_output(Opcode.GATHER, attributes=gather)
 def gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Every slice that covers the element; an index takes part in its whole slice."""
-    found = _gather(op)
-    return ((found.from_indices() if operand else found.backward(1, clamped=True),),)
+    indexed = _gather(op)
+    return ((indexed.from_indices() if operand else indexed.backward(1, clamped=True),),)
 
 
 def _scatter(op: Op) -> tuple[int, _Indexed]:
@@ -183,18 +185,18 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
 @output_to_input(Opcode.SCATTER, attributes=scatter)
 def scatter_output_to_input(op: Op, output: int) -> Rows:
     """The operands at the same index; every update that is written there; every element of the indices, any of which may say so."""
-    count, found = _scatter(op)
+    count, indexed = _scatter(op)
     dims = output_dims(op, output)
-    written = (found.backward(count, clamped=False),)
-    return (identity(dims),) * count + ((everything(dims, found.indices),),) + (written,) * count
+    written = (indexed.backward(count, clamped=False),)
+    return (identity(dims),) * count + ((everything(dims, indexed.indices),),) + (written,) * count
 
 
 @input_to_output(Opcode.SCATTER, attributes=scatter)
 def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand's element keeps its index; an update goes where its index vector says; an index may name any element."""
-    count, found = _scatter(op)
+    count, indexed = _scatter(op)
     if operand < count:
-        return (identity(found.operand),) * count
+        return (identity(indexed.operand),) * count
     if operand == count:
-        return ((everything(found.indices, found.operand),),) * count
-    return ((found.forward(count, clamped=False),),) * count
+        return ((everything(indexed.indices, indexed.operand),),) * count
+    return ((indexed.forward(count, clamped=False),),) * count

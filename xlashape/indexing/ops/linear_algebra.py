@@ -173,5 +173,5 @@ def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     if solve.unit:
         used = (used[0], Interval(1, n - 1))
     others = solve.dims[solve.other]
-    found = make_map(solve.matrix, solve.index(s, rng(1)), ranges=[n, others], constraints=[used, solve.before(i, s)])
-    return ((Access(found),),)
+    updated = make_map(solve.matrix, solve.index(s, rng(1)), ranges=[n, others], constraints=[used, solve.before(i, s)])
+    return ((Access(updated),),)

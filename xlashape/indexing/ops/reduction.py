@@ -136,8 +136,8 @@ def _reduce_window(op: Op) -> tuple[int, tuple[int, ...], tuple[WindowDim, ...]]
     return count, source, windows
 
 
-def _simplified(found: IndexingMap) -> Access:
-    return Access(found.simplify().remove_unused_symbols().map)
+def _simplified(indexing_map: IndexingMap) -> Access:
+    return Access(indexing_map.simplify().remove_unused_symbols().map)
 
 
 @output_to_input(Opcode.SELECT_AND_SCATTER, attributes=window)

@@ -116,9 +116,9 @@ def _bitcast(source: Shape, target: Shape) -> Access:
         targets.append(to_bits // from_bits)
     else:
         return everything(a, b, is_conservative=True)
-    found = _regroup(ordered, sizes, targets)
+    index = _regroup(ordered, sizes, targets)
     results: list[Expr] = [const(0)] * len(b)
-    for d, expr in zip(to_order, found, strict=False):
+    for d, expr in zip(to_order, index, strict=False):
         results[d] = expr
     return Access(make_map(a, results, ranges=ranges).simplify())
 
@@ -139,8 +139,10 @@ def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -
     constraints = [(as_expr(value), Interval(0, size - 1)) for value, size in conditions]
     if geometry(source).elements * from_bits > geometry(target).elements * to_bits:
         constraints.append((position, Interval(0, geometry(target).elements - 1)))
-    found = make_map(source.dimensions, [as_expr(result) for result in results], ranges=ranges, constraints=constraints)
-    return Access(found.simplify())
+    indexing_map = make_map(
+        source.dimensions, [as_expr(result) for result in results], ranges=ranges, constraints=constraints
+    )
+    return Access(indexing_map.simplify())
 
 
 def _width(shape: Shape) -> int:

@@ -62,7 +62,7 @@ class SimpleDimension(NamedTuple):
 def simplified_window_input(
     w: WindowDim, size: int, out_size: int, output: Variable, window_index: Variable
 ) -> SimpleDimension | None:
-    """`window_input` in simplified form; None where no index within the window meets an input element.
+    """`window_input` in simplified form; None where no index within the window reads an input element.
 
     Dimensions of a window share no variables, so a map whose dimensions are simplified one by one is simplified. A model has few different
     dimensions, which are simplified once.
@@ -71,14 +71,14 @@ def simplified_window_input(
         simple = _simple_at_once(w, size, out_size, output, window_index)
         if simple is not None:
             return simple
-    found = _simplified_input(w, size, out_size)
-    if found.is_known_empty:
+    simplified = _simplified_input(w, size, out_size)
+    if simplified.is_known_empty:
         return None
     exprs = substitute(
-        (*found.results, *(expr for expr, _ in found.constraints)), {dim(0): output, rng(0): window_index}
+        (*simplified.results, *(expr for expr, _ in simplified.constraints)), {dim(0): output, rng(0): window_index}
     )
-    pairs = zip(exprs[1:], [interval for _, interval in found.constraints], strict=True)
-    return SimpleDimension(exprs[0], found.dims[0].bounds, found.ranges[0].bounds, tuple(pairs))
+    pairs = zip(exprs[1:], [interval for _, interval in simplified.constraints], strict=True)
+    return SimpleDimension(exprs[0], simplified.dims[0].bounds, simplified.ranges[0].bounds, tuple(pairs))
 
 
 def _simple_at_once(
@@ -95,7 +95,7 @@ def _simple_at_once(
             terms[variable] = factor
             reach += factor * (count - 1)
     bounds = Interval.of_size(out_size), Interval.of_size(w.size)
-    if w.low <= 0 and reach - w.low < size:  # every index within every window meets an element
+    if w.low <= 0 and reach - w.low < size:  # every index within every window reads an element
         return SimpleDimension(expression_of(terms, -w.low), *bounds, ())
     common = gcd(w.stride, w.window_dilation)
     several = -(-w.low // common) < min(reach, w.low + size - 1) // common

@@ -107,15 +107,15 @@ def coalescing_of(
 
 # Modules repeat their maps, so results are kept.
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
-def _sampled(found: IndexingMap, bits: int, warp: int, segment_bytes: int) -> tuple[int | None, float | None]:
+def _sampled(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int) -> tuple[int | None, float | None]:
     """(stride, transactions) of a map between positions."""
     import numpy as np
 
-    if found.is_undefined or found.is_known_empty:
+    if indexing_map.is_undefined or indexing_map.is_known_empty:
         return None, None
-    low, high = found.dims[0].bounds
+    low, high = indexing_map.dims[0].bounds
     rows = max(1, SAMPLED_READS // warp)
-    steps = _steps([var.bounds for var in found.ranges], min(SAMPLED_STEPS, rows))
+    steps = _steps([var.bounds for var in indexing_map.ranges], min(SAMPLED_STEPS, rows))
     warps = ceil_div(high - low + 1, warp)
     sampled = min(warps, SAMPLED_WARPS, max(1, rows // len(steps)))
     spend(sampled * len(steps) * warp // 64 + 1)
@@ -125,10 +125,10 @@ def _sampled(found: IndexingMap, bits: int, warp: int, segment_bytes: int) -> tu
     inside_output = lanes[None, :] <= high - starts[:, None]
     outputs = starts[:, None] + np.where(inside_output, lanes[None, :], 0)
     shape = (len(starts), len(steps), warp)
-    points = np.empty((*shape, 1 + len(found.ranges)), dtype=np.int64)
+    points = np.empty((*shape, 1 + len(indexing_map.ranges)), dtype=np.int64)
     points[..., 0] = outputs[:, None, :]
-    points[..., 1:] = np.asarray(steps, dtype=np.int64).reshape(1, len(steps), 1, len(found.ranges))
-    results, inside = found.evaluate_batch(points.reshape(-1, points.shape[-1]))
+    points[..., 1:] = np.asarray(steps, dtype=np.int64).reshape(1, len(steps), 1, len(indexing_map.ranges))
+    results, inside = indexing_map.evaluate_batch(points.reshape(-1, points.shape[-1]))
     positions = results[:, 0].reshape(-1, warp)
     read = (inside.reshape(shape) & inside_output[:, None, :]).reshape(-1, warp)
     both = read[:, 1:] & read[:, :-1]

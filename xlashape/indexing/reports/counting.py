@@ -33,51 +33,53 @@ class _Group(NamedTuple):
     constraints: tuple[tuple[Expr, Interval], ...]
 
 
-def fixed_runtime(found: IndexingMap) -> IndexingMap:
+def fixed_runtime(indexing_map: IndexingMap) -> IndexingMap:
     """The map with every runtime variable replaced by its lower bound."""
-    if not found.runtime or found.is_known_empty or found.is_undefined:
-        return found
+    if not indexing_map.runtime or indexing_map.is_known_empty or indexing_map.is_undefined:
+        return indexing_map
     values: dict[Variable, Expr] = {
-        Variable(VariableKind.RUNTIME, i): Constant(var.bounds.lower) for i, var in enumerate(found.runtime)
+        Variable(VariableKind.RUNTIME, i): Constant(var.bounds.lower) for i, var in enumerate(indexing_map.runtime)
     }
-    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), values)
-    count = len(found.results)
-    pairs = zip(exprs[count:], [interval for _, interval in found.constraints], strict=True)
-    return IndexingMap(found.dims, found.ranges, (), exprs[:count], pairs)
+    exprs = substitute((*indexing_map.results, *(expr for expr, _ in indexing_map.constraints)), values)
+    count = len(indexing_map.results)
+    pairs = zip(exprs[count:], [interval for _, interval in indexing_map.constraints], strict=True)
+    return IndexingMap(indexing_map.dims, indexing_map.ranges, (), exprs[:count], pairs)
 
 
-def point_count(found: IndexingMap) -> int | None:
+def point_count(indexing_map: IndexingMap) -> int | None:
     """How many points the domain has; None where there are too many to enumerate.
 
     >>> point_count(IndexingMap.parse("(d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 3], d0 + s0 in [0, 2]"))
     6
     """
-    if found.is_known_empty:
+    if indexing_map.is_known_empty:
         return 0
-    counts = [_points_of_group(group) for group in _groups(found, results=False)]
+    counts = [_points_of_group(group) for group in _groups(indexing_map, results=False)]
     return None if None in counts else product(count for count in counts if count is not None)
 
 
-def distinct_elements(found: IndexingMap) -> int | None:
+def distinct_elements(indexing_map: IndexingMap) -> int | None:
     """How many different results the map has over its whole domain; None where there are too many points to enumerate.
 
     >>> distinct_elements(IndexingMap.parse("(d0)[s0] -> (d0 * 2 + s0), domain: d0 in [0, 999999999], s0 in [0, 2]"))
     2000000001
     """
-    if found.is_known_empty:
+    if indexing_map.is_known_empty:
         return 0
-    counts = [_image_size(group) for group in _groups(found, results=True)]
+    counts = [_image_size(group) for group in _groups(indexing_map, results=True)]
     return None if None in counts else product(count for count in counts if count is not None)
 
 
-def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
+def _groups(indexing_map: IndexingMap, *, results: bool) -> list[_Group]:
     """The variables in groups that share no expression: constraints, and with `results` the results too. By union-find."""
     variables = [
         Variable(kind, i)
-        for kind, group in zip(VariableKind, (found.dims, found.ranges, found.runtime), strict=True)
+        for kind, group in zip(
+            VariableKind, (indexing_map.dims, indexing_map.ranges, indexing_map.runtime), strict=True
+        )
         for i in range(len(group))
     ]
-    bounds = dict(zip(variables, [var.bounds for var in found.variables], strict=True))
+    bounds = dict(zip(variables, [var.bounds for var in indexing_map.variables], strict=True))
     leader = {variable: variable for variable in variables}
 
     def leader_of(variable: Variable) -> Variable:
@@ -88,7 +90,7 @@ def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
 
     used = [
         (expr, variables_of([expr]))
-        for expr in (*(found.results if results else ()), *(expr for expr, _ in found.constraints))
+        for expr in (*(indexing_map.results if results else ()), *(expr for expr, _ in indexing_map.constraints))
     ]
     for _, connected in used:
         first = next(iter(connected), None)
@@ -105,8 +107,10 @@ def _groups(found: IndexingMap, *, results: bool) -> list[_Group]:
             _Group(
                 tuple(group),
                 tuple([bounds[variable] for variable in group]),
-                tuple([expr for expr in found.results if results and inside & variables_of([expr])]),
-                tuple([(expr, interval) for expr, interval in found.constraints if inside & variables_of([expr])]),
+                tuple([expr for expr in indexing_map.results if results and inside & variables_of([expr])]),
+                tuple(
+                    [(expr, interval) for expr, interval in indexing_map.constraints if inside & variables_of([expr])]
+                ),
             )
         )
     return groups
@@ -181,20 +185,20 @@ def _enumerated(group: _Group) -> tuple[int, int]:
     return len(rows), len(np.unique(rows, axis=0)) if count else min(len(rows), 1)
 
 
-def box_size(found: IndexingMap) -> int:
+def box_size(indexing_map: IndexingMap) -> int:
     """How many points the bounds of the variables allow."""
-    return product(var.bounds.size for var in found.variables)
+    return product(var.bounds.size for var in indexing_map.variables)
 
 
-def reached_elements(found: IndexingMap) -> NDArray[np.int64]:
+def reached_elements(indexing_map: IndexingMap) -> NDArray[np.int64]:
     """The results at every point of the domain: int64[points, results]. The box is to have at most `MAX_POINTS` points."""
     import numpy as np
 
-    if found.is_known_empty:
-        return np.zeros((0, len(found.results)), dtype=np.int64)
-    spend(box_size(found) // 64 + 1)
-    axes = [np.arange(var.bounds.lower, var.bounds.upper + 1, dtype=np.int64) for var in found.variables]
+    if indexing_map.is_known_empty:
+        return np.zeros((0, len(indexing_map.results)), dtype=np.int64)
+    spend(box_size(indexing_map) // 64 + 1)
+    axes = [np.arange(var.bounds.lower, var.bounds.upper + 1, dtype=np.int64) for var in indexing_map.variables]
     grid = np.meshgrid(*axes, indexing="ij")
     points = np.stack(grid, axis=-1).reshape(-1, len(axes)) if axes else np.zeros((1, 0), dtype=np.int64)
-    results, inside = found.evaluate_batch(points)
+    results, inside = indexing_map.evaluate_batch(points)
     return results[inside]

@@ -43,7 +43,7 @@ FEW_POINTS = 1 << 12
 """Up to so many elements, enumerating them takes less time than making a symbolic tile."""
 
 
-def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
+def push_tile(indexing_map: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
     """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
 
     `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values, runtime variables their lower bound. A tile
@@ -54,15 +54,15 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
     >>> push_tile(rows, [16]), push_tile(rows, [12])
     (TileBox(offsets=(0, 0), sizes=(2, 8), strides=(1, 1)), None)
     """
-    checked_map(found)
-    if found.is_undefined:
+    checked_map(indexing_map)
+    if indexing_map.is_undefined:
         raise InvalidArgumentError("nothing can be pushed through an undefined map")
     box = _checked(tile)
-    if not len(box.offsets) == len(box.sizes) == len(box.strides) == len(found.dims):
+    if not len(box.offsets) == len(box.sizes) == len(box.strides) == len(indexing_map.dims):
         raise InvalidArgumentError(
-            f"a tile of rank {len(box.sizes)} for a map of {len(found.dims)} dimensions", field="tile"
+            f"a tile of rank {len(box.sizes)} for a map of {len(indexing_map.dims)} dimensions", field="tile"
         )
-    if found.is_known_empty:
+    if indexing_map.is_known_empty:
         return None
     replaced: dict[Variable, Expr] = {}
     counted: list[Var] = []
@@ -71,21 +71,21 @@ def push_tile(found: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | No
             raise InvalidArgumentError(f"the tile has size {size} along dimension {d}", field="tile")
         replaced[Variable(VariableKind.DIM, d)] = dim(d) * stride + offset
         if stride > 0:
-            size = min(size, (found.dims[d].bounds.upper - offset) // stride + 1)
+            size = min(size, (indexing_map.dims[d].bounds.upper - offset) // stride + 1)
             if size < 1:
                 return None
         counted.append(Var(Interval(0, size - 1)))
-    for k, var in enumerate(found.runtime):
+    for k, var in enumerate(indexing_map.runtime):
         replaced[Variable(VariableKind.RUNTIME, k)] = const(var.bounds.lower)
-    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), replaced)
-    count = len(found.results)
-    constraints = list(zip(exprs[count:], [interval for _, interval in found.constraints], strict=True))
+    exprs = substitute((*indexing_map.results, *(expr for expr, _ in indexing_map.constraints)), replaced)
+    count = len(indexing_map.results)
+    constraints = list(zip(exprs[count:], [interval for _, interval in indexing_map.constraints], strict=True))
     # A tile that extends beyond the end is cut off there, as tiles at the edge of an array are.
-    constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(found.dims)]
-    pushed = IndexingMap(counted, found.ranges, (), exprs[:count], constraints)
+    constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(indexing_map.dims)]
+    pushed = IndexingMap(counted, indexing_map.ranges, (), exprs[:count], constraints)
     points = box_size(pushed)
     if points > FEW_POINTS:
-        evaluated = _by_symbolic_tile(found, box, pushed)
+        evaluated = _by_symbolic_tile(indexing_map, box, pushed)
         if evaluated is not None:
             return evaluated if 0 not in evaluated.sizes else None
     if points > MAX_POINTS:
@@ -110,15 +110,17 @@ def _checked(tile: TileBox | Sequence[int]) -> TileBox:
         raise InvalidArgumentError(f"tile takes sizes or a TileBox, not {type(tile).__name__}", field="tile") from None
 
 
-def _by_symbolic_tile(found: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
-    """The tile that `found` reaches from a tile, by the symbolic tile of `found` or of `pushed`; None where neither gives it.
+def _by_symbolic_tile(indexing_map: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
+    """The tile that `indexing_map` reaches from a tile, by the symbolic tile of `indexing_map` or of `pushed`; None where neither gives it.
 
-    `pushed` is `found` from the indices within the tile. Strides of the result are not negative.
+    `pushed` is `indexing_map` from the indices within the tile. Strides of the result are not negative.
     """
     if all(stride == 1 for stride in tile.strides):
-        symbolic = symbolic_tile(found)
-        runtime = [var.bounds.lower for var in found.runtime]
-        sizes = [min(size, max(1, var.bounds.upper + 1)) for size, var in zip(tile.sizes, found.dims, strict=True)]
+        symbolic = symbolic_tile(indexing_map)
+        runtime = [var.bounds.lower for var in indexing_map.runtime]
+        sizes = [
+            min(size, max(1, var.bounds.upper + 1)) for size, var in zip(tile.sizes, indexing_map.dims, strict=True)
+        ]
         box = None if symbolic is None else symbolic.evaluate(sizes, runtime, tile.offsets)
     else:
         symbolic = symbolic_tile(pushed)

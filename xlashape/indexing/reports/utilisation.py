@@ -123,11 +123,11 @@ def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bo
             return size, False
         return (min(size, sum(known)), True) if len(known) == len(counts) else (size, True)
     maps = list(dict.fromkeys(fixed_runtime(access.map) for access in members))
-    counts = [_distinct_elements(found) for found in maps]
+    counts = [_distinct_elements(indexing_map) for indexing_map in maps]
     if size in counts or len(maps) == 1:
         best = size if size in counts else counts[0]
         return (None if best is None else min(best, size)), False
-    if size <= MAX_POINTS and all(box_size(found) <= MAX_POINTS for found in maps):
+    if size <= MAX_POINTS and all(box_size(indexing_map) <= MAX_POINTS for indexing_map in maps):
         return _union_size(maps), False
     total = None if None in counts else sum(count for count in counts if count is not None)
     return (None, False) if total is None else (min(size, total), True)
@@ -139,22 +139,22 @@ class _Count(NamedTuple):
     value: int | None
 
 
-def _point_count(found: IndexingMap) -> int | None:
-    return _kept_point_count(found).value
+def _point_count(indexing_map: IndexingMap) -> int | None:
+    return _kept_point_count(indexing_map).value
 
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 300 + map_bytes(key[0]))
-def _kept_point_count(found: IndexingMap) -> _Count:
-    return _Count(point_count(fixed_runtime(found)))
+def _kept_point_count(indexing_map: IndexingMap) -> _Count:
+    return _Count(point_count(fixed_runtime(indexing_map)))
 
 
-def _distinct_elements(found: IndexingMap) -> int | None:
-    return _kept_distinct_elements(found).value
+def _distinct_elements(indexing_map: IndexingMap) -> int | None:
+    return _kept_distinct_elements(indexing_map).value
 
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 300 + map_bytes(key[0]))
-def _kept_distinct_elements(found: IndexingMap) -> _Count:
-    return _Count(distinct_elements(found))
+def _kept_distinct_elements(indexing_map: IndexingMap) -> _Count:
+    return _Count(distinct_elements(indexing_map))
 
 
 def _has_offset_of_elements(access: OperandIndexing) -> bool:
@@ -170,5 +170,5 @@ def _union_size(maps: list[IndexingMap]) -> int:
     """How many elements at least one of the maps reaches."""
     import numpy as np
 
-    rows = [reached_elements(found) for found in maps]
+    rows = [reached_elements(indexing_map) for indexing_map in maps]
     return len(np.unique(np.concatenate(rows), axis=0))

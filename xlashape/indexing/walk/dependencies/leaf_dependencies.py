@@ -87,18 +87,18 @@ def _precise_sets(
         first = starts[instruction.parameter_number]
         return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
     if opcode == Opcode.TUPLE:
-        found = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
+        leaf_sets = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
     elif not instruction.operands:
         return None
     else:
-        found = sets[instruction.operands[0].index]
+        leaf_sets = sets[instruction.operands[0].index]
         if opcode == Opcode.GET_TUPLE_ELEMENT:
             source = instruction.operands[0].shape
             if not source.is_tuple or not 0 <= instruction.proto.tuple_index < len(source.tuple_shapes):
                 return None
             first = element_starts(source)[instruction.proto.tuple_index]
-            found = found[first : first + leaf_count(instruction.shape)]
-    return found if len(found) == leaf_count(instruction.shape) else None
+            leaf_sets = leaf_sets[first : first + leaf_count(instruction.shape)]
+    return leaf_sets if len(leaf_sets) == leaf_count(instruction.shape) else None
 
 
 def _contents(computation: HloComputation, known: KnownContents) -> Contents:

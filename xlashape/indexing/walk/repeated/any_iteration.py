@@ -38,7 +38,7 @@ def of_any_iteration(access: OperandIndexing, values: ValueNumbers) -> OperandIn
     return access.with_map(_without_determined_ranges(with_ranges, len(old.ranges)), ()).simplify()
 
 
-def _without_determined_ranges(found: IndexingMap, first: int) -> IndexingMap:
+def _without_determined_ranges(indexing_map: IndexingMap, first: int) -> IndexingMap:
     """The map with range variables from number `first` on replaced where a constraint determines their value.
 
     An iteration that writes one row at an offset gives `d0 - s0 in [0, 0]`: then s0 is d0.
@@ -46,9 +46,9 @@ def _without_determined_ranges(found: IndexingMap, first: int) -> IndexingMap:
     >>> _without_determined_ranges(IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 9], d0 - s0 in [0, 0]"), 0).simplify()
     (d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 9]
     """
-    for number in range(first, len(found.ranges)):
+    for number in range(first, len(indexing_map.ranges)):
         variable = rng(number)
-        for index, (expr, bounds) in enumerate(found.constraints):
+        for index, (expr, bounds) in enumerate(indexing_map.constraints):
             if bounds.lower != bounds.upper:
                 continue
             # Of the form: variable * sign + rest = constant.
@@ -61,11 +61,13 @@ def _without_determined_ranges(found: IndexingMap, first: int) -> IndexingMap:
             for term in rest:
                 value = value - term
             value = value * signs[0]
-            others = [constraint for other, constraint in enumerate(found.constraints) if other != index]
-            exprs = substitute((*found.results, *(other for other, _ in others)), {variable: value})
-            count = len(found.results)
+            others = [constraint for other, constraint in enumerate(indexing_map.constraints) if other != index]
+            exprs = substitute((*indexing_map.results, *(other for other, _ in others)), {variable: value})
+            count = len(indexing_map.results)
             constraints = [*zip(exprs[count:], [interval for _, interval in others], strict=True)]
-            constraints.append((value, found.ranges[number].bounds))
-            found = IndexingMap(found.dims, found.ranges, found.runtime, exprs[:count], constraints)
+            constraints.append((value, indexing_map.ranges[number].bounds))
+            indexing_map = IndexingMap(
+                indexing_map.dims, indexing_map.ranges, indexing_map.runtime, exprs[:count], constraints
+            )
             break
-    return found
+    return indexing_map

@@ -212,8 +212,10 @@ class StateWalk:
         return composed
 
 
-def _node_count(found: IndexingMap) -> int:
-    return sum([result.size for result in found.results]) + sum([expr.size for expr, _ in found.constraints])
+def _node_count(indexing_map: IndexingMap) -> int:
+    return sum([result.size for result in indexing_map.results]) + sum(
+        [expr.size for expr, _ in indexing_map.constraints]
+    )
 
 
 def _members(frontier: Frontier) -> frozenset[OperandIndexing]:

@@ -356,23 +356,23 @@ def _runs(lags: list[int], last: int, period: int | None, count: int) -> Iterato
         del rest[:end]
 
 
-def _with_dimension(found: IndexingMap, axis: int, bounds: Interval) -> IndexingMap:
+def _with_dimension(indexing_map: IndexingMap, axis: int, bounds: Interval) -> IndexingMap:
     """The same map with one more dimension, `axis`, that nothing depends on.
 
     >>> _with_dimension(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 9]"), 0, Interval(0, 3))
     (d0, d1) -> (d1), domain: d0 in [0, 3], d1 in [0, 9]
     """
-    if found.is_undefined or found.is_known_empty:
-        return found
+    if indexing_map.is_undefined or indexing_map.is_known_empty:
+        return indexing_map
     shifted: dict[Variable, Expr] = {
-        Variable(VariableKind.DIM, i): Variable(VariableKind.DIM, i + 1) for i in range(axis, len(found.dims))
+        Variable(VariableKind.DIM, i): Variable(VariableKind.DIM, i + 1) for i in range(axis, len(indexing_map.dims))
     }
-    exprs = substitute((*found.results, *(expr for expr, _ in found.constraints)), shifted)
-    count = len(found.results)
+    exprs = substitute((*indexing_map.results, *(expr for expr, _ in indexing_map.constraints)), shifted)
+    count = len(indexing_map.results)
     return IndexingMap(
-        [*found.dims[:axis], Var(bounds), *found.dims[axis:]],
-        found.ranges,
-        found.runtime,
+        [*indexing_map.dims[:axis], Var(bounds), *indexing_map.dims[axis:]],
+        indexing_map.ranges,
+        indexing_map.runtime,
         exprs[:count],
-        zip(exprs[count:], [interval for _, interval in found.constraints], strict=True),
+        zip(exprs[count:], [interval for _, interval in indexing_map.constraints], strict=True),
     )

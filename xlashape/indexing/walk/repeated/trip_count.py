@@ -37,15 +37,15 @@ def _stated(config: bytes) -> int | None:
     if b"known_trip_count" not in config:
         return None
     try:
-        found: Any = json.loads(config)
+        value: Any = json.loads(config)
     except (ValueError, RecursionError):
         return None
     for name in ("known_trip_count", "n"):
-        found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     # JSON of protobuf writes a 64-bit number as a string.
-    if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) < 20:
-        found = int(found)
-    return found if type(found) is int and found >= 0 else None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        value = int(value)
+    return value if type(value) is int and value >= 0 else None
 
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE"}
