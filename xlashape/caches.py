@@ -1,4 +1,4 @@
-"""Every cache of the library in one register: who owns it, how many bytes it may hold, how many it holds now.
+"""The register of all caches: the owner of each, how many bytes it may hold, and how many it holds.
 
     @cached(max_bytes=1 << 20, entry_bytes=256)             # entries are known to be small: a count bounds the bytes
     def dimension_order(rank: int) -> tuple[int, ...]: ...
@@ -9,7 +9,7 @@
     parsed: BoundedCache[str, Shape] = BoundedCache("shapes by text", 1 << 20, lambda key, value: len(key) + 400)
 
     for usage in report(): print(usage.owner, usage.bytes, "of", usage.max_bytes)
-    clear()                                                  # forgets everything: the next answers take longer and are the same
+    clear()                                                  # empties all caches: the next results take longer and are the same
 
 Bytes are estimates by the weights that the owners give, not measurements. All caches may be used from several threads: a race costs
 a computation done twice, never a wrong entry.
@@ -39,14 +39,14 @@ class CacheUsage(NamedTuple):
 
 
 class Cache(Protocol):
-    """What the register asks of a cache."""
+    """What a cache in the register can do."""
 
     def usage(self) -> CacheUsage:
-        """How much it holds, and how much it may."""
+        """How much the cache holds, and how much it may hold."""
         ...
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Removes all entries."""
         ...
 
 
@@ -54,12 +54,12 @@ _registered: list[Cache] = []
 
 
 def register(cache: Cache) -> None:
-    """Adds a cache that keeps its entries by rules of its own. `BoundedCache` and `cached` register themselves."""
+    """Adds a cache of another kind. A `BoundedCache` and a function with `cached` are registered already."""
     _registered.append(cache)
 
 
 def report() -> tuple[CacheUsage, ...]:
-    """What every cache that has been loaded holds, in the order of their owners' names.
+    """What each cache holds, sorted by the names of the owners. Caches of modules that are not imported yet are missing.
 
     >>> all(usage.bytes <= usage.max_bytes for usage in report())
     True
@@ -75,7 +75,7 @@ def clear(owner: str = "") -> None:
 
 
 class BoundedCache(Generic[_K, _V]):
-    """Key → value, in two generations that hold half of `max_bytes` each: what is asked for within a generation outlives it.
+    """Key → value, in two generations of half of `max_bytes` each. An entry that is read while its generation is the old one moves to the young one.
 
     `weigh` estimates the bytes of an entry, key and value. An entry heavier than an eighth of the whole is not kept.
     """
@@ -117,12 +117,12 @@ class BoundedCache(Generic[_K, _V]):
             self._weight += weight
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Removes all entries."""
         with self._lock:
             self._young, self._old, self._weight, self._old_weight = {}, {}, 0, 0
 
     def usage(self) -> CacheUsage:
-        """How much it holds, and how much it may."""
+        """How much the cache holds, and how much it may hold."""
         with self._lock:
             entries = len(self._young) + len(self._old)
             return CacheUsage(self._owner, entries, self._weight + self._old_weight, 2 * self._half)

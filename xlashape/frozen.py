@@ -1,6 +1,6 @@
-"""The one mechanism of immutable objects: `Frozen` cannot be changed, `FrozenValue` is also compared, hashed and pickled by its fields.
+"""Immutable objects: attributes of a `Frozen` cannot be set; a `FrozenValue` is also compared, hashed and pickled by its fields.
 
-Plain records (results without checks of their own) are `NamedTuple`s instead; nothing else in the library makes objects immutable.
+Records without checks are `NamedTuple`s. There is no other mechanism for immutable objects in the library.
 
     class Tile(FrozenValue):
         __slots__ = ("dimensions",)
@@ -22,7 +22,7 @@ _F = TypeVar("_F", bound="Frozen")
 _V = TypeVar("_V", bound="FrozenValue")
 
 set_field = object.__setattr__
-"""Sets an attribute of a frozen object. For its own constructor, and for slots that only remember what follows from the fields."""
+"""Sets an attribute of a frozen object: in its constructor, or in a slot that keeps a value computed from the fields."""
 
 
 class Frozen:
@@ -31,7 +31,7 @@ class Frozen:
     __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        from dataclasses import FrozenInstanceError  # loads `inspect`, which nobody needs who makes no mistake
+        from dataclasses import FrozenInstanceError  # start-up time: it loads `inspect`, and only this error needs it
 
         raise FrozenInstanceError(f"{type(self).__name__} is frozen: cannot set {name}")
 
@@ -54,7 +54,7 @@ def _no_fields(_: object) -> tuple[Any, ...]:
 class FrozenValue(Frozen):
     """A frozen object that is equal to another of its class if all fields are. `_fields` names the constructor's arguments in order.
 
-    Equality, hash, pickle and `replace` go by those fields. Other slots of a subclass hold what follows from the fields.
+    Equality, hash, pickle and `replace` use these fields only. Other slots of a subclass hold values computed from the fields.
     """
 
     __slots__ = ("_hash",)

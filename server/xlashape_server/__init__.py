@@ -1,7 +1,7 @@
 """xlashape as a gRPC service: one process a core, thin above the library.
 
 config          everything that can be set
-precount        what a message would take once decoded, found out before it is decoded
+precount        the memory that a message would take, computed before it is decoded
 store           modules by digest, in a directory
 modules         from the bytes of a module to the module
 module_cache    decoded modules of one worker
@@ -10,7 +10,7 @@ guard           what surrounds a handler: deadlines, sizes, refusals, a log line
 status          from an error of the library to the status of a call
 streams         how many streams of requests are taken, and how long each is waited for
 services        the RPCs of the schema, registered with grpc
-reflection      what the server tells of its own schema
+reflection      gRPC reflection: the schema of the server
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
 worker, app     one process; all of them, started, watched and stopped
 """

@@ -4,7 +4,7 @@ The verifier checks the other rules: whether shapes fit operands, and attributes
 
 Ids. XLA looks at the low 32 bits of an id only, within the computation for instructions, within the module for computations.
 Newer XLA writes (computation id << 32) | number, older XLA numbers that are unique in the module; both follow this rule.
-XLA also wants operands before their users and called computations before their callers; here any order without a cycle is accepted.
+XLA also requires operands before their users and called computations before their callers; here any order without a cycle is accepted.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Knowledge(Enum):
     EVERY_ELEMENT = "every element"
     """Any element of the array may be accessed; nothing narrower is known to be true."""
     UNKNOWN = "unknown"
-    """The map is undefined: this version cannot tell."""
+    """The map is undefined: this version cannot compute it."""
 
 
 class OperandIndexing(FrozenValue):

@@ -115,7 +115,7 @@ class ParsedAttribute:
         self.frame = frame
         """The stack frame in the text's table that metadata names; 0 for none."""
         self.payload = payload
-        """What metadata wants kept in the module's table of payloads."""
+        """The payload of the metadata, which is kept in the module's table of payloads."""
         self.thread = thread
         """The execution thread of an asynchronous operation."""
 
@@ -225,7 +225,7 @@ class State:
         self.literals[text] = data
 
     def _make_room(self, text: str) -> None:
-        # Forgets all attributes and literals when they become many.
+        # Removes all attributes and literals when there are many.
         self._attributes_kept += len(text) + 64
         if self._attributes_kept > _ATTRIBUTES_KEPT:
             self._attributes_kept = 0
