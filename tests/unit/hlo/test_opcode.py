@@ -1,8 +1,11 @@
-"""Opcodes compare as their names."""
+"""Opcodes, and what their rows say of them."""
 
 import pytest
 
 from xlashape.hlo import Opcode
+from xlashape.hlo.ops.attributes import Presence
+from xlashape.hlo.ops.calls import CALLED
+from xlashape.hlo.ops.registry import OPERATIONS
 
 
 def test_an_opcode_is_its_name():
@@ -17,3 +20,63 @@ def test_an_opcode_is_its_name():
 def test_names_follow_from_values():
     assert all(one.name == one.value.upper().replace("-", "_") for one in Opcode)
     assert len(Opcode) == 133
+
+
+def having(flag: str) -> set[Opcode]:
+    return {row.opcode for row in OPERATIONS.values() if getattr(row, flag)}
+
+
+def test_rows_are_found_by_opcode_and_by_name():
+    for opcode in Opcode:
+        assert OPERATIONS[opcode] is OPERATIONS[opcode.value]
+        assert OPERATIONS[opcode].opcode is opcode
+
+
+@pytest.mark.parametrize("row", OPERATIONS.values(), ids=str)
+def test_attributes_of_a_row_are_consistent(row):
+    uses = (*row.attributes, *row.attributes_after_calls)
+    names = [use.attribute.name for use in uses]
+    assert len(set(names)) == len(names)
+    for use in uses:
+        if use.presence is Presence.WRITTEN_ONLY:
+            assert use.fill is None
+        else:
+            assert row.readable[use.attribute.name] is use.attribute
+    assert all(name == attribute.name for name, attribute in row.readable.items())
+    assert set(row.call_names) <= set(CALLED)
+    assert set(row.required) <= set(row.readable)
+    assert row.operands.least <= row.operands.most
+
+
+def test_flags_that_analyses_read():
+    assert having("passes_first_operand_through") == {
+        Opcode.ADD_DEPENDENCY,
+        Opcode.COPY,
+        Opcode.DOMAIN,
+        Opcode.OPT_BARRIER,
+    }
+    assert having("moves_no_data") == {
+        Opcode.ADD_DEPENDENCY,
+        Opcode.AFTER_ALL,
+        Opcode.BITCAST,
+        Opcode.DOMAIN,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.OPT_BARRIER,
+        Opcode.TUPLE,
+    }
+    asynchronous = {Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE}
+    assert having("async_step") == asynchronous
+    assert having("runs_called_instructions") == {Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE, *asynchronous}
+    assert having("fuses_called_computation") == {Opcode.FUSION}
+    assert having("exchanges_with_replicas") == {
+        Opcode.ALL_GATHER,
+        Opcode.ALL_GATHER_START,
+        Opcode.ALL_REDUCE,
+        Opcode.ALL_REDUCE_START,
+        Opcode.ALL_TO_ALL,
+        Opcode.COLLECTIVE_BROADCAST,
+        Opcode.COLLECTIVE_PERMUTE,
+        Opcode.COLLECTIVE_PERMUTE_START,
+        Opcode.RAGGED_ALL_TO_ALL,
+        Opcode.REDUCE_SCATTER,
+    }

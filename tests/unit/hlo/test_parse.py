@@ -19,7 +19,7 @@ VECTORS = ROOT / "tests" / "vectors" / "hlo"
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
 MODELS = sorted(SHARED.glob("hlo/models/*.hlo"))
 
-# Texts on which ours and XLA's parser part on purpose. Each entry: a piece of the text, and why.
+# Texts that this parser and XLA's treat differently on purpose. Each entry: a part of the text, and the reason.
 WE_ACCEPT = {
     "a = f32[] {} constant(1)": "a scalar's layout is {}; written with a space before it, it says the same",
     "add(f32[]{} a, a)": "a scalar's layout is {}, before an operand too",
@@ -93,7 +93,7 @@ def test_what_xla_refuses_or_aborts_on_is_refused():
     assert not accepted
 
 
-def test_the_lists_of_deviations_hold_what_is_known_and_nothing_else():
+def test_every_deviation_from_xla_is_listed_and_every_listed_deviation_occurs():
     rows = forms()
     for piece in WE_ACCEPT:
         found = [row for row in rows if piece in row["text"]]
@@ -132,7 +132,7 @@ def test_whole_models_give_the_proto_that_xla_makes(path):
     assert HloModule.parse(text).to_text() == theirs.to_string()
     made = without_ids(parse_module(text))
     if "{...}" in text:
-        # What stands in for elided constants depends on what the process has parsed before.
+        # The values in place of elided constants depend on what the process has parsed before.
         for module in (made, expected):
             for computation in module.computations:
                 for one in computation.instructions:

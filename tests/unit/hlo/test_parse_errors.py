@@ -1,4 +1,4 @@
-"""Mistakes in HLO text: where they are, what was expected, several at once; hostile text ends in an error."""
+"""Errors of HLO text: their positions, what was expected, several at once. Hostile text raises an error, too."""
 
 import gzip
 import time
@@ -54,7 +54,7 @@ def error(line, source=None):
         ('  a = f32[2] negate(p0), backend_config="x', 41, "this string is never closed"),
     ],
 )
-def test_a_mistake_is_shown_at_its_place(line, column, message):
+def test_an_error_has_the_position_of_the_mistake(line, column, message):
     found = error(line)
     assert (found.line, found.message[: len(message)]) == (
         5,
@@ -75,7 +75,7 @@ def test_the_name_of_the_file_and_what_was_expected():
     assert (found.expected, found.found) == ("'{'", "'manual'")
 
 
-def test_independent_mistakes_are_told_together():
+def test_independent_errors_are_reported_together():
     text = (
         HEAD
         + "  a = f32[2] neg(p0)\n  b = f32[2] add(p0, p0)\n  c = f32[2] negate(a)\n  d = f32[2] add(b)\n  e = f32[2] copy(zz)\n}\n"
@@ -83,7 +83,7 @@ def test_independent_mistakes_are_told_together():
     with pytest.raises(ParseError) as caught:
         parse_module(text)
     found = [caught.value, *caught.value.others]
-    # c uses a, which is wrong already: no mistake of its own.
+    # c uses a, which could not be read; that is not a second error.
     assert [(one.line, one.message) for one in found] == [
         (5, "unknown opcode 'neg'"),
         (8, "add takes 2 operands, found 1"),
@@ -92,7 +92,7 @@ def test_independent_mistakes_are_told_together():
     assert str(caught.value).count("^") == 3
 
 
-def test_a_flood_of_mistakes_is_cut():
+def test_at_most_twenty_errors_are_reported():
     with pytest.raises(ParseError) as caught:
         parse_module(HEAD + "".join(f"  a{n} = f32[2] neg(p0)\n" for n in range(1000)) + "}\n")
     assert len(caught.value.others) == 19
@@ -123,13 +123,13 @@ def test_a_flood_of_mistakes_is_cut():
         ('HloModule m\nFileNames\n1 "a"\nENTRY e { c = f32[] constant(1) }', "expected the table FunctionNames"),
     ],
 )
-def test_mistakes_around_computations(text, message):
+def test_errors_around_computations(text, message):
     with pytest.raises(ParseError) as caught:
         parse_module(text)
     assert caught.value.message.startswith(message)
 
 
-def test_text_cut_anywhere_is_refused_or_whole():
+def test_truncated_text_is_refused_unless_it_is_complete():
     text = (
         HEAD
         + '  ROOT a = f32[2]{0} negate(p0), sharding={devices=[2]<=[2]}, metadata={op_name="x"}, backend_config={"a":"}"}\n}\n'
@@ -171,13 +171,13 @@ def test_hostile_text_ends_in_an_error(text):
         parse_module(text)
 
 
-def test_elided_constants_are_bounded_in_all(monkeypatch):
+def test_the_size_of_all_elided_constants_is_bounded(monkeypatch):
     monkeypatch.setattr("xlashape.hlo.literal.parse.MAX_ELIDED_BYTES", 10_000)
     with pytest.raises(LimitExceededError, match="elided constants"):
         parse_module(HEAD + "".join(f" a{n} = f32[1000] constant({{...}})\n" for n in range(3)) + "}\n")
 
 
-def test_elided_constants_go_on_counting():
+def test_values_of_elided_constants_continue_from_one_constant_to_the_next():
     module = HloModule.parse(
         "e { a = s32[3] constant({...}) b = s32[2] constant({...}) ROOT t = (s32[3], s32[2]) tuple(a, b) }"
     )
@@ -185,7 +185,7 @@ def test_elided_constants_go_on_counting():
     assert list(module.instruction("b").proto.literal.s32s) == [3, 4]
 
 
-def test_bytes_that_are_no_text():
+def test_bytes_that_are_not_text():
     with pytest.raises(ParseError, match=r"a\.hlo:2:7: byte 0xe9 is not UTF-8"):
         decode_text("HloModule m\nENTRY é {".encode("latin-1"), "a.hlo")
     assert decode_text("\ufeffHloModule m".encode()).text == "HloModule m"
@@ -193,7 +193,7 @@ def test_bytes_that_are_no_text():
         parse_module(b"HloModule m")
 
 
-def test_the_configuration_of_a_text_is_remembered_and_printed():
+def test_the_configuration_of_a_text_is_kept_and_written():
     text = (
         "HloModule m, alias_passthrough_params=true, entry_computation_layout={()->f32[]}, "
         "allow_spmd_sharding_propagation_to_parameters={false,true}, replica_count=2, num_partitions=4\n\n"

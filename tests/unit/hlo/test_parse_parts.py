@@ -53,7 +53,7 @@ def test_unique_names():
     ]
 
 
-def test_post_order_puts_what_comes_before_before():
+def test_post_order_puts_operands_before_their_users():
     r = random.Random(3)
     for _ in range(100):
         made = []
@@ -87,7 +87,7 @@ def test_the_wire_format_is_protobufs():
     assert numbered_ids(5, 20_000)[19_999] == varint(5 << 32 | 19_999)
 
 
-def test_every_opcode_has_its_row():
+def test_every_opcode_has_a_row():
     assert set(OPERATIONS) == {opcode.value for opcode in Opcode}
     for row in OPERATIONS.values():
         assert set(row.readable) >= set(row.required)

@@ -1,4 +1,4 @@
-"""The verifier: silent on what XLA made, outspoken on what was broken since."""
+"""The verifier: no problems in modules that XLA made, a clear problem for each rule that a change breaks."""
 
 import base64
 import json
@@ -181,7 +181,7 @@ def test_each_rule_says_what_is_broken(proto, edit, message):
         assert any(message in one for one in found), found
 
 
-def test_operands_behind_their_users_are_found(proto):
+def test_operands_after_their_users_are_found(proto):
     entry = proto.computations[-1]
     moved = xla.HloInstructionProto()
     place = next(i for i, one in enumerate(entry.instructions) if one.name == "p")
@@ -191,7 +191,7 @@ def test_operands_behind_their_users_are_found(proto):
     assert any("operand 0, 'p', is defined after it" in one for one in messages(proto))
 
 
-def test_many_problems_are_told_together_and_cut(proto):
+def test_check_shows_at_most_twenty_problems(proto):
     for one in proto.computations[-1].instructions:
         one.name = "x"
     with pytest.raises(InvalidModuleError) as caught:
@@ -206,7 +206,7 @@ def test_a_module_that_cannot_be_viewed_is_one_problem():
     assert verify(xla.HloModuleProto(name="m")) == (Problem("", "", "module 'm': it has no computations"),)
 
 
-def test_attributes_that_cannot_be_are_a_problem():
+def test_attributes_that_do_not_fit_operands_are_a_problem():
     shape = xla.ShapeProto(element_type=xla.F32, dimensions=[2, 2])
     parameter = xla.HloInstructionProto(name="p", opcode="parameter", shape=shape)
     one = xla.HloInstructionProto(name="c", opcode="convolution", id=1, operand_ids=[0, 0], shape=shape)
