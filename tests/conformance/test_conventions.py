@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -90,3 +91,10 @@ def test_suppressions_give_their_reason():
             if suppression and not suppression[2].strip(" #-–:,") and "#" not in lines[number - 1]:
                 bare.append(f"{name}:{number + 1}")
     assert bare == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "benchmarks").glob("*.py")), ids=lambda path: path.name)
+def test_benchmarks_name_what_exists(path: Path, monkeypatch):
+    """Benchmarks are run by hand; that they can be imported shows that the names they use still exist."""
+    monkeypatch.syspath_prepend(str(path.parent))
+    runpy.run_path(str(path), run_name="benchmark")
