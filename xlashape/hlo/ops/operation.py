@@ -13,7 +13,7 @@ The rows are in the files of this package, by family; `registry` finds them by o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -183,11 +183,11 @@ class Operation(Frozen):
 
     required: tuple[str, ...]
     """The names of the attributes that text must have."""
-    readable: dict[str, Attribute]
+    readable: Mapping[str, Attribute]
     """All attributes that text may have, COMMON included, by name."""
     call_names: tuple[str, ...]
     """The attributes that name called computations, in the order in which the proto lists those."""
-    fills: dict[str, Fill]
+    fills: Mapping[str, Fill]
     """The attributes with a `fill`, by name."""
 
     def __init__(

@@ -7,6 +7,7 @@ negate does not have.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from xlashape.hlo.ops.common import COMMON
@@ -33,7 +34,7 @@ class WrappedForm(NamedTuple):
     opcode: Opcode | UnknownOpcode
     operands: Count
     required: tuple[str, ...]
-    readable: dict[str, Attribute]
+    readable: Mapping[str, Attribute]
 
 
 Form = Operation | WrappedForm
