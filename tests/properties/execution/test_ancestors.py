@@ -1,4 +1,4 @@
-"""Truth by execution for whole computations: an element of any instruction on the way is changed, and the result's maps to it must say what follows."""
+"""Maps to ancestors, judged by execution: an element of an instruction is changed, and the result's maps to it must name what changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 
 
 def program(r: random.Random) -> Case:
-    """A chain of operations; now and then a part of it goes through a tuple or a fusion of several results."""
+    """A chain of operations; sometimes a part of it goes through a tuple or a fusion of several results."""
     dims = sizes(r, 1, 2, 4)
     builder = Builder()
     source, zero = builder.parameter(text("s64", dims)), builder.parameter("s64[]")
@@ -35,7 +35,7 @@ def program(r: random.Random) -> Case:
 
 
 def through(r: random.Random, chain: Chain) -> None:
-    """On by way of a tuple: one of its elements is the array, another one what a step made of it."""
+    """Continues the chain through a tuple: one element is the array, another the result of an operation on it."""
     array = text("s64", chain.dims)
     if r.random() < 0.5:
         turned = chain.op("reverse", chain.dims, [chain.at], dimensions=[0]) if chain.dims else chain.at
@@ -81,7 +81,7 @@ def test_maps_to_ancestors_say_what_a_change_on_the_way_does(seed: int) -> None:
             told = f"{instruction.name} leaf {leaf}: {members}\n{root.computation.module.to_text()}"
             assert not outside, told
             assert not (seen & ~named).any(), told
-            # Padding and initial values count everywhere, and so do offsets and what is made of them.
+            # Padding values and initial values may take part in every element, and so may offsets and what is computed from them.
             if shape.element_type.text == "s64" and instruction.name != "main.parameter.2":
                 assert np.array_equal(seen, named) or _made_of_zero(instruction), told
 

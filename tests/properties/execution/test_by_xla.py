@@ -1,4 +1,4 @@
-"""Truth by execution, judged by XLA where jaxlib is installed: it compiles the families for the CPU and runs them."""
+"""Maps judged by XLA's execution where jaxlib is installed: it compiles the families for the CPU and runs them."""
 
 from __future__ import annotations
 

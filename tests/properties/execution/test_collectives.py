@@ -1,4 +1,4 @@
-"""Truth by execution across replicas: NumPy moves the arrays of four replicas, and XLA runs four of them where jaxlib is installed."""
+"""Maps across replicas, judged by execution: NumPy moves the arrays of four replicas; where jaxlib is installed, XLA runs four replicas."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def xla() -> Iterator[XlaProcess]:
 
 @pytest.mark.parametrize("opcode", [opcode for opcode in OPCODES if opcode not in NOT_BY_XLA])
 def test_maps_say_what_xla_shows(opcode: str, xla: XlaProcess) -> None:
-    """Every replica takes its arrays out of a constant that holds those of all."""
+    """Every replica takes its arrays from a constant that holds the arrays of all replicas."""
     entry, results, counts = Builder("all_cases"), [], []
     judged = cases(opcode)
     if opcode == "reduce-scatter":
-        # What XLA goes through on the way, StableHLO, has no reduce-scatter of several arrays.
+        # StableHLO, which XLA converts the module to first, has no reduce-scatter of several arrays.
         judged = [one for one in judged if len(one.root.operands) == 1]
     replica = entry.op("replica-id", "u32[]")
     zero = entry.constant("u32[]", [0])

@@ -1,4 +1,4 @@
-"""Truth by execution for maps between positions: a place in the buffer of an operand is overwritten, and the maps must say which places change.
+"""Maps between positions, judged by execution: a position in an operand's buffer is overwritten, and the maps must name the positions that change.
 
 Buffers are laid out and read by `pack` and `unpack`; padding between the elements is overwritten too, and must not matter.
 """
@@ -21,7 +21,7 @@ from xlashape.shape import Shape, tiling
 
 
 def laid_out(r: random.Random, dims: list[int]) -> str:
-    """An array with a random layout: an order of dimensions, and now and then tiles."""
+    """An array with a random layout: an order of dimensions, and sometimes tiles."""
     layout = ",".join(map(str, r.sample(range(len(dims)), len(dims))))
     if dims and r.random() < 0.6:
         tiles = "".join(f"({','.join(str(r.randint(1, 3)) for _ in range(min(len(dims), 2)))})" for _ in range(1))

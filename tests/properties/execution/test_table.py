@@ -1,4 +1,4 @@
-"""What is judged by execution: every opcode that has rules, in both directions, or it stands in a list with the reason."""
+"""Every opcode that has rules is judged by execution, in both directions, or is listed with the reason why not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JUDGED_ELSEWHERE = {
     "ragged-dot": "tests/unit/indexing/test_ragged.py",
     "scan": "tests/unit/indexing/test_scans.py",
 }
-"""By tests of their own, that run them with NumPy."""
+"""Opcodes that other tests judge, which run them with NumPy."""
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -75,7 +75,7 @@ def test_nothing_else_is_listed() -> None:
 
 
 def test_what_xla_does_not_judge() -> None:
-    """Of the opcodes that NumPy judges. One that XLA comes to judge leaves this list."""
+    """The opcodes that NumPy judges and XLA does not. When XLA can judge one, it must leave this list."""
     assert sorted(judged()[1]) == NOT_BY_XLA
 
 

@@ -1,4 +1,4 @@
-"""The judge that is not ours: XLA itself compiles the cases for the CPU and runs them, through what jaxlib alone offers.
+"""The independent judge: XLA itself compiles the cases for the CPU and runs them, through what jaxlib alone offers.
 
 All cases become one module, since compiling takes most of the time: an entry that calls each of them. One run then changes one element of every case.
 """
@@ -25,7 +25,7 @@ TRIAL = "HloModule trial\n\nENTRY main {\n  ROOT x = f64[2] parameter(0)\n}\n"
 
 @contextmanager
 def xla_process() -> Generator[XlaProcess]:
-    """The process, or a test that is skipped with the reason: jaxlib is missing, or one that cannot do what is needed. Under CI, one that fails."""
+    """The process. Without a jaxlib that can do what is needed, the test is skipped with the reason; under CI it fails."""
     needed_in_ci("jaxlib")
     process = XlaProcess()
     try:
@@ -39,7 +39,7 @@ def xla_process() -> Generator[XlaProcess]:
 
 
 class Merged:
-    """Many cases as one module. Parameters and results are the leaves of the cases' own, case by case."""
+    """Many cases as one module. Its parameters and results are the leaves of the cases' parameters and results, case by case."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         entry = Builder("all_cases")
@@ -100,7 +100,7 @@ def _take_apart(entry: Builder, value: int, shape: Shape, leaves: list[int]) -> 
 
 
 class XlaJudge:
-    """An `Observe`. Of the same cases the module is made, and compiled, once. Results are to be NumPy's."""
+    """An `Observe`. The module of equal cases is made and compiled once. Results must equal NumPy's."""
 
     def __init__(self, process: XlaProcess) -> None:
         self.process = process
@@ -128,7 +128,7 @@ class XlaJudge:
         seen: list[Seen] = []
         for number, drawn in enumerate(values):
             before = first[number]
-            if cases[number].root.proto.opcode not in OWN_AFFAIR and not cases[number].optional:
+            if cases[number].root.proto.opcode not in UNSPECIFIED_RESULTS and not cases[number].optional:
                 _same_results(cases[number], before, drawn)
             found: Seen = {
                 (parameter, leaf): [np.zeros((old.size, array.size), dtype=bool) for old in before]
@@ -143,12 +143,12 @@ class XlaJudge:
         return seen
 
 
-OWN_AFFAIR = {"rng", "rng-bit-generator"}
-"""What the numbers are is not said."""
+UNSPECIFIED_RESULTS = {"rng", "rng-bit-generator"}
+"""Operations whose results are not specified: random numbers."""
 
 
 def _same_results(case: Case, found: list[np.ndarray], drawn: Drawn) -> None:
-    """The two judges agree about what the operation is."""
+    """Asserts that NumPy and XLA compute the same results."""
     expected = leaves(run(case.root.computation, parameters(case, drawn))[case.root])
     for output, (mine, xla) in enumerate(zip(expected, found, strict=True)):
         told = f"NumPy and XLA differ in output {output} of {case.root.computation.module.to_text()}"
@@ -162,7 +162,7 @@ class _Change(NamedTuple):
     """One element of one case's parameters."""
 
     place: int
-    """Among the arrays of all cases."""
+    """The index among the arrays of all cases."""
     parameter: int
     leaf: int
     index: tuple[int, ...]
@@ -170,7 +170,7 @@ class _Change(NamedTuple):
 
 
 def _changes(values: Sequence[Drawn]) -> list[list[_Change]]:
-    """By case: every element of every array."""
+    """For each case: every element of every array."""
     found: list[list[_Change]] = []
     place = 0
     for drawn in values:

@@ -18,12 +18,12 @@ from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 from xlashape.shape import Shape
 
 Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
-"""Random elements of an array. Any element of any draw may stand in for that of another draw."""
+"""Draws random elements of an array. Any element of a draw may be replaced by an element of another draw."""
 
 
 @dataclass(eq=False)
 class Case:
-    """An operation on parameters, and what may be expected of its maps.
+    """An operation on parameters, and what its maps are expected to name.
 
     In one run the maps must name exactly what was seen to matter. An operand in `union` matters by values: in each run no more may be seen than is
     named, and over all `draws` all of it. An operand in `loose` may be named where it does not matter, for the reason given; so may every
@@ -36,12 +36,12 @@ class Case:
     union: frozenset[int] = frozenset()
     loose: Mapping[int, str] = field(default_factory=dict)
     optional: Mapping[int, str] = field(default_factory=dict)
-    """`loose` where others than NumPy judge: what an implementation may leave out."""
+    """Like `loose`, for judges other than NumPy: what an implementation may leave out."""
     draws: int = 1
     unjudged: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """By leaf of the result: elements about which the operation says nothing."""
+    """For each leaf of the result: the elements that the operation does not specify."""
     outside: bool = False
-    """Maps may lead outside of the array, where nothing is read."""
+    """Maps may lead outside the array, which means that nothing is read."""
 
     @cached_property
     def root(self) -> HloInstruction:
@@ -84,7 +84,7 @@ def _drawn(rng: np.random.Generator, shape: Shape, domain: Draw | None) -> np.nd
 
 
 def nested(shape: Shape, leaves: list[Any]) -> Any:
-    """A value of that shape of its leaves, which are taken off the list."""
+    """The value of a shape from its leaves, which are removed from the list."""
     if shape.is_tuple:
         return tuple(nested(part, leaves) for part in shape.tuple_shapes)
     return leaves.pop(0)
@@ -119,7 +119,7 @@ def make(opcode: str, shape: str, operands: list[str], *, case: Mapping[str, Any
 
 
 def sizes(r: random.Random, low: int = 1, high: int = 3, most: int = 4, elements: int = 24) -> list[int]:
-    """Random sizes of a rank between low and high. Few elements: each is changed in a run of its own."""
+    """Random sizes of a rank between low and high, of few elements: each element is changed in a separate run."""
     while True:
         dims = [r.randint(1, most) for _ in range(r.randint(low, high))]
         if math.prod(dims) <= elements:
@@ -146,7 +146,7 @@ def comparison(direction: str, kind: str) -> Builder:
 
 
 def mixing(kind: str) -> Builder:
-    """The product of (a, b) and (c, d) as complex numbers: associative, and everything takes part in both results."""
+    """The product of (a, b) and (c, d) as complex numbers: associative, and both results depend on all four numbers."""
     inner = Builder("mixing")
     a, b, c, d = (inner.parameter(f"{kind}[]") for _ in range(4))
     ac, bd, ad, bc = (inner.op("multiply", f"{kind}[]", list(two)) for two in ((a, c), (b, d), (a, d), (b, c)))
@@ -167,9 +167,9 @@ class Family:
     make: Make
     seeds: int
     not_by_xla: str
-    """Why XLA's execution is not asked; empty where it is."""
+    """Why XLA does not run the case; empty where it does."""
     not_by_numpy: str
-    """Why NumPy's is not."""
+    """Why NumPy does not run the case; empty where it does."""
 
     def cases(self) -> list[Case]:
         return [self.make(random.Random(f"{self.name}/{seed}"), seed) for seed in range(self.seeds)]

@@ -1,4 +1,4 @@
-"""Compares what maps say with what was seen when the operation ran."""
+"""Compares the elements that maps name with the dependences observed when the operation ran."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Drawn: TypeAlias = list[list[np.ndarray]]
 Seen: TypeAlias = dict[tuple[int, int], list[np.ndarray]]
 """By parameter and leaf: for every leaf of the result, which of its elements (rows) changed with which element of the parameter (columns)."""
 Observe: TypeAlias = Callable[[Sequence[Case], Sequence[Drawn], Sequence[Drawn]], list[Seen]]
-"""Runs cases on values, and again with each element on its own replaced by that of other values."""
+"""Runs cases on values, and again once for each element, which is replaced by the element of other values."""
 
 
 @dataclass
 class Checked:
-    """What was compared, counted."""
+    """How many pairs of elements were compared."""
 
     modules: int = 0
     dependences: int = 0
     """Pairs of an output element and an input element, in both directions."""
     seen: int = 0
-    """Those of which the one was seen to depend on the other."""
+    """The pairs of which the output element was observed to depend on the input element."""
 
 
 class _Question:
-    """One operand's leaf and one leaf of the result: the answers to be judged, and what was seen so far."""
+    """One leaf of an operand and one leaf of the result: the answers to be judged, and the dependences observed so far."""
 
     def __init__(self, case: Case, operand: int, parameter: int, leaf: int, output: int, *, optional: bool) -> None:
         self.case, self.operand, self.parameter, self.leaf, self.output = case, operand, parameter, leaf, output
@@ -60,7 +60,7 @@ class _Question:
         self.fixed: dict[int, np.ndarray] = {}
 
     def judge(self, seen: np.ndarray, values: dict[HloInstruction, Any]) -> None:
-        """One run: nothing may be seen that is not named."""
+        """After one run: every observed dependence must be named by the maps."""
         assert seen.shape == self.seen.shape
         unjudged = self.case.unjudged.get(self.output)
         if unjudged is not None:
@@ -81,7 +81,7 @@ class _Question:
             self._agree(number, named, seen, exactly=not self.is_loose and self.parameter not in self.case.union)
 
     def finish(self) -> None:
-        """All runs together: everything that is named must have been seen."""
+        """After all runs: every pair that the maps name must have been observed."""
         for number in range(len(self.forms)):
             self._agree(number, self.named[number], self.seen, exactly=not self.is_loose)
 
@@ -103,7 +103,7 @@ class _Question:
 
 
 def judge(cases: Sequence[Case], observe: Observe, seed: int = 0, *, optional: bool = False) -> Checked:
-    """Asserts that the maps of all cases agree with what running them shows. `optional`: the cases' own field counts."""
+    """Asserts that the maps of all cases agree with the observed dependences. `optional`: use the cases' own field of that name."""
     rng = np.random.default_rng(seed)
     questions = [_questions(case, optional=optional) for case in cases]
     for _ in range(max(case.draws for case in cases)):
@@ -122,7 +122,7 @@ def judge(cases: Sequence[Case], observe: Observe, seed: int = 0, *, optional: b
 
 
 def parameters(case: Case, drawn: Drawn) -> list[Any]:
-    """The values of the parameters of their leaves."""
+    """The values of the parameters, from their leaves."""
     return [nested(one.shape, list(leaves_)) for one, leaves_ in zip(case.parameters, drawn, strict=True)]
 
 
@@ -137,7 +137,7 @@ def _questions(case: Case, *, optional: bool) -> list[_Question]:
 
 
 def changed(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Which elements differ, flat: integers at all, floats by more than rounding."""
+    """Which elements differ, flattened: integers by anything, floats by more than rounding."""
     old, new = np.asarray(old).ravel(), np.asarray(new).ravel()
     if old.dtype.kind not in "fc":
         return old != new
@@ -146,7 +146,7 @@ def changed(old: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def observe_with_numpy(cases: Sequence[Case], values: Sequence[Drawn], others: Sequence[Drawn]) -> list[Seen]:
-    """The judge that needs nothing but NumPy."""
+    """The judge that runs cases with NumPy."""
     return [_observed(case, drawn, other) for case, drawn, other in zip(cases, values, others, strict=True)]
 
 

@@ -24,7 +24,7 @@ def grid(dims: Iterable[int]) -> np.ndarray:
 def matrix(
     members: Iterable[OperandIndexing], dims: Dims, target: Dims, values: Mapping[HloInstruction, Any]
 ) -> tuple[np.ndarray, bool]:
-    """The matrix of all members together, and whether any leads outside of the array. `values` are the real ones of the producers."""
+    """The matrix of all members together, and whether any member leads outside the array. `values` are those of the producers in this run."""
     found = np.zeros((int(np.prod(dims)), int(np.prod(target))), dtype=bool)
     outside = False
     for one in members:
@@ -61,7 +61,7 @@ def pairs(
 def _runtime(
     one: OperandIndexing, index: np.ndarray, ranges: np.ndarray, values: Mapping[HloInstruction, Any], position: int
 ) -> np.ndarray:
-    """The real values of the runtime variables: of producers first that depend on no other."""
+    """The values of the runtime variables in this run, in the order in which producers depend on each other."""
     count = len(one.runtime)
     assert count == len(one.map.runtime)
     known: dict[int, np.ndarray] = {}
@@ -79,7 +79,7 @@ def _runtime(
             columns += [known.get(i, np.zeros(len(index), np.int64))[:, None] for i in range(len(inner.runtime))]
             at = _everywhere(inner, np.hstack(columns))
             value = np.asarray(values[producer.instruction])
-            # Rows that lie outside of the map's domain are dropped later; their producers may lead anywhere.
+            # Rows outside the map's domain are dropped later; their producers may lead anywhere.
             at = np.clip(at, 0, np.array(value.shape, dtype=np.int64) - 1)
             number = value[tuple(at.T)].astype(np.int64) if value.ndim else np.full(len(index), int(value), np.int64)
             bounds = producer.bounds or one.map.runtime[k].bounds

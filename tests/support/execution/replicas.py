@@ -24,7 +24,7 @@ REPLICAS = 4
 BASE = 64
 
 Rows = list[list[np.ndarray]]
-"""By replica: its arrays."""
+"""For each replica, its arrays."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Collective:
     opcode: str
     groups: list[list[int]]
     sources: dict[int, int]
-    """Of a permutation: by target."""
+    """The sources of a permutation, by target."""
 
     def __post_init__(self) -> None:
         self.root: HloInstruction = self.builder.root()
@@ -44,7 +44,7 @@ class Collective:
         return next(group for group in self.groups if replica in group)
 
     def values(self) -> Rows:
-        """By replica, one array an operand. Elements are numbered through all operands."""
+        """For each replica, one array for each operand. Elements are numbered through all operands."""
         found: Rows = []
         for replica in range(REPLICAS):
             found.append([])
@@ -90,7 +90,7 @@ def collective(opcode: str, r: random.Random) -> Collective:
         sources = dict(zip(targets, r.sample(range(REPLICAS), len(targets)), strict=True))
         fields["source_target_pairs"] = [{"source": s, "target": t} for t, s in sources.items()]
     elif r.random() < 0.3:
-        # The same replicas, as what they are a transposed count of.
+        # The same groups, written as a transposed iota.
         groups = [[first, first + 2] for first in (0, 1)]
         fields["iota_collective_device_list"] = {
             "num_replica_groups": 2,
@@ -120,7 +120,7 @@ def collective(opcode: str, r: random.Random) -> Collective:
         fields["calls"] = [binary("add", "s64")]
     operands = [builder.parameter(text("s64", before)) for _ in range(several)]
     results = [text("s64", after)] * several
-    # Exchanging arrays with replicas gives a tuple even of one.
+    # An all-to-all without a dimension returns a tuple, even of one array.
     is_tuple = several > 1 or (opcode == "all-to-all" and "dimensions" not in fields)
     shape = f"({', '.join(results)})" if is_tuple else results[0]
     if opcode == "all-gather-start":
@@ -136,7 +136,7 @@ def collective(opcode: str, r: random.Random) -> Collective:
 
 
 def run(one: Collective, values: Rows) -> Rows:
-    """By replica: the leaves of its result."""
+    """For each replica, the leaves of its result."""
     opcode = one.opcode.removesuffix("-start")
     results = [[_result(one, opcode, values, replica, n) for n in range(len(values[0]))] for replica in range(REPLICAS)]
     if one.opcode == "all-gather-start":
@@ -174,9 +174,9 @@ Run = Callable[[Collective, Rows], Rows]
 
 
 def judge(one: Collective, results: Rows) -> int:
-    """Asserts that maps in both directions name what the results are made of. Returns how many pairs of elements were compared."""
+    """Asserts that maps in both directions name the elements that results are computed from. Returns how many pairs of elements were compared."""
     root = one.root
-    # Which of several arrays a replica sends where depends on its place in the group; the maps name all, for whichever replica executes.
+    # Which of several arrays a replica sends depends on its position in the group; the maps name the arrays for every executing replica.
     agree = _agree_over_replicas if one.opcode == "all-to-all" and not root.proto.dimensions else np.array_equal
     outputs = [shape.dimensions for shape in leaf_shapes(root.shape)]
     compared = 0
@@ -186,7 +186,7 @@ def judge(one: Collective, results: Rows) -> int:
         for output, out in enumerate(outputs):
             seen = np.zeros((REPLICAS, int(np.prod(out)), REPLICAS, int(np.prod(dims))), dtype=bool)
             for replica in range(REPLICAS):
-                # A digit for each replica: which element of it is in the sum.
+                # Each replica has one digit of the sum, which says which of its elements are in it.
                 left = results[replica][output].astype(np.int64).ravel()
                 for source in range(REPLICAS):
                     element = left % BASE - first
@@ -203,7 +203,7 @@ def judge(one: Collective, results: Rows) -> int:
             for form in (written, written.simplify()):
                 named = _named(one, list(form), dims, out, backwards=True)
                 if one.opcode == "collective-broadcast":
-                    # The map says where the first replica's elements go; those of the others go nowhere.
+                    # The map says where the elements of the first replica go; elements of other replicas go nowhere.
                     for replica in range(REPLICAS):
                         named[replica] &= replica == one.group(replica)[0]
                 assert agree(named, turned), f"{told}: {form}"
@@ -234,7 +234,7 @@ def _named(one: Collective, members: list[OperandIndexing], dims: Dims, target: 
 
 
 def _partners(member: OperandIndexing, dims: Dims, replica: int, *, backwards: bool) -> dict[int, list[int]]:
-    """By element: the replicas."""
+    """For each element, the replicas."""
     count = int(np.prod(dims))
     where = member.replica
     if where is None:

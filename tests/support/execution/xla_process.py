@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 Run = list[tuple[int, np.ndarray]]
-"""Parameters that differ from the ones of the first run: (number, array)."""
+"""The parameters that differ from those of the first run: (number, array)."""
 
 
 class Request(NamedTuple):
@@ -29,11 +29,11 @@ class Request(NamedTuple):
 
 
 class XlaFailedError(Exception):
-    """XLA does not take the module, or does not run it."""
+    """XLA rejects the module, or fails to run it."""
 
 
 class XlaProcess:
-    """The process, started when first asked and again after it has ended."""
+    """The process. It is started by the first request, and again by the first request after it has ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,10 +42,10 @@ class XlaProcess:
     def ask(self, request: Request) -> list[Any]:
         """For the first run and each further one: the leaves of the result; of several replicas, for each leaf an array a replica."""
         if self._process is None:
-            # Open as long as the process is.
+            # Stays open as long as the process runs.
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process that writes to it
             command = [sys.executable, str(Path(__file__))]
-            # One thread is faster for so little, and only what ends the process is worth reading.
+            # One thread is faster for such small modules; only fatal errors are logged.
             environment = {**os.environ, "PJRT_NPROC": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
@@ -88,7 +88,7 @@ class Compiled:
         client = xla_client.make_cpu_client(num_devices=replicas)
         self.devices = client.devices()
         parsed = xla_client.hlo.hlo_module_from_text(text)
-        # The client takes no HLO but StableHLO, which XLA makes of it and turns back into HLO.
+        # The client takes StableHLO only: XLA converts the HLO to StableHLO and back.
         portable = _jax.mlir.hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto())
         options = xla_client.CompileOptions()
         options.executable_build_options.debug_options.xla_backend_optimization_level = 0
@@ -114,12 +114,12 @@ class Compiled:
         return [np.array(one) for one in self.executable.execute(buffers)]
 
     def _buffer(self, array: np.ndarray) -> Any:
-        # A copy: what is read-only cannot be handed over.
+        # A copy, because a read-only array cannot be passed.
         return self.jax.dlpack_managed_tensor_to_buffer(np.array(array, order="C").__dlpack__(), self.devices[0], None)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """One answer a request, until there are no more."""
+    """Answers each request, until there are no more."""
     last: tuple[str, int] | None = None
     compiled: Compiled | None = None
     while True:

@@ -12,13 +12,13 @@ from xlashape.hlo import HloInstruction
 
 
 @interprets("dot")
-def dot(one: HloInstruction, args: list[Value]) -> Value:
-    return _dot(one, np.asarray(args[0]), np.asarray(args[1]))
+def dot(instruction: HloInstruction, args: list[Value]) -> Value:
+    return _dot(instruction, np.asarray(args[0]), np.asarray(args[1]))
 
 
 @interprets("scaled-dot")
-def scaled_dot(one: HloInstruction, args: list[Value]) -> Value:
-    return _dot(one, _scaled(args[0], args[2]), _scaled(args[1], args[3]))
+def scaled_dot(instruction: HloInstruction, args: list[Value]) -> Value:
+    return _dot(instruction, _scaled(args[0], args[2]), _scaled(args[1], args[3]))
 
 
 def _scaled(x: Any, scale: Any) -> np.ndarray:
@@ -29,8 +29,8 @@ def _scaled(x: Any, scale: Any) -> np.ndarray:
     return x * scale
 
 
-def _dot(one: HloInstruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    n = one.proto.dot_dimension_numbers
+def _dot(instruction: HloInstruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    n = instruction.proto.dot_dimension_numbers
     names = itertools.count()
     left, right = [-1] * a.ndim, [-1] * b.ndim
     batch: list[int] = []
@@ -43,11 +43,11 @@ def _dot(one: HloInstruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     left = [next(names) if v < 0 else v for v in left]
     right = [next(names) if v < 0 else v for v in right]
     out = [*batch, *[v for v in left if v >= special], *[v for v in right if v >= special]]
-    return np.einsum(a, left, b, right, out).reshape(one.shape.dimensions)
+    return np.einsum(a, left, b, right, out).reshape(instruction.shape.dimensions)
 
 
 def position(w: Any, out: int, place: int, n: int) -> int | None:
-    """The input element at a place of the window of an output, along one dimension."""
+    """The input element at an index within the window of an output, along one dimension."""
     at = out * (w.stride or 1) + place * (w.window_dilation or 1) - w.padding_low
     dilation = w.base_dilation or 1
     if at % dilation or not 0 <= at <= (n - 1) * dilation:
@@ -56,9 +56,9 @@ def position(w: Any, out: int, place: int, n: int) -> int | None:
 
 
 @interprets("convolution")
-def convolution(one: HloInstruction, args: list[Value]) -> Value:
-    p, x, k = one.proto, np.asarray(args[0]), np.asarray(args[1])
-    n, dims = p.convolution_dimension_numbers, one.shape.dimensions
+def convolution(instruction: HloInstruction, args: list[Value]) -> Value:
+    p, x, k = instruction.proto, np.asarray(args[0]), np.asarray(args[1])
+    n, dims = p.convolution_dimension_numbers, instruction.shape.dimensions
     groups, batches = p.feature_group_count or 1, p.batch_group_count or 1
     windows = list(p.window.dimensions)
     out = np.zeros(dims, dtype=x.dtype)

@@ -1,4 +1,4 @@
-"""Instruction by instruction through a computation."""
+"""Runs a computation, one instruction after the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERPRETERS: dict[str, Apply] = {}
 
 
 def interprets(*opcodes: str) -> Callable[[Apply], Apply]:
-    """Registers what runs the opcodes: from the instruction and its operands' values to its value."""
+    """Registers a function for opcodes: from the instruction and its operands' values to its value."""
 
     def register(function: Apply) -> Apply:
         for opcode in opcodes:
@@ -36,18 +36,20 @@ def run(
     replaced: Mapping[HloInstruction, Value] | None = None,
     every: Values | None = None,
 ) -> Values:
-    """The value of every instruction, also of those in computations called once. `replaced` values stand instead of computed ones."""
+    """The value of every instruction, including those in computations that are called once. `replaced` values are used in place of computed ones."""
     values: Values = {} if every is None else every
     calls.append(values)
     try:
         with np.errstate(all="ignore"):
-            for one in computation.instructions:
-                if replaced and one in replaced:
-                    values[one] = replaced[one]
-                elif (opcode := one.proto.opcode) == "parameter":
-                    values[one] = parameters[one.parameter_number]
+            for instruction in computation.instructions:
+                if replaced and instruction in replaced:
+                    values[instruction] = replaced[instruction]
+                elif (opcode := instruction.proto.opcode) == "parameter":
+                    values[instruction] = parameters[instruction.parameter_number]
                 else:
-                    values[one] = INTERPRETERS[opcode](one, [values[operand] for operand in one.operands])
+                    values[instruction] = INTERPRETERS[opcode](
+                        instruction, [values[operand] for operand in instruction.operands]
+                    )
     finally:
         calls.pop()
     return values
@@ -59,7 +61,7 @@ calls: list[Values] = []
 
 def result(computation: HloComputation, parameters: list[Value]) -> Value:
     """The value of the root."""
-    # What is called writes where its caller does, so that values inside fusions can be looked up.
+    # A called computation adds its values to those of its caller, so that values within fusions can be looked up.
     return run(computation, parameters, every=calls[-1] if calls else None)[computation.root]
 
 

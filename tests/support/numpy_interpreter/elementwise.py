@@ -27,7 +27,7 @@ def _by_bits(function: Any) -> Any:
 
 
 def _reduced(x: Any) -> Any:
-    """Eight bits of mantissa, beside the first one."""
+    """Rounded to eight bits of mantissa, the leading bit not counted."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.round(mantissa * 512) / 512, exponent)
 
@@ -97,7 +97,7 @@ BINARY: dict[str, Any] = {
     "shift-left": np.left_shift,
     "shift-right-arithmetic": np.right_shift,
     "shift-right-logical": _unsigned_shift,
-    # Rounded up where the random bits fall short of what is cut off.
+    # Rounded up where the random bits are less than the bits that are cut off.
     "stochastic-convert": lambda x, bits: np.floor(x) + (bits / 2.0**32 < x - np.floor(x)),
     "subtract": np.subtract,
     "xor": np.bitwise_xor,
@@ -113,73 +113,75 @@ COMPARISONS: dict[str, Any] = {
 
 
 @interprets(*UNARY)
-def unary(one: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(UNARY[one.proto.opcode](args[0]))
+def unary(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(UNARY[instruction.proto.opcode](args[0]))
 
 
 @interprets(*BINARY)
-def binary(one: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(BINARY[one.proto.opcode](args[0], args[1]))
+def binary(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(BINARY[instruction.proto.opcode](args[0], args[1]))
 
 
 @interprets("compare")
-def compare(one: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(COMPARISONS[one.proto.comparison_direction](args[0], args[1]))
+def compare(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(COMPARISONS[instruction.proto.comparison_direction](args[0], args[1]))
 
 
 @interprets("convert")
-def convert(one: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(args[0]).astype(dtype_of(one.shape))
+def convert(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(args[0]).astype(dtype_of(instruction.shape))
 
 
 @interprets("select")
-def select(one: HloInstruction, args: list[Value]) -> Value:
+def select(instruction: HloInstruction, args: list[Value]) -> Value:
     return np.where(np.asarray(args[0]) != 0, args[1], args[2])
 
 
 @interprets("clamp")
-def clamp(one: HloInstruction, args: list[Value]) -> Value:
+def clamp(instruction: HloInstruction, args: list[Value]) -> Value:
     return np.minimum(np.maximum(args[0], args[1]), args[2])
 
 
 @interprets("map")
-def map_(one: HloInstruction, args: list[Value]) -> Value:
+def map_(instruction: HloInstruction, args: list[Value]) -> Value:
     # NumPy's operations take whole arrays where the computation has scalars.
-    return np.broadcast_to(result(one.called_computations[0], args), one.shape.dimensions)
+    return np.broadcast_to(result(instruction.called_computations[0], args), instruction.shape.dimensions)
 
 
 @interprets("constant")
-def constant(one: HloInstruction, args: list[Value]) -> Value:
+def constant(instruction: HloInstruction, args: list[Value]) -> Value:
     field = {"s32": "s32s", "s64": "s64s", "u32": "u32s", "f32": "f32s", "f64": "f64s", "pred": "preds"}
-    values = getattr(one.proto.literal, field[one.shape.element_type.text])
-    return np.array(values, dtype=dtype_of(one.shape)).reshape(one.shape.dimensions)
+    values = getattr(instruction.proto.literal, field[instruction.shape.element_type.text])
+    return np.array(values, dtype=dtype_of(instruction.shape)).reshape(instruction.shape.dimensions)
 
 
 @interprets("iota")
-def iota(one: HloInstruction, args: list[Value]) -> Value:
-    dims, axis = one.shape.dimensions, one.proto.dimensions[0]
-    along = np.arange(dims[axis], dtype=dtype_of(one.shape)).reshape([-1 if d == axis else 1 for d in range(len(dims))])
+def iota(instruction: HloInstruction, args: list[Value]) -> Value:
+    dims, axis = instruction.shape.dimensions, instruction.proto.dimensions[0]
+    along = np.arange(dims[axis], dtype=dtype_of(instruction.shape)).reshape(
+        [-1 if d == axis else 1 for d in range(len(dims))]
+    )
     return np.broadcast_to(along, dims)
 
 
 @interprets("rng")
-def rng(one: HloInstruction, args: list[Value]) -> Value:
-    noise = np.random.default_rng(1).random(one.shape.dimensions)
+def rng(instruction: HloInstruction, args: list[Value]) -> Value:
+    noise = np.random.default_rng(1).random(instruction.shape.dimensions)
     return args[0] + (args[1] - args[0]) * noise
 
 
 @interprets("rng-bit-generator")
-def rng_bit_generator(one: HloInstruction, args: list[Value]) -> Value:
+def rng_bit_generator(instruction: HloInstruction, args: list[Value]) -> Value:
     generator = np.random.default_rng([int(v) for v in np.asarray(args[0]).ravel()])
     return tuple(
         generator.integers(0, 1 << 31, size=shape.dimensions).astype(dtype_of(shape))
-        for shape in one.shape.tuple_shapes
+        for shape in instruction.shape.tuple_shapes
     )
 
 
 @interprets("bitcast-convert")
-def bitcast_convert(one: HloInstruction, args: list[Value]) -> Value:
-    x, target = np.ascontiguousarray(args[0]), dtype_of(one.shape)
+def bitcast_convert(instruction: HloInstruction, args: list[Value]) -> Value:
+    x, target = np.ascontiguousarray(args[0]), dtype_of(instruction.shape)
     if x.dtype.itemsize < target.itemsize:
-        return x.view(target).reshape(one.shape.dimensions)
-    return x.reshape((*x.shape, 1)).view(target).reshape(one.shape.dimensions)
+        return x.view(target).reshape(instruction.shape.dimensions)
+    return x.reshape((*x.shape, 1)).view(target).reshape(instruction.shape.dimensions)

@@ -15,9 +15,9 @@ def _index_vector(indices: np.ndarray, vector_dim: int, batch: tuple[int, ...]) 
 
 
 @interprets("gather")
-def gather(one: HloInstruction, args: list[Value]) -> Value:
-    p, x, indices = one.proto, np.asarray(args[0]), np.asarray(args[1])
-    n, dims = p.gather_dimension_numbers, one.shape.dimensions
+def gather(instruction: HloInstruction, args: list[Value]) -> Value:
+    p, x, indices = instruction.proto, np.asarray(args[0]), np.asarray(args[1])
+    n, dims = p.gather_dimension_numbers, instruction.shape.dimensions
     out = np.zeros(dims, dtype=x.dtype)
     batch_dims = [d for d in range(len(dims)) if d not in n.offset_dims]
     kept = [d for d in range(x.ndim) if d not in n.collapsed_slice_dims and d not in n.operand_batching_dims]
@@ -36,9 +36,9 @@ def gather(one: HloInstruction, args: list[Value]) -> Value:
 
 
 @interprets("scatter")
-def scatter(one: HloInstruction, args: list[Value]) -> Value:
-    """An update that does not fit in as a whole is left out. Without a computation updates are added."""
-    n, count = one.proto.scatter_dimension_numbers, len(args) // 2
+def scatter(instruction: HloInstruction, args: list[Value]) -> Value:
+    """An update that does not fit into the operand is left out. Without a computation, updates are added."""
+    n, count = instruction.proto.scatter_dimension_numbers, len(args) // 2
     outs = [np.array(x) for x in args[:count]]
     indices, updates = np.asarray(args[count]), args[count + 1 :]
     dims, update_dims = outs[0].shape, updates[0].shape
@@ -61,10 +61,12 @@ def scatter(one: HloInstruction, args: list[Value]) -> Value:
         for d, w in zip(kept, n.update_window_dims, strict=True):
             start[d] += u[w]
         at = tuple(start)
-        if not one.called_computations:
+        if not instruction.called_computations:
             outs[0][at] += updates[0][u]
             continue
-        found = result(one.called_computations[0], [out[at] for out in outs] + [update[u] for update in updates])
+        found = result(
+            instruction.called_computations[0], [out[at] for out in outs] + [update[u] for update in updates]
+        )
         for out, value in zip(outs, found if isinstance(found, tuple) else (found,), strict=True):
             out[at] = value
-    return tuple(outs) if one.shape.is_tuple else outs[0]
+    return tuple(outs) if instruction.shape.is_tuple else outs[0]

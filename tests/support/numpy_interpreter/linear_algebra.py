@@ -10,25 +10,27 @@ from xlashape.proto import xla
 
 
 @interprets("fft")
-def fft(one: HloInstruction, args: list[Value]) -> Value:
-    lengths = list(one.proto.fft_length)
+def fft(instruction: HloInstruction, args: list[Value]) -> Value:
+    lengths = list(instruction.proto.fft_length)
     axes = tuple(range(-len(lengths), 0))
     kind = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
-    return kind[xla.FftType.Name(one.proto.fft_type)](args[0], lengths, axes).astype(dtype_of(one.shape))
+    return kind[xla.FftType.Name(instruction.proto.fft_type)](args[0], lengths, axes).astype(
+        dtype_of(instruction.shape)
+    )
 
 
 @interprets("cholesky")
-def cholesky(one: HloInstruction, args: list[Value]) -> Value:
-    """Of the triangle that is asked for alone; the other one of the result is 0."""
-    lower = one.proto.cholesky_options.lower
+def cholesky(instruction: HloInstruction, args: list[Value]) -> Value:
+    """Reads the requested triangle only; the other triangle of the result is 0."""
+    lower = instruction.proto.cholesky_options.lower
     a = args[0] if lower else np.swapaxes(args[0], -1, -2)
     factor = np.linalg.cholesky(np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2))
     return factor if lower else np.swapaxes(factor, -1, -2)
 
 
 @interprets("triangular-solve")
-def triangular_solve(one: HloInstruction, args: list[Value]) -> Value:
-    options, (a, b) = one.proto.triangular_solve_options, args
+def triangular_solve(instruction: HloInstruction, args: list[Value]) -> Value:
+    options, (a, b) = instruction.proto.triangular_solve_options, args
     triangle = np.tril(a) if options.lower else np.triu(a)
     if options.unit_diagonal:
         eye = np.eye(a.shape[-1])
@@ -45,7 +47,7 @@ def triangular_solve(one: HloInstruction, args: list[Value]) -> Value:
 
 
 def _solved(triangle: np.ndarray, b: np.ndarray, *, lower: bool) -> np.ndarray:
-    """By substitution, so that an unknown is made of nothing but the equations up to its own."""
+    """By substitution, so that an unknown depends only on the equations up to its own."""
     n = triangle.shape[-1]
     x = np.zeros_like(b)
     for i in range(n) if lower else reversed(range(n)):

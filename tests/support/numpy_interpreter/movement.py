@@ -12,44 +12,44 @@ from xlashape.shape import Shape, tiling
 
 
 @interprets("broadcast")
-def broadcast(one: HloInstruction, args: list[Value]) -> Value:
-    dims = one.shape.dimensions
-    shape, order = [1] * len(dims), np.argsort(one.proto.dimensions, kind="stable")
+def broadcast(instruction: HloInstruction, args: list[Value]) -> Value:
+    dims = instruction.shape.dimensions
+    shape, order = [1] * len(dims), np.argsort(instruction.proto.dimensions, kind="stable")
     x = np.transpose(args[0], order)
-    for d, n in zip(sorted(one.proto.dimensions), x.shape, strict=True):
+    for d, n in zip(sorted(instruction.proto.dimensions), x.shape, strict=True):
         shape[d] = n
     return np.broadcast_to(x.reshape(shape), dims)
 
 
 @interprets("transpose")
-def transpose(one: HloInstruction, args: list[Value]) -> Value:
-    return np.transpose(args[0], list(one.proto.dimensions))
+def transpose(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.transpose(args[0], list(instruction.proto.dimensions))
 
 
 @interprets("reshape", "dynamic-reshape")
-def reshape(one: HloInstruction, args: list[Value]) -> Value:
-    return np.reshape(args[0], one.shape.dimensions)
+def reshape(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.reshape(args[0], instruction.shape.dimensions)
 
 
 @interprets("reverse")
-def reverse(one: HloInstruction, args: list[Value]) -> Value:
-    return np.flip(args[0], list(one.proto.dimensions))
+def reverse(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.flip(args[0], list(instruction.proto.dimensions))
 
 
 @interprets("concatenate")
-def concatenate(one: HloInstruction, args: list[Value]) -> Value:
-    return np.concatenate(args, one.proto.dimensions[0])
+def concatenate(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.concatenate(args, instruction.proto.dimensions[0])
 
 
 @interprets("slice")
-def slice_(one: HloInstruction, args: list[Value]) -> Value:
-    return args[0][tuple(slice(d.start, d.limit, d.stride or 1) for d in one.proto.slice_dimensions)]
+def slice_(instruction: HloInstruction, args: list[Value]) -> Value:
+    return args[0][tuple(slice(d.start, d.limit, d.stride or 1) for d in instruction.proto.slice_dimensions)]
 
 
 @interprets("pad")
-def pad(one: HloInstruction, args: list[Value]) -> Value:
+def pad(instruction: HloInstruction, args: list[Value]) -> Value:
     x, value = np.asarray(args[0]), args[1]
-    for axis, c in enumerate(one.proto.padding_config.dimensions):
+    for axis, c in enumerate(instruction.proto.padding_config.dimensions):
         low, high, interior = c.edge_padding_low, c.edge_padding_high, c.interior_padding
         n = x.shape[axis]
         shape = list(x.shape)
@@ -64,20 +64,20 @@ def pad(one: HloInstruction, args: list[Value]) -> Value:
 
 
 def _starts(offsets: list[Value], whole: tuple[int, ...], part: tuple[int, ...]) -> list[int]:
-    """Clamped offsets; given as a scalar a dimension or as one vector."""
+    """Clamped offsets, given as one scalar for each dimension or as one vector."""
     given = [int(v) for offset in offsets for v in np.asarray(offset).ravel()]
     return [min(max(s, 0), n - k) for s, n, k in zip(given, whole, part, strict=True)]
 
 
 @interprets("dynamic-slice")
-def dynamic_slice(one: HloInstruction, args: list[Value]) -> Value:
-    dims = one.shape.dimensions
+def dynamic_slice(instruction: HloInstruction, args: list[Value]) -> Value:
+    dims = instruction.shape.dimensions
     starts = _starts(args[1:], args[0].shape, dims)
     return args[0][tuple(slice(s, s + k) for s, k in zip(starts, dims, strict=True))]
 
 
 @interprets("dynamic-update-slice")
-def dynamic_update_slice(one: HloInstruction, args: list[Value]) -> Value:
+def dynamic_update_slice(instruction: HloInstruction, args: list[Value]) -> Value:
     starts = _starts(args[2:], args[0].shape, args[1].shape)
     out = np.array(args[0])
     out[tuple(slice(s, s + k) for s, k in zip(starts, args[1].shape, strict=True))] = args[1]
@@ -85,8 +85,8 @@ def dynamic_update_slice(one: HloInstruction, args: list[Value]) -> Value:
 
 
 @interprets("bitcast")
-def bitcast(one: HloInstruction, args: list[Value]) -> Value:
-    source, target = one.operands[0].shape, one.shape
+def bitcast(instruction: HloInstruction, args: list[Value]) -> Value:
+    source, target = instruction.operands[0].shape, instruction.shape
     if _is_tiled(source) or _is_tiled(target):
         return tiling.unpack(target, tiling.pack(source, np.asarray(args[0])))
     placed = np.ascontiguousarray(np.transpose(args[0], _major_to_minor(source))).ravel().view(dtype_of(target))
@@ -103,13 +103,13 @@ def _major_to_minor(shape: Shape) -> list[int]:
 
 
 @interprets("get-dimension-size")
-def get_dimension_size(one: HloInstruction, args: list[Value]) -> Value:
-    return np.array(np.asarray(args[0]).shape[one.proto.dimensions[0]], dtype=np.int32)
+def get_dimension_size(instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.array(np.asarray(args[0]).shape[instruction.proto.dimensions[0]], dtype=np.int32)
 
 
 @interprets("set-dimension-size")
-def set_dimension_size(one: HloInstruction, args: list[Value]) -> Value:
-    """What lies beyond the size is gone: 0."""
-    axis: Any = one.proto.dimensions[0]
+def set_dimension_size(instruction: HloInstruction, args: list[Value]) -> Value:
+    """Elements beyond the size are 0."""
+    axis: Any = instruction.proto.dimensions[0]
     along = np.arange(args[0].shape[axis]).reshape([-1 if d == axis else 1 for d in range(args[0].ndim)])
     return np.where(along < args[1], args[0], 0)

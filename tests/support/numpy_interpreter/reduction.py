@@ -1,4 +1,4 @@
-"""Operations that fold many elements into one, or take their order from many."""
+"""Operations that combine many elements into one, or order many."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from numpy_interpreter.core import Value, interprets, result
 from xlashape.hlo import HloInstruction
 
 
-def _folded(one: HloInstruction, totals: list[Value], more: list[Value]) -> list[Value]:
-    """The computation once more. Without one the arrays are added."""
-    if not one.called_computations:
+def _folded(instruction: HloInstruction, totals: list[Value], more: list[Value]) -> list[Value]:
+    """The called computation applied to two arrays. Without one, the arrays are added."""
+    if not instruction.called_computations:
         return [total + x for total, x in zip(totals, more, strict=True)]
-    found = result(one.called_computations[0], [*totals, *more])
+    found = result(instruction.called_computations[0], [*totals, *more])
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def _returned(one: HloInstruction, found: list[Any]) -> Value:
-    return tuple(found) if one.shape.is_tuple else found[0]
+def _returned(instruction: HloInstruction, found: list[Any]) -> Value:
+    return tuple(found) if instruction.shape.is_tuple else found[0]
 
 
 @interprets("reduce")
-def reduce(one: HloInstruction, args: list[Value]) -> Value:
-    count, axes = len(args) // 2, list(one.proto.dimensions)
+def reduce(instruction: HloInstruction, args: list[Value]) -> Value:
+    count, axes = len(args) // 2, list(instruction.proto.dimensions)
     kept = [d for d in range(args[0].ndim) if d not in axes]
     dims = tuple(args[0].shape[d] for d in kept)
     lines = [np.transpose(x, [*kept, *axes]).reshape((*dims, -1)) for x in args[:count]]
     totals: list[Any] = [np.full(dims, init, dtype=x.dtype) for x, init in zip(args, args[count:], strict=False)]
     for at in range(lines[0].shape[-1]):
-        totals = _folded(one, totals, [line[..., at] for line in lines])
-    return _returned(one, totals)
+        totals = _folded(instruction, totals, [line[..., at] for line in lines])
+    return _returned(instruction, totals)
 
 
 @interprets("reduce-window")
-def reduce_window(one: HloInstruction, args: list[Value]) -> Value:
-    """Place by place of the window, for all outputs at once."""
-    count, windows = len(args) // 2, list(one.proto.window.dimensions)
-    dims = (one.shape.tuple_shapes[0] if one.shape.is_tuple else one.shape).dimensions
+def reduce_window(instruction: HloInstruction, args: list[Value]) -> Value:
+    """For each index within the window, for all outputs at once."""
+    count, windows = len(args) // 2, list(instruction.proto.window.dimensions)
+    dims = (instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape).dimensions
     totals: list[Any] = [np.full(dims, init, dtype=x.dtype) for x, init in zip(args, args[count:], strict=False)]
     for place in np.ndindex(*[w.size for w in windows]):
         at = [
@@ -51,18 +51,18 @@ def reduce_window(one: HloInstruction, args: list[Value]) -> Value:
         sources = np.ix_(*[[p for p in line if p is not None] for line in at])
         if not windows:
             outs = sources = ()  # a scalar
-        more = _folded(one, [total[outs] for total in totals], [x[sources] for x in args[:count]])
+        more = _folded(instruction, [total[outs] for total in totals], [x[sources] for x in args[:count]])
         for total, value in zip(totals, more, strict=True):
             total[outs] = value
-    return _returned(one, totals)
+    return _returned(instruction, totals)
 
 
 @interprets("select-and-scatter")
-def select_and_scatter(one: HloInstruction, args: list[Value]) -> Value:
-    """The largest of the window is selected, the first of equal ones; what is scattered to one place is added."""
+def select_and_scatter(instruction: HloInstruction, args: list[Value]) -> Value:
+    """The largest element of the window is selected, the first of equal ones; values that are scattered to one element are added."""
     x, source, init = args
     out = np.full(x.shape, init, dtype=x.dtype)
-    windows = list(one.proto.window.dimensions)
+    windows = list(instruction.proto.window.dimensions)
     places = list(np.ndindex(*[w.size for w in windows]))
     for o in np.ndindex(*source.shape):
         best = None
@@ -76,17 +76,17 @@ def select_and_scatter(one: HloInstruction, args: list[Value]) -> Value:
 
 
 @interprets("sort")
-def sort(one: HloInstruction, args: list[Value]) -> Value:
+def sort(instruction: HloInstruction, args: list[Value]) -> Value:
     """Stable, by the comparator; without one by the first operand."""
-    axis = one.proto.dimensions[0]
+    axis = instruction.proto.dimensions[0]
     moved = [np.moveaxis(np.asarray(x), axis, -1) for x in args]
     outs = [np.array(x) for x in moved]
 
     def less(line: tuple[int, ...], a: int, b: int) -> bool:
-        if not one.called_computations:
+        if not instruction.called_computations:
             return bool(moved[0][(*line, a)] < moved[0][(*line, b)])
         pairs = [x[(*line, i)] for x in moved for i in (a, b)]
-        return bool(result(one.called_computations[0], pairs))
+        return bool(result(instruction.called_computations[0], pairs))
 
     for line in np.ndindex(*moved[0].shape[:-1]):
         order = sorted(
@@ -95,43 +95,43 @@ def sort(one: HloInstruction, args: list[Value]) -> Value:
         )
         for out, x in zip(outs, moved, strict=True):
             out[line] = x[line][order]
-    return _returned(one, [np.moveaxis(out, -1, axis) for out in outs])
+    return _returned(instruction, [np.moveaxis(out, -1, axis) for out in outs])
 
 
 @interprets("topk")
-def topk(one: HloInstruction, args: list[Value]) -> Value:
-    order = np.argsort(-args[0], axis=-1, kind="stable")[..., : one.proto.k]
+def topk(instruction: HloInstruction, args: list[Value]) -> Value:
+    order = np.argsort(-args[0], axis=-1, kind="stable")[..., : instruction.proto.k]
     return np.take_along_axis(args[0], order, -1), order.astype(np.int32)
 
 
-def _feature(one: HloInstruction, x: np.ndarray) -> tuple[tuple[int, ...], list[int]]:
-    """The dimensions that are summed over, and the shape that puts one number a feature along its dimension."""
-    at = one.proto.feature_index
+def _feature(instruction: HloInstruction, x: np.ndarray) -> tuple[tuple[int, ...], list[int]]:
+    """The dimensions that are summed over, and the shape of one number for each feature along its dimension."""
+    at = instruction.proto.feature_index
     return tuple(d for d in range(x.ndim) if d != at), [-1 if d == at else 1 for d in range(x.ndim)]
 
 
 @interprets("batch-norm-training")
-def batch_norm_training(one: HloInstruction, args: list[Value]) -> Value:
+def batch_norm_training(instruction: HloInstruction, args: list[Value]) -> Value:
     x, scale, offset = args
-    axes, at = _feature(one, x)
+    axes, at = _feature(instruction, x)
     mean, variance = x.mean(axes), x.var(axes)
-    normal = (x - mean.reshape(at)) / np.sqrt(variance.reshape(at) + one.proto.epsilon)
+    normal = (x - mean.reshape(at)) / np.sqrt(variance.reshape(at) + instruction.proto.epsilon)
     return (normal * scale.reshape(at) + offset.reshape(at), mean, variance)
 
 
 @interprets("batch-norm-inference")
-def batch_norm_inference(one: HloInstruction, args: list[Value]) -> Value:
-    _, at = _feature(one, args[0])
+def batch_norm_inference(instruction: HloInstruction, args: list[Value]) -> Value:
+    _, at = _feature(instruction, args[0])
     x, scale, offset, mean, variance = (args[0], *(a.reshape(at) for a in args[1:]))
-    return (x - mean) / np.sqrt(variance + one.proto.epsilon) * scale + offset
+    return (x - mean) / np.sqrt(variance + instruction.proto.epsilon) * scale + offset
 
 
 @interprets("batch-norm-grad")
-def batch_norm_grad(one: HloInstruction, args: list[Value]) -> Value:
-    axes, at = _feature(one, args[0])
+def batch_norm_grad(instruction: HloInstruction, args: list[Value]) -> Value:
+    axes, at = _feature(instruction, args[0])
     x, scale, mean, variance, grad = (args[0], *(a.reshape(at) for a in args[1:4]), args[4])
     count = x.size / scale.size
-    inverse = 1 / np.sqrt(variance + one.proto.epsilon)
+    inverse = 1 / np.sqrt(variance + instruction.proto.epsilon)
     centred = x - mean
     along = (grad * centred).sum(axes, keepdims=True)
     total = grad.sum(axes, keepdims=True)

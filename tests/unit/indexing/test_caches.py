@@ -1,4 +1,4 @@
-"""What the analysis keeps: it may cost neither answers nor memory."""
+"""Caches of the analysis: they change no answers and hold bounded memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tuple_of(count: int) -> HloModule:
     return HloModule.parse(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n")
 
 
-def test_nothing_depends_on_what_is_known():
+def test_answers_do_not_depend_on_caches():
     module = HloModule.parse(MIXED)
     found = [list(module_indexing(module)), list(module_indexing(module))]
     caches.clear()
@@ -54,7 +54,7 @@ def test_nothing_depends_on_what_is_known():
     assert len(texts[0]) == 8
 
 
-def test_known_for_one_module_is_known_for_its_equal():
+def test_equal_modules_share_answers():
     first, second = HloModule.parse(MIXED), HloModule.parse(MIXED)
     one, other = output_to_input(first.instruction("t")), output_to_input(second.instruction("t"))
     assert one is other
@@ -87,7 +87,7 @@ def test_a_long_tuple_is_kept_in_little_memory():
 
 
 def custom_call_of(count: int) -> HloModule:
-    """As many results as operands, each of which may need every element of each operand."""
+    """A custom call with as many results as operands: each result may need every element of each operand."""
     lines = "\n".join(f"  p{i} = f32[2] parameter({i})" for i in range(count))
     names = ", ".join(f"p{i}" for i in range(count))
     shapes = ", ".join(["f32[2]"] * count)
@@ -110,7 +110,7 @@ def test_what_is_kept_of_a_custom_call_does_not_grow_with_the_square_of_its_oper
 
 @pytest.mark.parametrize("question", [module_indexing, module_reads])
 def test_each_operand_counts_against_the_budget(question):
-    """Whatever is kept: an operand of an output is a step or more, so a deadline is looked at often enough."""
+    """Each operand of each output costs at least one step, cached or not, so a deadline is checked often enough."""
     count = 40
     module = custom_call_of(count)
     caches.clear()

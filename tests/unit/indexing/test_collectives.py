@@ -27,7 +27,7 @@ def collective(
 def sources(
     one: indexing.OperandIndexing, index: tuple[int, ...], replica: int, *, backwards: bool = False
 ) -> set[tuple[int, tuple[int, ...]]]:
-    """(replica, element) for every element that the access names, as the executing replica sees it."""
+    """(replica, element) for every element that the access names, for one executing replica."""
     group = next((group for group in GROUPS if replica in group), ())
     position = [group.index(replica) for _ in one.runtime]
     assert all(variable.is_position for variable in one.runtime)
@@ -167,7 +167,7 @@ def test_several_operands() -> None:
     assert [len(one) for one in indexing.input_to_output(root, 1)] == [0, 1]
 
 
-def test_replicas_that_are_not_counted() -> None:
+def test_an_unknown_number_of_replicas() -> None:
     (read,) = indexing.output_to_input(one_op("all-reduce", "f32[3]", ["f32[3]"]))
     assert read.replica is not None
     assert read.replica.map.is_undefined
@@ -235,8 +235,8 @@ def groups_of(sizes: Sequence[int], axes: list[dict[str, Any]], **mesh: Any) -> 
     return read.replica.groups
 
 
-def test_groups_told_by_axes_of_a_mesh() -> None:
-    """Devices that differ in the axes named form a group: as NumPy has it that the named axes are moved to the end."""
+def test_groups_named_by_axes_of_a_mesh() -> None:
+    """Devices that differ in the named axes form a group; NumPy finds them by moving those axes to the end."""
     grid = np.arange(24).reshape(2, 3, 4)
     for named in [(0,), (1,), (2,), (0, 2), (2, 0), (1, 2), (0, 1, 2), (2, 1, 0)]:
         rest = [axis for axis in range(3) if axis not in named]
@@ -270,7 +270,7 @@ def test_groups_told_by_axes_of_a_mesh() -> None:
         ([2, 3], [mesh_axis(0)], {"iota_transform": {"reshape_dims": [6], "transpose_perm": [1]}}),
     ],
 )
-def test_a_mesh_that_cannot_be(sizes: list[int], axes: list[dict[str, Any]], mesh: dict[str, Any]) -> None:
+def test_an_invalid_mesh(sizes: list[int], axes: list[dict[str, Any]], mesh: dict[str, Any]) -> None:
     with pytest.raises(InvalidModuleError, match="replica groups"):
         groups_of(sizes, axes, **mesh)
     with pytest.raises(LimitExceededError, match="replicas"):
@@ -278,7 +278,7 @@ def test_a_mesh_that_cannot_be(sizes: list[int], axes: list[dict[str, Any]], mes
 
 
 def test_slices_permuted_in_place() -> None:
-    """Any slice of the source's inputs may be written anywhere; what is not written stays."""
+    """Any slice of the source's inputs may be written anywhere; elements that are not written keep their value."""
     builder = Builder()
     shapes = ["(f32[8], f32[2,3])", "(f32[4], f32[5])", "((s32[]), (s32[], s32[]))", "((s32[]), (s32[]))"]
     operands = [builder.parameter(shape) for shape in shapes]
@@ -302,7 +302,7 @@ def test_slices_permuted_in_place() -> None:
         indexing.output_to_input(one_op("collective-permute", "f32[3]", ["f32[8]", "f32[4]"]))
 
 
-def test_permutes_that_run_beside() -> None:
+def test_asynchronous_permutes() -> None:
     pairs = [{"source": 2, "target": 5}]
     builder = Builder()
     operands = [builder.parameter("f32[4]"), builder.parameter("s32[3]")]

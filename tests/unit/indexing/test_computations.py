@@ -42,7 +42,7 @@ def test_the_one_map_of_several_is_an_error() -> None:
     assert hash(read) == hash(indexing.OperandIndexingSet(reversed(read)))
 
 
-def test_equal_paths_are_one() -> None:
+def test_paths_with_equal_maps_are_one_access() -> None:
     """2^60 paths through sixty diamonds."""
     inner = Builder("f")
     at = inner.parameter("f32[8,8]")
@@ -70,7 +70,7 @@ def test_a_long_chain() -> None:
         indexing.output_to_input(root)
 
 
-def test_too_many_different_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_different_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halves of halves: 2^k different maps after k steps."""
     monkeypatch.setattr(analysis, "MAX_ACCESSES", 20)
     inner = Builder("f")
@@ -155,7 +155,7 @@ def test_fusions_within_fusions() -> None:
     ]
 
 
-def test_unknown_goes_on() -> None:
+def test_what_depends_on_unknown_is_unknown() -> None:
     inner = Builder("f")
     a, b = inner.parameter("f32[4,4]"), inner.parameter("f32[4,4]")
     strange = inner.op("negate", "f32[4,4]", [a], name="strange")
@@ -167,7 +167,7 @@ def test_unknown_goes_on() -> None:
     assert second.knowledge is indexing.Knowledge.EXACT
 
 
-def test_every_element_goes_on() -> None:
+def test_what_depends_on_every_element_is_marked() -> None:
     inner = Builder("f")
     call = inner.op(
         "custom-call", "f32[4]", [inner.op("transpose", "f32[2,3]", [inner.parameter("f32[3,2]")], dimensions=[1, 0])]
@@ -250,7 +250,7 @@ def test_asynchronous_operations() -> None:
     assert [len(one) for one in indexing.input_to_output(started)] == [1, 1, 0]
 
 
-def test_copies_and_collectives_that_run_beside() -> None:
+def test_asynchronous_copies_and_collectives() -> None:
     builder = Builder()
     start = builder.op("copy-start", "(f32[4], f32[4], u32[])", [builder.parameter("f32[4]")])
     builder.op("copy-done", "f32[4]", [start])

@@ -1,4 +1,4 @@
-"""Runtime variables whose producer is a constant or an iota are replaced by what they are."""
+"""Runtime variables whose producer is a constant or an iota are replaced by their value."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def test_other_constants_stay() -> None:
     assert read.runtime[0].instruction is root.operands[1]
 
 
-def test_a_constant_that_was_left_out_of_the_text_is_not_believed() -> None:
-    """`constant({...})` is read as 0, 1, 2, …: that is no content."""
+def test_the_placeholder_of_an_omitted_constant_is_not_used() -> None:
+    """`constant({...})` is read as 0, 1, 2, …, which are not the constant's values."""
     read, _ = indexing.output_to_input(gathered("s32[12,1]", 12, "constant", list(range(12)), size=1))
     assert len(read.runtime) == 1
     read, _ = indexing.output_to_input(gathered("s32[12,1]", 12, "constant", [2] * 12, size=1))

@@ -48,18 +48,18 @@ def padded(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def striding(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Three windows of three, the last one in the padding altogether."""
+    """Three windows of three elements; the last lies in the padding."""
     rows = np.pad(x[0, :, 0], (0, 3)).reshape(3, 3)
     return (rows @ k[:, 0, 0]).reshape(1, 3, 1)
 
 
 def grouped(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Two batch groups, one behind the other: the first two features are of the first, the others of the second."""
+    """Two batch groups: the first two features belong to the first group, the others to the second."""
     return np.concatenate([x[:2] @ k[0, :, :2], x[2:] @ k[0, :, 2:]], axis=2)
 
 
 def through_memory(root: HloInstruction) -> Callable[[np.ndarray], np.ndarray]:
-    """A bitcast: the elements stand where they stood."""
+    """A bitcast: elements keep their position in memory."""
     source, target = root.operands[0].shape, root.shape
 
     def run(x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Loops and scans whose maps or arrays are too many: what is given up says no less than what is true, and costs no more than it is worth."""
+"""Loops and scans with too many maps or arrays: the coarser answers name every dependence, and take bounded time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shape_of(parts: list[str]) -> str:
 
 
 def endless(body: Builder, parts: list[str]) -> HloInstruction:
-    """A loop that goes on for as long as nobody knows."""
+    """A loop with an unknown number of iterations."""
     condition = Builder("condition")
     condition.parameter(shape_of(parts))
     condition.op("constant", "pred[]")
@@ -33,8 +33,8 @@ def endless(body: Builder, parts: list[str]) -> HloInstruction:
     return builder.root()
 
 
-def test_expressions_that_double_in_every_round() -> None:
-    """Six elements of ten are put into another shape again and again: its map is a sum of divisions of itself."""
+def test_expressions_that_double_in_every_iteration() -> None:
+    """Six elements of ten are reshaped in every iteration: each map is a sum of divisions of the map before."""
     parts = ["s64[4]", "s64[2,3]"]
     body = Builder("body")
     state = body.parameter(shape_of(parts))
@@ -57,8 +57,8 @@ def test_expressions_that_double_in_every_round() -> None:
     assert all(len(str(one.map)) < 10_000 for one in read)
 
 
-def test_replicas_of_what_is_read_by_what_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An array that goes from replica to replica in too many ways: what goes into it may come from any replica, too."""
+def test_replicas_of_arrays_that_a_given_up_array_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array is exchanged with too many different maps: arrays that are added to it may come from any replica too."""
     monkeypatch.setattr(iterations, "MAX_ACCESSES", 3)
     parts = ["f32[9]", "f32[9]"]
     body = Builder("body")
@@ -77,7 +77,7 @@ def test_replicas_of_what_is_read_by_what_was_given_up(monkeypatch: pytest.Monke
 
 
 def chain(arrays: int, copies: int) -> HloInstruction:
-    """A loop of arrays that all become the first one, copied again and again."""
+    """A loop whose arrays all become the first array, through a chain of copies."""
     parts = ["f32[2]"] * arrays
     body = Builder("body")
     one = body.op("get-tuple-element", "f32[2]", [body.parameter(shape_of(parts))], tuple_index=0)
@@ -87,7 +87,7 @@ def chain(arrays: int, copies: int) -> HloInstruction:
     return endless(body, parts)
 
 
-def test_many_arrays_at_the_end_of_one_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_arrays_at_the_end_of_one_long_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     root = chain(200, 300)
     result = root.called_computations[0].root
     expected = [origin(result, leaf) for leaf in range(200)]
@@ -106,7 +106,7 @@ def test_many_arrays_at_the_end_of_one_long_way(monkeypatch: pytest.MonkeyPatch)
         origins(result, 200)
 
 
-def test_steps_between_leaves() -> None:
+def test_reachability_between_leaves() -> None:
     """Against plain search."""
     steps = [0b00010, 0b00100, 0b01001, 0, 0b11000]
     for first in range(1 << 5):
@@ -122,7 +122,7 @@ def test_steps_between_leaves() -> None:
 
 
 def test_what_a_scan_too_large_to_follow_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is carried moves on from place to place. No array is left out that the maps lead to, in neither direction."""
+    """Carries move from one position to the next. Dependencies name every array that the maps lead to, in both directions."""
     count = 12
     body = Builder("body")
     row = body.parameter("f32[]")
@@ -150,7 +150,7 @@ def held() -> CacheUsage:
 
 
 def test_sets_of_many_arrays_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of arrays that all go into one another each has a set as large as there are arrays."""
+    """Where all arrays depend on each other, each array has a set with a member for every array."""
     monkeypatch.setattr(while_loop, "MAX_INSTRUCTIONS", 0)
     arrays = 1000
     parts = ["f32[2]"] * arrays

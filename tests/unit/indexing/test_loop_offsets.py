@@ -1,4 +1,4 @@
-"""While loops that read and write at offsets of their own, by themselves and in what they call."""
+"""While loops that read and write at offsets, in their bodies and in the computations that those call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlashape.hlo import HloInstruction
 
 
 def test_a_loop_over_rows() -> None:
-    """What a scan over the rows of an array becomes: a row read and a row written at the counter, and a sum."""
+    """A scan over the rows of an array as a loop: a row is read and a row is written at the counter, and rows are summed."""
     parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]", "f32[2]", "f32[4,2]"]
     b = Parts("body", parts)
     o = b.builder
@@ -61,7 +61,7 @@ def rows_by_fusions(cut: Builder, put: Builder, *, again: bool = False) -> HloIn
     return loop(b.builder, below(parts), parts)
 
 
-def test_offsets_of_fusions_are_what_they_are_given() -> None:
+def test_offsets_of_fusions_are_their_arguments() -> None:
     parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]"]
     root = rows_by_fusions(Builder("cut"), Builder("put"))
     check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(3, 3)])
@@ -74,7 +74,7 @@ def test_offsets_of_fusions_are_what_they_are_given() -> None:
 
 
 def test_offsets_of_a_computation_called_twice_are_two() -> None:
-    """The same instruction cuts at one offset, then at another one."""
+    """One instruction slices at two offsets."""
     cut = Builder("cut")
     whole, at = cut.parameter("f32[8]"), cut.parameter("s32[]")
     cut.op(

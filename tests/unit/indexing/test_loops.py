@@ -20,7 +20,7 @@ from xlashape.limits import budget
 
 
 def test_an_elementwise_body() -> None:
-    """Elementwise from end to end; how often it is done depends on what the condition reads."""
+    """An elementwise body; how often it runs depends on what the condition reads."""
     parts = ["s32[]", "s32[]", "f32[4]", "f32[4]"]
     b = Parts("body", parts)
     total = b.builder.op("add", "f32[4]", [b.at[2], b.at[3]])
@@ -35,7 +35,7 @@ def test_an_elementwise_body() -> None:
 
 
 def test_a_known_number_of_iterations() -> None:
-    """Turned round three times and moved by three; the number is known, so nothing depends on the counter."""
+    """Reversed three times and moved by three; the number is known, so nothing depends on the counter."""
     parts = ["s32[]", "f32[6]", "f32[6]"]
     b = Parts("body", parts)
     zero = b.builder.constant("f32[]", [0])
@@ -165,7 +165,7 @@ def test_a_loop_as_programs_write_their_scans() -> None:
 
 
 def test_what_changes_places() -> None:
-    """Three arrays go round, one of them turned; any number of iterations."""
+    """Three arrays change places, one of them reversed; any number of iterations."""
     parts = ["s32[]", "s32[]", "f32[3]", "f32[3]", "f32[3]"]
     b = Parts("body", parts)
     turned = b.builder.op("reverse", "f32[3]", [b.at[2]], dimensions=[0])
@@ -231,7 +231,7 @@ def test_random_loops(seed: int) -> None:
 
 
 def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window that moves on in every iteration: too many maps are one of every element. Other arrays stay as they are."""
+    """A window that moves in every iteration: its maps become "every element". Maps of other arrays stay exact."""
     monkeypatch.setattr(iterations, "MAX_ACCESSES", 3)
     parts = ["s32[]", "s32[]", "f32[9]", "f32[9]"]
     b = Parts("body", parts)
@@ -251,7 +251,7 @@ def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is still told which arrays depend on which."""
+    """The answers still name the arrays that depend on each other."""
     parts = ["s32[]", "s32[]", "f32[3]", "f32[3]", "f32[3]", "f32[3]"]
     b = Parts("body", parts)
     total = b.builder.op("add", "f32[3]", [b.at[2], b.at[3]])
@@ -272,7 +272,7 @@ def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("limit", [1 << 8, 2])
 def test_replicas_in_a_loop(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read of other replicas in one iteration is known, over several it is not said which replica holds it."""
+    """The replica that holds an element is known for one iteration, and unknown over several."""
     monkeypatch.setattr(while_loop, "MAX_INSTRUCTIONS", limit)
     parts = ["f32[4]", "f32[4]"]
     b = Parts("body", parts)
@@ -295,7 +295,7 @@ def test_replicas_in_a_loop(limit: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nested_loops() -> None:
-    """The inner one turns round three times, the outer one any number of times."""
+    """The inner loop reverses three times, the outer loop runs any number of times."""
     inner_parts = ["s32[]", "f32[3]"]
     i = Parts("inner", inner_parts)
     i.builder.op(
@@ -318,7 +318,7 @@ def test_nested_loops() -> None:
 
 
 def test_loops_deep_within_loops() -> None:
-    """A thousand deep: no turn of the interpreter's stack for each, and no look at the innermost from each."""
+    """A thousand nested loops: neither the interpreter's stack nor the time grows with the square of the depth."""
     parts = ["s32[]", "s32[]", "f32[3]"]
     b = Parts("body", parts)
     turned = b.builder.op("reverse", "f32[3]", [b.at[2]], dimensions=[0])

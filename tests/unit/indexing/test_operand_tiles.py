@@ -38,7 +38,7 @@ def test_a_dot_reads_rows_and_columns() -> None:
     assert [one.tile for one in indexing.operand_tiles(dot)] == [None, None]
 
 
-def test_one_answer_for_each_way_that_an_operand_is_read() -> None:
+def test_one_tile_for_each_way_in_which_an_operand_is_read() -> None:
     module = HloModule.parse("""HloModule m
 fused { p = f32[8,8]{1,0} parameter(0)  t = f32[8,8]{1,0} transpose(p), dimensions={1,0}  ROOT a = f32[8,8]{1,0} add(p, t) }
 ENTRY main { p = f32[8,8]{1,0} parameter(0)  ROOT f = f32[8,8]{1,0} fusion(p), kind=kLoop, calls=fused }
@@ -58,7 +58,7 @@ def test_what_is_not_known_has_no_tile() -> None:
     assert (found.symbolic, found.tile) == (None, None)
 
 
-def test_the_symbolic_tile_tells_what_going_through_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_symbolic_tile_is_the_enumerated_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
     for number, found in enumerate(MAPS[::2]):
         draw = random.Random(number)
@@ -98,7 +98,7 @@ def test_a_tile_is_cut_off_at_the_end() -> None:
             assert pushed == ((reached[0],), (len(reached),), (step,))
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_arguments() -> None:
     negate = one_op("negate", "f32[4,8]", ["f32[4,8]"])
     with pytest.raises(InvalidArgumentError, match="a tile of rank 1 for a map of 2 dimensions"):
         indexing.operand_tiles(negate, [2])

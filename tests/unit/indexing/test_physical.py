@@ -1,4 +1,4 @@
-"""Layouts as maps, operations between positions, and what is read off such maps."""
+"""Layouts as maps, maps between positions, and the counts, strides and tiles that follow from them."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_utilisation_of_runtime_offsets() -> None:
     assert indices == indexing.OperandUtilisation(5, 5, 40)
 
 
-def test_utilisation_of_several_ways() -> None:
+def test_utilisation_of_several_accesses() -> None:
     inner = Builder("f")
     p = inner.parameter("f32[10]")
     first = inner.op("slice", "f32[6]", [p], slice_dimensions=[{"start": 0, "limit": 6, "stride": 1}])
@@ -309,8 +309,8 @@ def axis(offset: int, size: int, stride: int) -> set[int]:
     return {offset + k * stride for k in range(size)}
 
 
-def test_tiles_of_more_elements_than_are_gone_through() -> None:
-    """The symbolic tile tells."""
+def test_tiles_of_more_elements_than_are_enumerated() -> None:
+    """The symbolic tile gives them."""
     large = indexing.TileBox((1 << 20, 0), (1 << 20, 1 << 20), (1, 1))
     found = IndexingMap.parse(
         "(d0, d1) -> (-d1 + 2097151, d0 / 1024, d0 mod 1024), domain: d0 in [0, 2097151], d1 in [0, 2097151]"
@@ -349,7 +349,7 @@ def test_tiles_by_enumeration() -> None:
                 )
 
 
-def test_tiles_that_cannot_be() -> None:
+def test_invalid_tiles() -> None:
     found = IndexingMap.identity([4, 4])
     for tile in ([1], [0, 1], [1, -1], 4, None, "44", [1, "4"], [1.0, 1], [True, 1]):
         with pytest.raises(InvalidArgumentError):

@@ -1,4 +1,4 @@
-"""Real programs: every instruction is answered in both directions, and no map names an element that is not there."""
+"""Real programs: every instruction is answered in both directions, and no map names an element that does not exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sample(found: IndexingMap, r: random.Random) -> list[tuple[int, ...]]:
 
 
 def writes_updates(instruction: HloInstruction) -> bool:
-    """A dynamic-update-slice's map leads outside of the update where it reads nothing of it; so may a fusion's of one."""
+    """The map of a dynamic-update-slice leads outside the update where it does not read the update; so may the map of a fusion that holds one."""
     return instruction.opcode == "dynamic-update-slice" or any(
         writes_updates(inner) for called in instruction.called_computations for inner in called.instructions
     )

@@ -1,4 +1,4 @@
-"""ragged-dot and ragged-all-to-all, run in NumPy over many group sizes: maps name what some of them lead to."""
+"""ragged-dot and ragged-all-to-all, run in NumPy over many group sizes: maps name the elements that some sizes lead to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ragged_dot(
 
 
 def splits(total: int, groups: int) -> Iterable[tuple[int, ...]]:
-    """All sizes that fit."""
+    """All group sizes that fit."""
     return (sizes for sizes in itertools.product(range(total + 1), repeat=groups) if sum(sizes) <= total)
 
 
@@ -134,7 +134,7 @@ def test_a_ragged_sum_over_two_dimensions() -> None:
 
 
 def test_ragged_batch() -> None:
-    """A dot. Whether what lies beyond the groups is computed is left open, so the sizes may matter."""
+    """A dot. Whether elements beyond the groups are computed is not specified, so the sizes may matter."""
 
     def run(a: np.ndarray, b: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return np.array([x @ y if i < sizes.sum() else x @ y * 0 for i, (x, y) in enumerate(zip(a, b, strict=True))])
@@ -255,7 +255,7 @@ def named_by(
     return named
 
 
-def test_ragged_all_to_all_of_replicas_that_are_not_counted() -> None:
+def test_ragged_all_to_all_of_an_unknown_number_of_replicas() -> None:
     root = exchange(replica_groups=[])
     offsets = indexing.output_to_input(root)[2]
     assert str(offsets.map).startswith("(d0, d1)[s0] -> (s0), ")

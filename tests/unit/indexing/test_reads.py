@@ -121,7 +121,7 @@ def test_positions_beyond_int64_in_bits() -> None:
     assert (found.stride, found.transactions) == (1, 1.0)
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_arguments() -> None:
     module = HloModule.parse(LOOP)
     fusion = module.instruction("f")
     for warp, segment in ((0, 128), (32, 0), (-1, 128)):
@@ -146,7 +146,7 @@ def test_a_budget_names_the_instruction() -> None:
         indexing.operand_reads(root)
 
 
-def test_two_offsets_of_one_operand_may_lead_apart_or_together() -> None:
+def test_two_offsets_of_one_operand_may_read_equal_or_different_elements() -> None:
     module = HloModule.parse("""HloModule m
 fused {
   t = f32[16]{0} parameter(0)  i = s32[] parameter(1)  j = s32[] parameter(2)

@@ -1,4 +1,4 @@
-"""Every opcode is answered in both directions, or stands in a list with the reason why not."""
+"""Every opcode is answered in both directions, or is listed with the reason why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that lead to where nothing is read: bounds of the operation clamp them, narrower ones of a composition say that nothing is accessed."""
+"""Offsets beyond bounds: the operation clamps them to its bounds; beyond the narrower bounds of a composition, nothing is accessed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_bounds_of_the_operation_stay_with_the_variable() -> None:
     assert only.runtime[0].bounds == Interval(0, 2)
 
 
-def test_an_offset_that_can_only_be_one_goes() -> None:
+def test_an_offset_with_one_possible_value_is_replaced() -> None:
     root = one_op("dynamic-slice", "f32[4]", ["f32[4]", "s32[]"], dynamic_slice_sizes=[4])
     assert indexing.output_to_input(root)[0].simplify().runtime == ()
 

@@ -13,7 +13,7 @@ from numpy_interpreter import leaves, run
 from xlashape import indexing
 
 
-def test_producers_stand_in_the_order_of_their_variables() -> None:
+def test_producers_are_in_the_order_of_their_variables() -> None:
     root = fused(offsets(Builder("f")), "f32[4]", ["f32[16]", "s32[]", "s32[]"]).root()
     source, *_ = indexing.output_to_input(root)
     assert [str(one.map) for one in source] == [
@@ -27,7 +27,7 @@ def test_producers_stand_in_the_order_of_their_variables() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_real_offsets_find_the_elements(seed: int) -> None:
-    """Slices, updates and gathers inside of one another, run with NumPy on distinct numbers."""
+    """Nested slices, updates and gathers, run with NumPy on distinct numbers."""
     r = random.Random(seed)
     builder = Builder()
     source = builder.parameter("f32[6,5]")

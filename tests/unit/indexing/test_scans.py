@@ -1,4 +1,4 @@
-"""Scans, run step by step in NumPy: their maps name exactly what is seen to depend on what."""
+"""Scans, run step by step in NumPy: their maps name exactly the observed dependences."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_exclusive_sum(reverse: bool) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_what_is_carried_over_two_steps(reverse: bool, count: int) -> None:
-    """A slice is put out two steps after it was taken in."""
+    """A slice is returned two steps after it was read."""
     body = Builder("body")
     taken, second, first = (body.parameter("f32[2]") for _ in range(3))
     body.op("tuple", "(f32[2], f32[2], f32[2])", [first, taken, second])
@@ -104,7 +104,7 @@ def test_what_is_carried_over_two_steps(reverse: bool, count: int) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("count", [1, 6, 7])
 def test_what_changes_places(reverse: bool, count: int) -> None:
-    """Two sums that swap places: every other step counts. And one turned round in every step."""
+    """Two sums that swap places, so that every other step counts; and one that is reversed in every step."""
     body = Builder("body")
     taken, a, b = body.parameter("f32[2]"), body.parameter("f32[2]"), body.parameter("f32[2]")
     turned = body.op("reverse", "f32[2]", [body.op("add", "f32[2]", [a, taken])], dimensions=[0])
@@ -141,7 +141,7 @@ def test_everything_is_mixed() -> None:
 
 
 def random_body(r: random.Random, inputs: int, outputs: int, carries: int) -> Builder:
-    """Each result is the sum of some parameters, turned round or with a part replaced by zeros."""
+    """Each result is the sum of some parameters, reversed or with a part replaced by zeros."""
     body = Builder("body")
     parameters = [body.parameter("f32[3]") for _ in range(inputs + carries)]
     zero = body.constant("f32[]", [0])
@@ -185,7 +185,7 @@ def test_random_scans(seed: int) -> None:
 
 
 def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window that moves on in every step: from the last round on, every element of what depends on what."""
+    """A window that moves in every step: beyond the last step that is followed, every element of the arrays that matter."""
     monkeypatch.setattr(iterations, "MAX_ITERATIONS", 3)
     body = Builder("body")
     taken, state, other, zero = (
@@ -219,7 +219,7 @@ def test_a_computation_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> N
     assert indexing.output_to_input(expected, 1)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
 
 
-def test_a_scan_inside_of_a_fusion_like_call() -> None:
+def test_a_scan_in_a_called_computation() -> None:
     inner = Builder("called")
     taken = inner.parameter("f32[4]")
     body = cumulative()

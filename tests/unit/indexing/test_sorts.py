@@ -13,7 +13,7 @@ from xlashape.hlo import HloInstruction
 
 
 def comparator(count: int, reads: list[int]) -> Builder:
-    """Less by the sum of some of the arrays."""
+    """A comparator of the sums of some of the arrays."""
     body = Builder("less")
     pairs = [(body.parameter("f32[]"), body.parameter("f32[]")) for _ in range(count)]
     left, right = pairs[reads[0]]

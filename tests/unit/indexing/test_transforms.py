@@ -79,7 +79,7 @@ def threefry(key: int, counter: int) -> int:
 
 
 def random_bits(state: np.ndarray) -> list[np.ndarray]:
-    """The new state, whose counter has gone on by the number of blocks, and the bits of five blocks."""
+    """The new state, whose counter is increased by the number of blocks, and the bits of five blocks."""
     key, *counter = [int(n) for n in state]
     at = sum(n << 64 * i for i, n in enumerate(counter))
     mixed = [threefry(key, ((at + i) ^ (at + i) >> 64) & ((1 << 64) - 1)) for i in range(5)]
@@ -99,7 +99,7 @@ def test_random_bits(algorithm: int, size: int) -> None:
         assert indexing.output_to_input(root, output)[0].knowledge is indexing.Knowledge.EXACT
 
 
-def test_random_bits_of_an_algorithm_left_open() -> None:
+def test_random_bits_of_an_unspecified_algorithm() -> None:
     root = one_op("rng-bit-generator", "(u64[4], u32[5])", ["u64[4]"])
     for output in range(2):
         assert indexing.output_to_input(root, output)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT

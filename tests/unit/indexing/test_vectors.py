@@ -54,7 +54,7 @@ def map_of(text: str) -> IndexingMap:
 
 
 def reads_padding(ours: IndexingMap, theirs: IndexingMap, target: list[int]) -> bool:
-    """XLA's maps of a convolution forget the padding along a window of one element, and lead outside of the input there. Ours end at the input.
+    """XLA's maps of a convolution lack the bounds of the padding along a window of one element, and lead outside the input. Ours end at the input.
 
     True if that is all the difference: the maps agree wherever theirs leads to an element.
     """

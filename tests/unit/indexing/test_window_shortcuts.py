@@ -1,4 +1,4 @@
-"""Windows that are put together from simple dimensions are what simplifying the whole map gives."""
+"""Maps of windows that are put together from simplified dimensions equal the simplified whole maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuples, barriers, tokens, halves of asynchronous operations, branches and loops, calls to elsewhere."""
+"""Tuples, barriers, tokens, halves of asynchronous operations, branches, loops, custom calls."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_dependency(r: random.Random, seed: int) -> Case:
 
 
 def _wrapped(r: random.Random) -> tuple[Builder, list[str], str]:
-    """A computation for an asynchronous operation: the sum of an array turned round and another one."""
+    """A computation for an asynchronous operation: the sum of a reversed array and another array."""
     dims = sizes(r, 1, 2)
     one = text("s64", dims)
     inner = Builder("wrapped")
@@ -70,7 +70,7 @@ def async_start(r: random.Random, seed: int) -> Case:
 
 @family(seeds=12, not_by_xla=ASYNCHRONOUS)
 def second_halves(r: random.Random, seed: int) -> Case:
-    """What takes the results out of the tuple that a first half returned."""
+    """The operation that takes the results out of the tuple that a start returns."""
     opcode = (
         "async-done",
         "async-update",
@@ -100,7 +100,7 @@ def copy_start(r: random.Random, seed: int) -> Case:
 
 @family(seeds=14, not_by_xla=ELSEWHERE)
 def tokens(r: random.Random, seed: int) -> Case:
-    """What comes before what, and what data goes along."""
+    """Operations on tokens, some of which pass data on."""
     (one,) = _arrays(r, 1)
     pending = f"({one}, u32[], token[])"
     cases = {
@@ -126,7 +126,7 @@ def custom_call(r: random.Random, seed: int) -> Case:
 
 @family(seeds=10)
 def conditional(r: random.Random, seed: int) -> Case:
-    """Two branches by a predicate or three by a number, that also may lie beyond; arguments of different shapes, one of them a tuple."""
+    """Two branches selected by a predicate, or three by a number, which may be out of range; arguments of different shapes, one of them a tuple."""
     n = r.randint(2, 4)
     out = f"s64[{n}]"
     turned, spread, added = Builder("turned"), Builder("spread"), Builder("added")
@@ -149,7 +149,7 @@ def conditional(r: random.Random, seed: int) -> Case:
 @family(seeds=8)
 def while_(r: random.Random, seed: int) -> Case:
     """A counter, an array that each step changes, and two that are passed through, one of them in another tuple."""
-    # An even number: turned round no element stays where it is.
+    # An even number: no element of the reversed array keeps its index.
     n, limit = r.choice([2, 4]), r.randint(2, 3)
     array = f"s64[{n}]"
     state = f"(s32[], {array}, {array}, (s64[]))"
@@ -166,6 +166,6 @@ def while_(r: random.Random, seed: int) -> Case:
     at = condition.parameter(state)
     count = condition.op("get-tuple-element", "s32[]", [at], tuple_index=0)
     condition.op("compare", "pred[]", [count, condition.constant("s32[]", [limit])], comparison_direction="LT")
-    # A counter that is large already ends the loop before its first step, and stays what it is.
+    # A counter that is large at first ends the loop before its first iteration, and keeps its value.
     case = {"domains": {(0, 0): integers(0, limit + 2)}, "union": frozenset({0}), "draws": 10}
     return make("while", state, [state], calls=[body, condition], case=case)

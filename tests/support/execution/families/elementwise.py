@@ -1,4 +1,4 @@
-"""Elementwise operations, each on numbers among which every operand tells; map; random numbers; bits read as another type."""
+"""Elementwise operations, each on numbers for which every operand changes the result; map; random numbers; bits read as another type."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _unary(opcode: str, dims: list[int]) -> Case:
         domain = uniform(-1000, 1000)
     if opcode == "reduce-precision":
         fields = {"exponent_bits": 11, "mantissa_bits": 8}
-    # Where numbers are rounded or counted, not every change is seen at once.
+    # Where numbers are rounded or counted, some changes do not change the result, so there are several draws.
     several = {"draws": 12, "union": frozenset({0})}
     case = {"domains": {0: domain}, **several}
     return make(opcode, text(result, dims), [text(kind, dims)], case=case, **fields)
@@ -86,7 +86,7 @@ def _binary(opcode: str, dims: list[int]) -> Case:
 
 
 def _apart(opcode: str) -> None:
-    """A family of its own: for what XLA does not run here, and what takes many draws."""
+    """A family for operations that XLA does not run here, or that need many draws."""
 
     @family(seeds=4, not_by_xla=NOT_ON_A_CPU.get(opcode, ""), name=opcode)
     def one(r: random.Random, seed: int) -> Case:
@@ -137,7 +137,7 @@ def bitcast_convert(r: random.Random, seed: int) -> Case:
     )
     before = [*dims, -more] if more < 0 else dims
     after = [*dims, more] if more > 0 else dims
-    # Every byte of an element tells, which a small number does not show at once.
+    # Every byte of an element must change the result, so elements are large numbers.
     domain = {"u8": integers(0, 255), "s32": integers(-(1 << 31), (1 << 31) - 1), "u32": integers(0, (1 << 32) - 1)}
     wide = integers(-(1 << 63), (1 << 63) - 1)
     case = {"union": frozenset({0}), "draws": 6, "domains": {0: domain.get(source, wide)} if source != "f64" else {}}

@@ -15,7 +15,7 @@ INDICES = integers(-1, 4)
 
 @dataclass
 class Numbers:
-    """Random dimension numbers over random sizes, in the gather's words."""
+    """Random dimension numbers over random sizes, named as the gather names them."""
 
     operand: list[int]
     indices: list[int]
@@ -87,7 +87,7 @@ def numbers(r: random.Random) -> Numbers:
 
 
 def _indices(r: random.Random, builder: Builder, n: Numbers) -> int:
-    """A parameter, or now and then numbers that the maps can know: counted up, or constants."""
+    """A parameter, or sometimes indices whose values the analysis knows: an iota, or constants."""
     shape = text("s32", n.indices)
     kind = r.random()
     if kind < 0.1 and n.indices:
@@ -136,7 +136,7 @@ def scatter(r: random.Random, seed: int) -> Case:
 
 @family(seeds=10)
 def scatter_that_overwrites(r: random.Random, seed: int) -> Case:
-    """Which of two updates of one place wins is not defined: indices are such that none meet."""
+    """The result of two updates of one element is not specified, so indices are chosen such that no updates overlap."""
     builder, last = Builder(), Builder("last")
     last.parameter("s64[]")
     last.op("copy", "s64[]", [last.parameter("s64[]")])
@@ -145,7 +145,7 @@ def scatter_that_overwrites(r: random.Random, seed: int) -> Case:
     builder.parameter(text("s64", n.operand))
     indices = builder.parameter(text("s32", n.indices))
     _scatter(n, builder, 1, indices, [last])
-    # One index goes to even places, the other one to odd places.
+    # One index is even, the other odd.
     steps = np.arange(count).reshape(count, 1)
     domains = {1: lambda rng, dims: rng.integers(0, (size + 1) // 2, size=dims) * 2 + steps}
     loose = {0: "the map of what is written into does not say what is overwritten", 1: ANY_PLACE}

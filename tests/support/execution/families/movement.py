@@ -85,7 +85,7 @@ def bitcast(r: random.Random, seed: int) -> Case:
 
 @family(seeds=14, not_by_xla=BITCASTS_ARE_LATE)
 def bitcast_of_widths(r: random.Random, seed: int) -> Case:
-    """Several elements of the one are one element of the other, along whatever dimension is the most minor."""
+    """Several elements of one side are one element of the other, along the most minor dimension."""
     dims = sizes(r, 1, 3)
     wide, narrow, factor = r.choice([("s64", "s32", 2), ("s32", "u8", 4), ("s64", "s16", 4)])
     order = r.sample(range(len(dims)), len(dims))
@@ -102,7 +102,7 @@ def bitcast_of_widths(r: random.Random, seed: int) -> Case:
 
 @family(seeds=8, not_by_xla=BITCASTS_ARE_LATE)
 def bitcast_of_tiles(r: random.Random, seed: int) -> Case:
-    """What tiles hold beside padding is as many elements on either side."""
+    """Tiled layouts with the same number of elements on both sides."""
     rows, columns = r.choice([(2, 2), (2, 4), (4, 2)])
     a, b = r.randint(1, 2), r.randint(1, 2)
     dims = [a * rows, b * columns]

@@ -1,4 +1,4 @@
-"""Fusions and calls: chains of random operations, with branches, within one another, with several results and offsets known at run time."""
+"""Fusions and calls: chains of random operations, with several paths, nested, with several results, and with offsets known at run time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDED = {1: "XLA folds initial values in as often as it likes"}
 
 
 class Chain:
-    """A chain of random operations in a computation, now and then with a second branch."""
+    """A chain of random operations in a computation, sometimes with a second path."""
 
     def __init__(
         self, r: random.Random, builder: Builder, at: int, dims: list[int], zero: int, offsets: list[int]
@@ -37,7 +37,7 @@ class Chain:
             getattr(self, "step_" + self.r.choice(KINDS))()
 
     def finish(self) -> int:
-        """The result, into which goes what nothing else has used: XLA wants it all used."""
+        """The result. It includes all unused parameters, because XLA requires them to be used."""
         used = {number for proto in self.builder.instructions for number in proto.operand_ids}
         for number in (self.zero, *self.offsets):
             if number + 1 not in used:
@@ -104,7 +104,7 @@ class Chain:
             self.to("concatenate", [2 * self.dims[0], *self.dims[1:]], [self.at, other], dimensions=[0])
 
     def step_branch(self) -> None:
-        # Squared, so that the two never cancel.
+        # Squared, so that the two never cancel each other.
         other = self.op("multiply", self.dims, [self.at, self.at])
         if self.dims and self.r.random() < 0.5:
             other = self.op("reverse", self.dims, [other], dimensions=[self.r.randrange(len(self.dims))])
@@ -117,7 +117,7 @@ class Chain:
             self.to("dynamic-slice", dims, [self.at, *starts], dynamic_slice_sizes=dims)
 
     def step_gather(self) -> None:
-        """Rows whose numbers are made of the offsets."""
+        """A gather at indices that are computed from the offsets."""
         if self.offsets and self.dims and np.prod(self.dims[1:]) <= 12:
             kept = len(self.dims) - 1
             rows = steps = self.builder.op("iota", "s32[2]", dimensions=[0])
@@ -139,7 +139,7 @@ def _chain(r: random.Random, name: str, dims: list[int], count: int, offsets: in
     source, zero = inner.parameter(text("s64", dims)), inner.parameter("s64[]")
     given = [inner.parameter("s32[]") for _ in range(offsets)]
     if given and r.random() < 0.4:
-        # One that the maps can know.
+        # An offset whose value the analysis knows.
         given.append(inner.constant("s32[]", [r.randint(-1, 3)]))
     chain = Chain(r, inner, source, list(dims), zero, given)
     chain.steps(count)
@@ -177,7 +177,7 @@ def call(r: random.Random, seed: int) -> Case:
 
 @family(seeds=16)
 def fusion_of_several_results(r: random.Random, seed: int) -> Case:
-    """Two chains that go on from one, the second one within a fusion of its own."""
+    """Two chains that continue from one, the second within a nested fusion."""
     dims = sizes(r, 1, 2, 4)
     first = _chain(r, "outer", dims, r.randint(1, 3))
     nested = _chain(r, "nested", first.dims, r.randint(1, 3))

@@ -59,7 +59,7 @@ def _by_sums() -> Builder:
 
 @family(seeds=8)
 def sort_of_several(r: random.Random, seed: int) -> Case:
-    """Sorted by the sum of both, so that either decides about the order of the other."""
+    """Sorted by the sum of both arrays, so that each decides the order of the other."""
     dims = sizes(r, 1, 2, 3, 6)
     axis = r.randrange(len(dims))
     dims[axis] = max(2, dims[axis])
@@ -106,6 +106,6 @@ def batch_norm_inference(r: random.Random, seed: int) -> Case:
 def batch_norm_grad(r: random.Random, seed: int) -> Case:
     _, feature, full, one = _features(r)
     fields = {"feature_index": feature, "epsilon": EPSILON}
-    # A mean far from the elements: what it is multiplied by stays clear of 0.
+    # A mean far from the elements, so that no factor is close to 0.
     case = {"domains": {2: uniform(-3, -2)}}
     return make("batch-norm-grad", f"({full}, {one}, {one})", [full, one, one, one, full], case=case, **fields)

@@ -1,4 +1,4 @@
-"""slice, dynamic-slice, dynamic-update-slice: offsets from everywhere, also from beyond the bounds."""
+"""slice, dynamic-slice, dynamic-update-slice: offsets that are parameters or constants, within and beyond the bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def slice_(r: random.Random, seed: int) -> Case:
     dims = sizes(r, 0, 2, most=9)
     parts = []
     for n in dims:
-        # Now and then nothing is left.
+        # Sometimes the slice is empty.
         start = r.randint(0, n - 1) if seed % 8 else r.randint(0, n)
         limit = r.randint(min(start + 1, n), n) if seed % 8 else r.randint(start, n)
         parts.append({"start": start, "limit": limit, "stride": r.randint(1, 3)})
@@ -29,7 +29,7 @@ def slice_(r: random.Random, seed: int) -> Case:
 
 
 def _offsets(r: random.Random, builder: Builder, rooms: list[int]) -> tuple[list[int], dict[str, Any]]:
-    """Offsets as scalars, each a parameter or a constant, and what is to be expected of them."""
+    """Offsets as scalars, each a parameter or a constant, and what their maps are expected to name."""
     numbers, domains, union, loose = [], {}, set(), {}
     for room in rooms:
         if r.random() < 0.2:
@@ -67,7 +67,7 @@ def dynamic_update_slice(r: random.Random, seed: int) -> Case:
     expected["loose"] |= {0: "the map of what is written into does not say what is overwritten"}
     for number in expected["union"]:
         expected["loose"].setdefault(number, "an offset takes part where a slice could come to lie")
-    # As in XLA, the map of an update leads outside of it where nothing of it is read.
+    # As in XLA, the map of an update leads outside the update where the update is not read.
     return Case(builder, **expected, outside=True)
 
 

@@ -1,4 +1,4 @@
-"""Windows: reduce-window with all it can have, cumulative sums, select-and-scatter."""
+"""Windows: reduce-window with all attributes, cumulative sums, select-and-scatter."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cumulative(r: random.Random, seed: int) -> Case:
 
 
 def _fewest_below(w: dict[str, int], n: int, out: int) -> int:
-    """The fewest elements below a window along one dimension."""
+    """The least number of elements that a window covers along one dimension."""
     starts = [o * w["stride"] - w["low"] for o in range(out)]
     return min((sum(1 for k in range(w["size"]) if 0 <= start + k < n) for start in starts), default=0)
 
