@@ -139,8 +139,8 @@ class Constant(Expr):
     def __new__(cls, value: int) -> Constant:
         key = (cls, value)
         reference = references.get(key)
-        if reference is not None and (found := reference()) is not None and value.__class__ is int:
-            return found
+        if reference is not None and (node := reference()) is not None and value.__class__ is int:
+            return node
         value = _plain_int(value, "a constant")
         if value.bit_length() > _MAX_CONSTANT_BITS:
             raise InvalidMapError(f"a constant of an expression has more than {_MAX_CONSTANT_BITS} bits")
@@ -163,15 +163,15 @@ class Variable(Expr):
 
     def __new__(cls, kind: VariableKind, index: int) -> Variable:
         reference = references.get((cls, kind, index))
-        if reference is not None and (found := reference()) is not None:
-            return found
+        if reference is not None and (node := reference()) is not None:
+            return node
         try:
             kind = VariableKind(kind)
         except ValueError:
             raise InvalidMapError(f"not a kind of variable: {kind!r}") from None
         index = _plain_int(index, "the index of a variable")
         if index < 0:
-            raise InvalidMapError(f"a variable's index is not below 0, but this one is {index}")
+            raise InvalidMapError(f"the index of a variable is 0 or more, not {index}")
         node = object.__new__(cls)
         set_field(node, "kind", kind)
         set_field(node, "index", index)
@@ -192,8 +192,8 @@ class Binary(Expr):
     def __new__(cls, lhs: Operand, rhs: Operand) -> Any:
         key = (cls, lhs, rhs)
         reference = references.get(key)
-        if reference is not None and (found := reference()) is not None:
-            return found
+        if reference is not None and (node := reference()) is not None:
+            return node
         left, right = as_expr(lhs), as_expr(rhs)
         if cls._divides and (not isinstance(right, Constant) or right.value <= 0):
             _refuse_divisor(cls, right)

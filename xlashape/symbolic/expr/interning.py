@@ -39,9 +39,9 @@ def intern(key: tuple[Any, ...], node: Any) -> Any:
     reference.key = key
     with _lock:
         existing = references.get(key)
-        found = None if existing is None else existing()
-        if found is not None:
-            return found
+        other = None if existing is None else existing()
+        if other is not None:
+            return other
         references[key] = reference
         return node
 

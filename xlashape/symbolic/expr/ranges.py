@@ -105,9 +105,9 @@ class Ranges:
 
     def of(self, expr: Expr) -> Bounds:
         """(least, greatest) value."""
-        found = self.known.get(expr)
-        if found is not None:
-            return found
+        bounds = self.known.get(expr)
+        if bounds is not None:
+            return bounds
         known = self.known
         if isinstance(expr, Binary):
             a, b = known.get(expr.lhs), known.get(expr.rhs)

@@ -40,15 +40,15 @@ def variables_of(exprs: Iterable[Expr]) -> set[Variable]:
     >>> variables_of([dim(0) + 1, dim(2) % 4]) == {dim(0), dim(2)}
     True
     """
-    found: set[Variable] = set()
+    variables: set[Variable] = set()
     seen: set[Expr] = set()
     stack = [*exprs]
     while stack:
         node = stack.pop()
         if isinstance(node, Variable):
-            found.add(node)
+            variables.add(node)
         elif isinstance(node, Binary) and node not in seen:
             seen.add(node)
             stack.append(node.lhs)
             stack.append(node.rhs)
-    return found
+    return variables

@@ -63,9 +63,9 @@ class Canonicalizer:
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
         forms = self._forms
-        found = forms.get(expr)
-        if found is not None:
-            return found
+        form = forms.get(expr)
+        if form is not None:
+            return form
         if self._is_simple(expr):
             return forms[expr]
         # A sum of many terms is one node with many operands here: the partial sums that it is built from get no forms of their own.

@@ -177,8 +177,8 @@ class ConstrainedSimplifier(Simplifier):
         return ({}, low) if low == high else super()._form_of_sum(node, operands)
 
     def _after_sum_rules(self, terms: Terms, constant: int) -> Form:
-        found = super()._after_sum_rules(terms, constant)
-        return self._with_known_values(*found) if self._known_values else found
+        form = super()._after_sum_rules(terms, constant)
+        return self._with_known_values(*form) if self._known_values else form
 
     @law(("d0 in [0, 9], d1 in [0, 9], d0 * d1 in [6, 6]", "d0 * d1 + d1", "d1 + 6"))
     def _with_known_values(self, terms: Terms, constant: int) -> Form:

@@ -128,9 +128,9 @@ class Domain:
                 if high % factor >= greatest:
                     quotients = {atom: coefficient // factor for atom, coefficient in large.items()}
                     return expression_of(quotients, 0), 0, high // factor
-            found = self._without_low_digit(terms, high)
-            if found is not None:
-                return found
+            without_digit = self._without_low_digit(terms, high)
+            if without_digit is not None:
+                return without_digit
         return expression_of(terms, 0), low, high
 
     @domain_law(

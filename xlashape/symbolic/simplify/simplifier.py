@@ -260,7 +260,8 @@ class Simplifier(Canonicalizer):
             count += len(terms)
             total.update(terms)
         has_like_terms = len(total) < count
-        self._note_sum(operands, has_like_terms)
+        if not self._takes_passes:
+            self._note_sum(operands, has_like_terms)
         return self._after_sum_rules(self._with_stand_ins(operands) if has_like_terms else total, constant)
 
     def _note_sum(self, operands: Sequence[Expr], has_like_terms: bool) -> None:
@@ -269,9 +270,8 @@ class Simplifier(Canonicalizer):
         They do once a sum has like terms and an operand that simplification has changed, or a sum has a mod among its operands after an
         expression with (x mod m) / n. Other expressions are simplified as they are written, which can give another, equal text.
         """
-        if not self._takes_passes:
-            changed = has_like_terms and not all(_is_as_written(term, self._forms[term][0]) for term in operands)
-            self._takes_passes = changed or (self._seen_mod_divided and any(map(_is_mod, operands)))
+        changed = has_like_terms and not all(_is_as_written(term, self._forms[term][0]) for term in operands)
+        self._takes_passes = changed or (self._seen_mod_divided and any(map(_is_mod, operands)))
 
     def _with_stand_ins(self, operands: Sequence[Expr]) -> dict[Expr, int]:
         """The sum of the operands, with stand-ins for terms that simplification has produced from one operand and that others have, too."""

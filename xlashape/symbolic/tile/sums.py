@@ -48,8 +48,8 @@ def sum_of_digits(digits: Sequence[SizedDigit]) -> SymbolicProgression:
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> row, column = SizedDigit(dim(0), 4, 8), SizedDigit(dim(1), 8, 1)
-    >>> found = sum_of_digits([row, column])
-    >>> found.size, str(found.constraints)
+    >>> progression = sum_of_digits([row, column])
+    >>> progression.size, str(progression.constraints)
     (d0 * d1, 'd0 in [1, 1] || d1 in [1, 1] || d1 in [8, 8]')
     >>> window = sum_of_digits([SizedDigit(dim(0), 4, 2), SizedDigit(const(3), 3, 1)])
     >>> window.size, window.stride, str(window.constraints)

@@ -50,19 +50,19 @@ def one_value(context: BoundedContext, terms: Terms, constant: int, divisor: int
 )
 def nested(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x / c + y) / d = (x + y c) / (c d), if exactly one term of the sum is a division with coefficient 1."""
-    found: FloorDiv | None = None
+    division: FloorDiv | None = None
     for atom, coefficient in terms.items():
         if coefficient == 1 and atom.__class__ is FloorDiv:
-            if found is not None:
+            if division is not None:
                 return None
             assert isinstance(atom, FloorDiv)
-            found = atom
-    if found is None:
+            division = atom
+    if division is None:
         return None
-    assert isinstance(found.rhs, Constant)
-    inner = found.rhs.value
-    scaled = {atom: coefficient * inner for atom, coefficient in terms.items() if atom is not found}
-    dividend = plus(scaled, constant * inner, context.form_of(found.lhs))
+    assert isinstance(division.rhs, Constant)
+    inner = division.rhs.value
+    scaled = {atom: coefficient * inner for atom, coefficient in terms.items() if atom is not division}
+    dividend = plus(scaled, constant * inner, context.form_of(division.lhs))
     return context.floor_div(*dividend, divisor * inner)
 
 
@@ -163,10 +163,10 @@ def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, For
 )
 def multiples_alone(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * (d k) + y) / d = x * k + y / d, if x * (d k) is the last summand or one of two."""
-    found = outer_multiple(terms, constant, divisor)
-    if found is None:
+    multiple_and_rest = outer_multiple(terms, constant, divisor)
+    if multiple_and_rest is None:
         return None
-    (whole, shift), rest = found
+    (whole, shift), rest = multiple_and_rest
     quotients = {atom: coefficient // divisor for atom, coefficient in whole.items()}
     return plus(quotients, shift // divisor, context.floor_div(*rest, divisor))
 

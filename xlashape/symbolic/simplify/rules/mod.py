@@ -108,9 +108,9 @@ def small_rest(context: BoundedContext, terms: Terms, constant: int, modulus: in
 )
 def multiples_alone(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * (m k) + y) mod m = y mod m, if x * (m k) is the last summand, one of two, or all summands but the last."""
-    found = outer_multiple(terms, constant, modulus)
-    if found is not None:
-        return context.modulo(*found[1], modulus)
+    multiple_and_rest = outer_multiple(terms, constant, modulus)
+    if multiple_and_rest is not None:
+        return context.modulo(*multiple_and_rest[1], modulus)
     left = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
     if len(left) == len(terms) or len(left) > 1:
         return None
