@@ -199,9 +199,8 @@ class IndexingMap(Frozen):
 
     def to_proto(self) -> v1.IndexingMap:
         """A new `xlashape.v1.IndexingMap`. SizeOverflowError if a number does not fit int64."""
-        from xlashape.symbolic.map.serde import (
-            parts_to_proto,  # loads protobuf, on first use, to keep the start of the library short
-        )
+        # Protobuf loads on first use, to keep the start of the library short.
+        from xlashape.symbolic.map.serde import parts_to_proto
 
         return parts_to_proto(self._parts())
 
