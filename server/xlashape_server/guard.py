@@ -149,7 +149,7 @@ class Guard:
     @contextmanager
     def _cancelled_when_overdue(self, context: CallContext) -> Generator[None]:
         """Cancels a call that takes longer than any may: a client that does not read what is sent would hold a thread forever."""
-        # A second after the deadline of the handler, whose error says more.
+        # A second after the deadline of the handler, whose error has more details.
         timer = threading.Timer(self._max_seconds + 1.0, context.cancel)
         timer.daemon = True
         timer.start()
@@ -178,7 +178,7 @@ class Guard:
         return time.monotonic() + seconds
 
     def _refuse(self, name: str, error: Exception, context: CallContext) -> NoReturn:
-        """Ends the call with the status of `error`. An error that is not the library's is logged, and the caller is told nothing of it."""
+        """Ends the call with the status of `error`. An error that is not the library's is logged and not sent."""
         if isinstance(error, DeadlineExceededError):
             remaining = context.time_remaining()
             if remaining is None or remaining > 1.0:

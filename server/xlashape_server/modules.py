@@ -1,4 +1,4 @@
-"""From the bytes of a module to the module: what it holds is counted before it is decoded, and it is decoded once while it is in the cache."""
+"""Decodes modules: counts the content of a module before decoding it, and keeps decoded modules in a cache."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from xlashape_server.store import Store
 __all__ = ["HLO_MODULE_PROTO", "HLO_PROTO", "TEXT", "Modules", "format_of"]
 
 HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
-"""What the content of a module can be."""
+"""The formats of a module's content."""
 
-# An instruction's name is followed by `=` and its type, an array's or a tuple's. Comments are bounded, so that none is looked through again and again.
+# In an instruction, `=` comes before the type of the result, an array's or a tuple's. The length of comments is bounded, so that long comments are not
+# scanned repeatedly.
 _TYPE_OF_RESULT = re.compile(rb"=(?:\s|/\*.{0,200}?\*/|//[^\n]{0,200}\n)*(?:\w+\[|\()", re.DOTALL)
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
 class Modules:
-    """The modules of one worker: those of the store, and those that come inline."""
+    """The modules that requests refer to: by name in the store, or inline."""
 
     def __init__(self, config: Config, store: Store) -> None:
         self.store = store
@@ -43,7 +44,7 @@ class Modules:
             raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=path)
         path = (*path, source)
         if source == "name":
-            # The store is asked first: what was deleted, or is too old, is gone from every worker at once.
+            # The store comes before the cache, so that no worker uses a module that was deleted or is too old.
             stored = self.store.find(value.name, field=path)
             is_text = stored.facts.get("format") == TEXT
             module = self.cache.get(_key(stored.sha256, is_text))
@@ -55,7 +56,7 @@ class Modules:
     def decode(
         self, data: bytes, path: FieldPath, sha256: str | None = None, *, is_text: bool | None = None
     ) -> HloModule:
-        """The module in `data`: text or proto as `is_text` says, found out from the content where it is None."""
+        """The module in `data`, which is text or a proto as `is_text` says. If that is None, it is detected from the content."""
         self.check_size(len(data), path)
         if is_text is None:
             is_text = holds_text(data)
@@ -99,7 +100,7 @@ class Modules:
         )
 
     def _precount_text(self, data: bytes) -> None:
-        """As many instructions as the text may have, or some more; a few with long comments behind their `=` may be missed."""
+        """LimitExceededError if the text is too long, or has too many instructions. Instructions with long comments after their `=` are not counted."""
         if len(data) > self._max_text_bytes:
             raise LimitExceededError(
                 f"the module's text has {len(data)} bytes, of {self._max_text_bytes} allowed",
@@ -117,7 +118,7 @@ class Modules:
 
 
 def format_of(data: bytes) -> str:
-    """What the content of a module is."""
+    """The format of a module's content."""
     if holds_text(data):
         return TEXT
     return HLO_PROTO if holds_hlo_proto(data) else HLO_MODULE_PROTO

@@ -54,7 +54,7 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
     description = str(error).splitlines()[0] if str(error) else ""
     head, colon, rest = description.partition(": ")
     if colon and head in [path_text(error.path[i:]) for i in range(len(error.path))]:
-        description = rest  # the message began with the end of the path, which is said already
+        description = rest  # the message began with the end of the path, which is in front of it already
     message = f"{field}: {description}" if field else description
     status = status_pb2.Status(code=code, message=_shortened(message))
     status.details.add().Pack(_error_info(error))
