@@ -92,7 +92,8 @@ class Analysis:
         self._repeated: dict[HloInstruction, WhileLoop | Scan] = {}
         self._contents: KnownContents = {}
         self._checked_calls: set[tuple[HloInstruction, HloComputation]] = set()
-        # The instruction with a tuple result that was asked about last: its other outputs are usually asked for next.
+        # The instruction with a tuple result that was asked about last. Its other outputs are usually asked for next, and finding the signature
+        # of a tuple of n operands takes n steps for each of them.
         self._last: tuple[HloInstruction | None, Signature | None] = (None, None)
 
     # -- questions --------------------------------------------------------------------------------------------------------------
