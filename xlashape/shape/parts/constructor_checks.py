@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xlashape.errors import InvalidShapeError
+from xlashape import limits
+from xlashape.errors import InvalidShapeError, LimitExceededError
 from xlashape.shape.parts.checks import check_element_count, entries_of, flags
 from xlashape.shape.parts.error_text import with_article
 from xlashape.shape.parts.fields import LayoutFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
 
-__all__ = ["check_layout_fits", "check_no_array", "dynamic_flags", "integer_type", "splits_of", "tiles_of"]
+__all__ = [
+    "check_depth",
+    "check_layout_fits",
+    "check_no_array",
+    "dynamic_flags",
+    "integer_type",
+    "splits_of",
+    "tiles_of",
+]
 
 _INVALID, _TUPLE, _BUFFER = PrimitiveType.PRIMITIVE_TYPE_INVALID, PrimitiveType.TUPLE, PrimitiveType.BUFFER
 
@@ -97,4 +106,16 @@ def check_layout_fits(sizes: tuple[int, ...], layout: LayoutFields) -> None:
         raise InvalidShapeError(
             f"the layout is of {len(layout.minor_to_major)} dimensions, the array has {len(sizes)}",
             field=("layout", "minor_to_major"),
+        )
+
+
+def check_depth(depth: int) -> None:
+    """LimitExceededError beyond `limits.MAX_SHAPE_DEPTH` levels of tuples."""
+    if depth > limits.MAX_SHAPE_DEPTH:
+        raise LimitExceededError(
+            f"tuples are nested more than {limits.MAX_SHAPE_DEPTH} deep",
+            limit="shape_depth",
+            maximum=limits.MAX_SHAPE_DEPTH,
+            value=depth,
+            field="tuple_shapes",
         )

@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from xlashape import limits
 from xlashape.caches import BoundedCache
-from xlashape.errors import InvalidShapeError, LimitExceededError
+from xlashape.errors import InvalidShapeError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.shape.parts import checks
-from xlashape.shape.parts.constructor_checks import (
-    check_layout_fits,
-    check_no_array,
-    dynamic_flags,
-    integer_type,
-    splits_of,
-    tiles_of,
-)
+from xlashape.shape.parts import checks, constructor_checks
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.parts.weights import shape_bytes
@@ -109,13 +100,13 @@ class Layout(FrozenValue):
     ) -> None:
         values = (
             order := checks.permutation(minor_to_major),
-            tiles_of(tiles),
+            constructor_checks.tiles_of(tiles),
             checks.at_least(1, tail_padding_alignment_in_elements, "tail_padding_alignment_in_elements"),
-            integer_type(index_primitive_type, "index_primitive_type"),
-            integer_type(pointer_primitive_type, "pointer_primitive_type"),
+            constructor_checks.integer_type(index_primitive_type, "index_primitive_type"),
+            constructor_checks.integer_type(pointer_primitive_type, "pointer_primitive_type"),
             checks.at_least(0, element_size_in_bits, "element_size_in_bits"),
             checks.int64(memory_space, "memory_space"),
-            splits_of(split_configs, len(order)),
+            constructor_checks.splits_of(split_configs, len(order)),
             physical_shape if physical_shape is None else checks.instance_of(physical_shape, Shape, "physical_shape"),
             checks.at_least(0, dynamic_shape_metadata_prefix_bytes, "dynamic_shape_metadata_prefix_bytes"),
             checks.bytes_of(unknown_fields, "unknown_fields"),
@@ -228,23 +219,16 @@ class Shape(FrozenValue):
         sizes = checks.int64s(dimensions, "dimensions")
         inner = checks.entries_of(tuple_shapes, Shape, "tuple_shapes")
         if kind.is_array_type:
-            dynamic = dynamic_flags(sizes, dynamic_dimensions)
+            dynamic = constructor_checks.dynamic_flags(sizes, dynamic_dimensions)
             if inner and kind.is_known:
                 raise InvalidShapeError(f"an array of {kind.text} has no tuple_shapes", field="tuple_shapes")
             if layout is not None:
-                check_layout_fits(sizes, checks.instance_of(layout, Layout, "layout"))
+                constructor_checks.check_layout_fits(sizes, checks.instance_of(layout, Layout, "layout"))
         else:
             dynamic = ()
-            check_no_array(kind, sizes, dynamic_dimensions, layout, inner)
+            constructor_checks.check_no_array(kind, sizes, dynamic_dimensions, layout, inner)
         depth = 1 + max([shape._depth for shape in inner], default=0) if inner or kind is _TUPLE else 0
-        if depth > limits.MAX_SHAPE_DEPTH:
-            raise LimitExceededError(
-                f"tuples are nested more than {limits.MAX_SHAPE_DEPTH} deep",
-                limit="shape_depth",
-                maximum=limits.MAX_SHAPE_DEPTH,
-                value=depth,
-                field="tuple_shapes",
-            )
+        constructor_checks.check_depth(depth)
         set_field(self, "element_type", kind)
         set_field(self, "dimensions", sizes)
         set_field(self, "dynamic_dimensions", dynamic)
@@ -252,8 +236,6 @@ class Shape(FrozenValue):
         set_field(self, "tuple_shapes", inner)
         set_field(self, "unknown_fields", checks.bytes_of(unknown_fields, "unknown_fields"))
         set_field(self, "_depth", depth)
-
-    # -- making shapes ----------------------------------------------------------------------
 
     @classmethod
     def parse(cls, text: str) -> Shape:
@@ -331,8 +313,6 @@ class Shape(FrozenValue):
         """A buffer that holds an array: `b(f32[2]{0})`."""
         return cls(_BUFFER, tuple_shapes=(array,))
 
-    # -- what it is -------------------------------------------------------------------------
-
     @property
     def is_array(self) -> bool:
         """Whether it is an array; a scalar is one, and so is a shape of an unknown type without `tuple_shapes`."""
@@ -396,8 +376,6 @@ class Shape(FrozenValue):
         else:
             for shape in self.tuple_shapes:
                 yield from shape.leaves()
-
-    # -- the same with a change -------------------------------------------------------------
 
     def with_layout(self, layout: Layout | None) -> Shape:
         """The array with another layout, or without one."""
