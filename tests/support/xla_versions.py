@@ -29,6 +29,22 @@ VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "versions"
 NEWEST = "0.12.0.1"
 CHECKS = ("text", "proto", "print of text", "print of proto", "round trip", "maps")
 
+_IOTA_GROUPS = re.compile(r", replica_groups=(?:\{\}|\[[0-9,]+\]<=\[[0-9,]+\](?:T\([0-9,]+\))?)")
+_ORIGIN = re.compile(r", origin=\{.*\}$", re.MULTILINE)
+_SPARSITY = re.compile(r", sparsity=[^,\n]+")
+
+LOST_BY_NEWEST = {
+    "jax-0.6.2.gspmd.post": _IOTA_GROUPS,
+    "jax-0.8.3.gspmd.post": _IOTA_GROUPS,
+    "parsed-by-jax-0.6.2.iota_groups": _IOTA_GROUPS,
+    "parsed-by-jax-0.8.3.iota_groups": _IOTA_GROUPS,
+    "parsed-by-jax-0.8.3.iota_groups_ag": _IOTA_GROUPS,
+    "parsed-by-jax-0.6.2.origin_tuple": _ORIGIN,
+    "parsed-by-jax-0.6.2.sparse_dot": _SPARSITY,
+}
+"""What the newest jaxlib loses of a proto, because its schema has no field for it: the attribute is compared with the text that the
+version which wrote the proto printed itself, everything else with the newest jaxlib's."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -95,10 +111,20 @@ def _print_of_text(case: Case) -> str | None:
 
 def _print_of_proto(case: Case) -> str | None:
     ours = HloModule.from_proto(case.data).to_text()
-    return None if ours == case.print_of_proto else _first_difference(ours, case.print_of_proto or "")
+    theirs = case.print_of_proto or ""
+    lost = LOST_BY_NEWEST.get(case.name)
+    if lost is not None:
+        own = lost.findall(case.text)
+        assert own, f"{case.name} has nothing that jaxlib {NEWEST} loses"
+        if lost.findall(ours) != own:
+            return f"{lost.findall(ours)}, the text has {own}"
+        ours, theirs = lost.sub("", ours), lost.sub("", theirs)
+    return None if ours == theirs else _first_difference(ours, theirs)
 
 
 def _round_trip(case: Case) -> str | None:
+    if HloModule.from_bytes(case.data).to_bytes() == case.data:
+        return None
     ours = HloModule.from_proto(case.data).to_proto().SerializeToString(deterministic=True)
     theirs = _module_of(case.data).SerializeToString(deterministic=True)
     return None if ours == theirs else f"{len(ours)} bytes, the file has {len(theirs)}, or others"

@@ -18,6 +18,7 @@ The files. Each imports only from those above it:
     ops/          what is true of each opcode
     config.py     ModuleConfig
     content.py    which kind of module some bytes hold
+    older.py      what older versions of XLA wrote and the schema no longer has
     structure.py  the ids of a module: unique, resolvable, free of cycles
     order.py      the order in which XLA numbers and prints
     text/         reader/ from text to proto, writer/ from proto to text

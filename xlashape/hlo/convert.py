@@ -35,9 +35,11 @@ from xlashape.errors import (
     NotFoundError,
     ParseError,
 )
+from xlashape.hlo import older
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto, holds_text
-from xlashape.proto import coerce, pool, xla
+from xlashape.hlo.older import Original
+from xlashape.proto import pool, xla
 from xlashape.text import Source
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ MAX_BYTES: Final = (1 << 31) - 1
 
 _CHUNK: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
+_MAX_F32: Final = float.fromhex("0x1.fffffep+127")
+_ROUNDS_TO_INFINITY: Final = float.fromhex("0x1.ffffffp+127")  # the least value that rounds up to infinity as an f32
 _MESSAGES: Final = (xla.HloModuleProto, xla.HloProto)
 _FIELD_NAMES: Final = frozenset(field.name for message in _MESSAGES for field in message.DESCRIPTOR.fields)
 _PBTXT_START: Final = re.compile(r"(?:\s|#[^\n]*\n)*(?:#|([a-z_0-9]+)\s*(?::|[{<](?!\s*(?:ROOT\s+)?%?[\w.\-]+\s*=)))")
@@ -101,6 +105,8 @@ class Document(NamedTuple):
     format: Format
     config: ModuleConfig | None = None
     """What HLO text said and the module's proto cannot hold; None for the other kinds."""
+    original: Original | None = None
+    """The bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as it is."""
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
@@ -158,14 +164,12 @@ def decode(data: bytes, name: str | None = None) -> Document:
         module, config = parse_text(decode_text(data, name))
         return Document(module, None, form, config)
     if kind is FileKind.PB:
-        return Document(coerce(xla.HloModuleProto, data), None, form)
-    message = (
-        coerce(xla.HloProto, data)
-        if kind is FileKind.HLO_PB
-        else _from_json(data, name)
-        if kind is FileKind.JSON
-        else _from_pbtxt(data, name)
-    )
+        module, original = older.decode(xla.HloModuleProto, data)
+        return Document(module, None, form, original=original)
+    if kind is FileKind.HLO_PB:
+        hlo_proto, original = older.decode(xla.HloProto, data)
+        return Document(hlo_proto.hlo_module, hlo_proto, form, original=original)
+    message = _from_json(data, name) if kind is FileKind.JSON else _from_pbtxt(data, name)
     if isinstance(message, xla.HloProto):
         return Document(message.hlo_module, message, form)
     return Document(message, None, form)
@@ -198,7 +202,7 @@ def _from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloPro
 
     source = _text(data, name, "JSON")
     try:
-        value: Any = json.loads(source.text)
+        value: Any = json.loads(source.text, parse_float=_json_float)
     except json.JSONDecodeError as error:
         raise source.error(error.pos, f"not JSON: {error.msg}") from error
     except (RecursionError, ValueError) as error:
@@ -210,6 +214,16 @@ def _from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloPro
         return json_format.ParseDict(value, message, descriptor_pool=pool)  # pyright: ignore[reportUnknownArgumentType] # JSON
     except (json_format.Error, RecursionError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DecodeError(f"not the JSON of a {message.DESCRIPTOR.full_name}: {_first_line(error)}") from error
+
+
+def _json_float(text: str) -> float | str:
+    """A number of JSON. Those that round down to the largest f32 stay text: json_format refuses them as floats, and reads them as text.
+
+    >>> _json_float("1.5"), _json_float("3.4028235e+38")
+    (1.5, '3.4028235e+38')
+    """
+    value = float(text)
+    return text if _MAX_F32 < abs(value) < _ROUNDS_TO_INFINITY else value
 
 
 def _from_pbtxt(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
@@ -255,7 +269,7 @@ def encode(
     b'{\n  "name": "m"\n}\n'
     """
     form = _as_format(form)
-    config = document.config if isinstance(document, Document) else None
+    config, original = (document.config, document.original) if isinstance(document, Document) else (None, None)
     if isinstance(document, Document):
         document = document.hlo_proto if document.hlo_proto is not None else document.module
     module = document.hlo_module if isinstance(document, xla.HloProto) else document
@@ -265,7 +279,11 @@ def encode(
         print_options = PrintOptions.of(style, **{"print_large_constants": True, **options})
         data = module_text(module, print_options, config=config).encode("utf-8", "surrogatepass")
     elif form.kind is FileKind.HLO_PB:
-        data = (document if isinstance(document, xla.HloProto) else xla.HloProto(hlo_module=module)).SerializeToString()
+        data = (
+            _to_bytes(document, original)
+            if isinstance(document, xla.HloProto)
+            else xla.HloProto(hlo_module=module).SerializeToString()
+        )
     elif form.kind is FileKind.PB:
         if isinstance(document, xla.HloProto) and not lossy:
             assignment = xla.HloProto()
@@ -273,12 +291,18 @@ def encode(
             assignment.ClearField("hlo_module")
             if assignment.ByteSize():
                 raise LossyConversionError("pb holds a module alone: the buffer assignment would be lost")
-        data = module.SerializeToString()
+        data = _to_bytes(module, original)
     else:
+        document = older.modernized(document)
         data = _to_json(document) if form.kind is FileKind.JSON else _to_pbtxt(document)
         if not lossy:
             _check_kept(document, data, form.kind)
     return gzip.compress(data, mtime=0) if form.compressed else data
+
+
+def _to_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes:
+    data = older.original_bytes(message, original)
+    return message.SerializeToString() if data is None else data
 
 
 def _as_format(form: Format | FileKind | str) -> Format:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
+from xlashape.hlo import older
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto
+from xlashape.hlo.older import Original
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
 from xlashape.hlo.structure import LOCAL_ID, check_module
-from xlashape.proto import coerce, xla
+from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.text import Source
 
@@ -50,6 +52,7 @@ class HloModule:
         "_computations",
         "_index_by_local_id",
         "_instruction_by_name",
+        "_original",
         "_shapes",
         "config",
         "hlo_proto",
@@ -64,9 +67,16 @@ class HloModule:
     """What the module's text said and its proto cannot hold; the defaults for a module made from a proto."""
 
     def __init__(
-        self, proto: xla.HloModuleProto, *, hlo_proto: xla.HloProto | None = None, config: ModuleConfig | None = None
+        self,
+        proto: xla.HloModuleProto,
+        *,
+        hlo_proto: xla.HloProto | None = None,
+        config: ModuleConfig | None = None,
+        original: Original | None = None,
     ) -> None:
+        """`original` are the bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as it is."""
         self.proto = proto
+        self._original = original
         self.hlo_proto = hlo_proto
         self.config = ModuleConfig() if config is None else config
         self._index_by_local_id = check_module(proto)
@@ -91,7 +101,7 @@ class HloModule:
         except TypeError:
             raise InvalidArgumentError(f"path takes text or a path, not {type(path).__name__}", field="path") from None
         document = read_file(path)
-        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config)
+        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
@@ -102,7 +112,7 @@ class HloModule:
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"data takes bytes, not {type(data).__name__}", field="data")
         document = decode(bytes(data), name)
-        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config)
+        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:
@@ -118,9 +128,10 @@ class HloModule:
             # `coerce` below refuses everything else that callers without types pass in.
             is_hlo_proto = isinstance(value, bytes) and holds_hlo_proto(value)  # pyright: ignore[reportUnnecessaryIsInstance]
         if is_hlo_proto:
-            hlo_proto = coerce(xla.HloProto, value)
-            return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto)
-        return cls(coerce(xla.HloModuleProto, value))
+            hlo_proto, original = older.decode(xla.HloProto, value)
+            return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto, original=original)
+        proto, original = older.decode(xla.HloModuleProto, value)
+        return cls(proto, original=original)
 
     @classmethod
     def parse(cls, text: str | Source) -> HloModule:
@@ -135,6 +146,15 @@ class HloModule:
         copy = xla.HloModuleProto()
         copy.CopyFrom(self.proto)
         return copy
+
+    def to_bytes(self) -> bytes:
+        """The module serialized: as the HloProto that held it if there was one, else as an HloModuleProto.
+
+        A module that was read from bytes and not changed gives fields that today's schema does not have, too, as they came.
+        """
+        message = self.proto if self.hlo_proto is None else self.hlo_proto
+        data = older.original_bytes(message, self._original)
+        return message.SerializeToString() if data is None else data
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
         """The module as XLA prints it. Style and options are those of `xlashape.hlo.text.writer.module.module_text`."""

@@ -16,11 +16,12 @@ from typing import NamedTuple
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo import structure
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.older import decode
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.structure import LOCAL_ID
-from xlashape.proto import coerce, xla
+from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
 
@@ -62,7 +63,7 @@ def verify(module: HloModule | xla.HloModuleProto | bytes) -> tuple[Problem, ...
     if isinstance(module, HloModule):
         # A view keeps what it has decoded; the proto may have changed since.
         module = module.proto
-    proto = coerce(xla.HloModuleProto, module)
+    proto = decode(xla.HloModuleProto, module).message
     try:
         structure.check_module(proto)
         view = HloModule(proto)

@@ -52,7 +52,7 @@ VALUES = {
     "plain.DIMENSIONS_IF_ANY": ["{0,2}"],
     "plain.FFT_LENGTH": ["{8,3}"],
     "precision.DOT_ALGORITHM": ["dot_bf16_bf16_f32", "unknown_77"],
-    "precision.OPERAND_PRECISION": ["{highest,default}", "{default,unknown_77}"],
+    "precision.OPERAND_PRECISION": ["{highest,default}", "{default,unknown_77}", "{packed_nibble,default}"],
     "replica_groups.REPLICA_GROUPS": [
         "{{0,2},{1,3}}",
         "{}",
@@ -84,6 +84,7 @@ VALUES = {
     "slices.SLICE": ["{[0:2], [1:5]}", "{[0:2:1], [1:5:2]}"],
     "slices.*": ["{}", "{1,2}"],
     "source_target_pairs.SOURCE_TARGET_PAIRS": ["{{0,1},{1,0}}", "{}"],
+    "sparsity.DOT_SPARSITY": ["L.1@2:4", "R.0@1:2", "L.1@2:4_R.0@1:2"],
     "statistics.STATISTICS": ["{visualizing_index=1,a=0.5,b=2}"],
     "window.WINDOW": ["{size=3}", "{size=3x2 stride=2x1 pad=1_1x0_-1 lhs_dilate=2x1 rhs_dilate=1x3 rhs_reversal=0x1}"],
 }

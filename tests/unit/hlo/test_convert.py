@@ -258,3 +258,29 @@ def test_the_number_of_fields_that_are_looked_at_is_bounded(monkeypatch):
     monkeypatch.setattr(content, "_MAX_FIELDS", 100)
     assert not content.holds_text(b"\x20\x01" * 100_000)
     assert seen == 100
+
+
+FLOATS = """HloModule m
+
+ENTRY e {
+  a = f32[5] constant({inf, -inf, nan, -3.40282347e+38, 3.4028233e38})
+  b = f64[4] constant({inf, nan, 1.7976931348623157e308, 3.4028235e38})
+  c = c64[2] constant({(inf, 3.40282347e+38), (1, nan)})
+  d = c128[1] constant({(-inf, 3.4028235e38)})
+  ROOT r = bf16[3] constant({inf, nan, 3.38953e+38})
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["json", "pbtxt"])
+def test_the_largest_floats_and_those_that_are_not_finite_round_trip(form: str):
+    module = HloModule.parse(FLOATS).proto
+    again = convert.decode(convert.encode(module, form)).module
+    assert again.SerializeToString(deterministic=True) == module.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize("number", ["3.4028235677973366e+38", "1e39", "-1e400"])
+def test_json_numbers_that_no_f32_holds_are_refused(number: str):
+    module = f'{{"computations": [{{"instructions": [{{"literal": {{"f32s": [{number}]}}}}]}}]}}'
+    with pytest.raises(DecodeError, match="f32s"):
+        convert.decode(module.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.older import SparseOperand, sparse_operands
 from xlashape.hlo.ops.attributes import optional, required, written_only
 from xlashape.hlo.ops.completion import (
     DEFAULT_BATCH_GROUP_COUNT,
@@ -31,7 +32,7 @@ from xlashape.hlo.values.dot_numbers import (
 from xlashape.hlo.values.enums import CONVOLUTION_KIND
 from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
-from xlashape.hlo.values.sparsity import SPARSITY_CONFIG
+from xlashape.hlo.values.sparsity import DOT_SPARSITY, SPARSITY_CONFIG
 from xlashape.hlo.values.window import WINDOW
 from xlashape.math import ceil_div
 from xlashape.proto import xla
@@ -49,7 +50,23 @@ def _check_dimensions(dims: Sequence[int], shape: Shape) -> None:
 
 
 def _infer_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
-    return _dot_shape(message.dot_dimension_numbers, array(operands[0]), array(operands[1]))
+    sides = [array(operands[0]), array(operands[1])]
+    if len(operands) > 2:
+        for sparse in sparse_operands(message):
+            if sparse.operand in (0, 1):
+                sides[sparse.operand] = _dense(sides[sparse.operand], sparse)
+    return _dot_shape(message.dot_dimension_numbers, *sides)
+
+
+def _dense(shape: Shape, sparse: SparseOperand) -> Shape:
+    """The shape of a sparse operand with the elements that are not there."""
+    sizes, dim = list(shape.dimensions), sparse.dimension
+    if not 0 <= dim < len(sizes) or sparse.non_zeros < 1 or sizes[dim] % sparse.non_zeros:
+        raise CannotInfer(
+            f"no dimension {dim} of {shape} holds {sparse.non_zeros} of every {sparse.block_size} elements"
+        )
+    sizes[dim] = sizes[dim] // sparse.non_zeros * sparse.block_size
+    return Shape(shape.element_type, sizes)
 
 
 def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape) -> Shape:
@@ -149,7 +166,13 @@ def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shap
 
 
 OPERATIONS: Final = (
-    Operation(Opcode.DOT, operands=at_least(2), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS, infer=_infer_dot),
+    Operation(
+        Opcode.DOT,
+        operands=at_least(2),
+        attributes=(*_DOT_ATTRIBUTES, optional(DOT_SPARSITY)),
+        fields=_DOT_FIELDS,
+        infer=_infer_dot,
+    ),
     Operation(Opcode.SCALED_DOT, operands=exactly(4), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS),
     Operation(
         Opcode.RAGGED_DOT,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xlashape.errors import InvalidModuleError
+from xlashape.hlo import older
 from xlashape.hlo.formatting import ints
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
@@ -101,7 +102,7 @@ class _Node:
 def _write(message: Any, _context: Context) -> str:
     if message.original_value == ABSENT:
         return ""
-    value = xla.OriginalValueProto.FromString(message.original_value)
+    value = older.original_value(message.original_value)
     return f", origin={{{'[synthetic_call]' if value.is_synthetic_call else _tree_text(value)}}}"
 
 

@@ -1,6 +1,6 @@
 r"""How exactly a dot or convolution computes: `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`.
 
-precisions  := '{' (precision (',' precision)*)? '}'        precision := 'default' | 'high' | 'highest', in any case
+precisions  := '{' (precision (',' precision)*)? '}'        precision := 'default' | 'high' | 'highest' | 'packed_nibble', in any case
 algorithm   := 'dot_…' | 'unset', in any case
 
 Both are fields of PrecisionConfig. Precisions are written for as many operands as there are, where one of them is not the default.
@@ -11,13 +11,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.older import OLDER_PRECISIONS
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
 from xlashape.hlo.values.enums import EnumWords, lower_case
 from xlashape.proto import xla
 
 __all__ = ["DOT_ALGORITHM", "OPERAND_PRECISION"]
 
-_PRECISIONS: Final = EnumWords(lower_case(xla.PrecisionConfig.Precision), "a precision", any_case=True)
+_PRECISIONS: Final = EnumWords(
+    [*lower_case(xla.PrecisionConfig.Precision), *OLDER_PRECISIONS], "a precision", any_case=True
+)
 _ALGORITHMS: Final = EnumWords(lower_case(xla.PrecisionConfig.Algorithm, "ALG_"), "an algorithm", any_case=True)
 
 

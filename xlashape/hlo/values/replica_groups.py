@@ -2,7 +2,8 @@ r"""Which replicas or devices a collective exchanges data between: `replica_grou
 
 groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | mesh '{' axis (',' axis)* '}'
 
-The three forms are three fields. A fourth field, a plain list of groups, is what protos had before; it is written as the first form.
+The three forms are three fields. A fourth field, a plain list of groups, is what protos had first; it is written as the first form.
+The second form in an older field (xlashape.hlo.older) is written as the second form.
 In a fingerprint all devices are listed.
 """
 
@@ -14,6 +15,7 @@ from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.formatting import ints
 from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.older import iota_replica_groups
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
 from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
 from xlashape.hlo.values.mesh import axis_texts, mesh_text, parse_mesh
@@ -63,7 +65,7 @@ def _write(message: Any, context: Context) -> str:
     elif message.mesh_axes_replica_group_list != ABSENT:
         text = _mesh_text(message.mesh_axes_replica_group_list, context.is_fingerprint)
     elif message.collective_device_list != ABSENT:
-        text = _list_text(message.collective_device_list)
+        text = _list_text(message.collective_device_list, context.is_fingerprint)
     else:
         groups = [xla.ReplicaGroup.FromString(data) for data in message.replica_groups]
         text = f"{{{','.join([ints(group.replica_ids) for group in groups])}}}"
@@ -71,9 +73,12 @@ def _write(message: Any, context: Context) -> str:
 
 
 @cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
-def _list_text(data: bytes) -> str:
-    groups = xla.CollectiveDeviceListProto.FromString(data).replica_groups
-    return f"{{{','.join([ints(group.replica_ids) for group in groups])}}}"
+def _list_text(data: bytes, listed: bool) -> str:
+    groups = xla.CollectiveDeviceListProto.FromString(data)
+    older = iota_replica_groups(groups)
+    if older is not None:
+        return _iota_text(older.SerializeToString(), listed)
+    return f"{{{','.join([ints(group.replica_ids) for group in groups.replica_groups])}}}"
 
 
 @cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))

@@ -1,19 +1,27 @@
-r"""Which operands of a convolution are sparse, and how. XLA reads it and does not write it.
+r"""Which operands of a convolution or a dot are sparse, and how. XLA reads the attribute of a convolution and does not write it.
 
 sparsity    := '{' (('lhs' | 'rhs') '=' operand)* '}'
 operand     := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT)* '}'      non-zeros of a block 'x' its size
+
+The attribute of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.older). Operands after lhs and rhs say which elements are there.
+
+of a dot    := side '.' INT '@' INT ':' INT ('_' …)*          dimension '@' non-zeros of a block ':' its size; side := 'L' | 'R'
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Any, Final
 
 from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, not_written
+from xlashape.hlo.older import SparseOperand
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, not_written
 from xlashape.hlo.values.window import parse_numbers_by_x
 from xlashape.proto import xla
 
-__all__ = ["SPARSITY_CONFIG"]
+__all__ = ["DOT_SPARSITY", "SPARSITY_CONFIG"]
+
+_SPARSE_OPERAND: Final = re.compile(r"([LR])\.([0-9]{1,9})@([0-9]{1,9}):([0-9]{1,9})")
 
 
 def _read(cursor: HloCursor) -> bytes:
@@ -50,3 +58,28 @@ def _read(cursor: HloCursor) -> bytes:
 
 
 SPARSITY_CONFIG: Final = Attribute("sparsity_config", _read, not_written)
+
+
+def _read_of_dot(cursor: HloCursor) -> bytes:
+    cursor.skip_space()
+    data = b""
+    while True:
+        match = _SPARSE_OPERAND.match(cursor.text, cursor.at)
+        if match is None:
+            cursor.fail("a sparse operand, such as 'L.1@2:4'")
+        data += SparseOperand("LR".index(match[1]), int(match[2]), int(match[3]), int(match[4])).to_field()
+        cursor.at = match.end()
+        if not cursor.text.startswith("_", cursor.at):
+            return data
+        cursor.at += 1
+
+
+def _write_of_dot(message: Any, _context: Context) -> str:
+    texts: list[str] = []
+    for data in message.dot_sparsity:
+        sparse = SparseOperand.of(data)
+        texts.append(f"{'R' if sparse.operand else 'L'}.{sparse.dimension}@{sparse.non_zeros}:{sparse.block_size}")
+    return f", sparsity={'_'.join(texts)}" if texts else ""
+
+
+DOT_SPARSITY: Final = Attribute("sparsity", _read_of_dot, _write_of_dot)

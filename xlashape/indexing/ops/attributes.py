@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xlashape.hlo.older import iota_replica_groups
 from xlashape.indexing.ops.replica_groups import iota_groups, mesh_groups
 from xlashape.proto import xla
 
@@ -284,6 +285,10 @@ def collective(proto: xla.HloInstructionProto) -> Groups:
         return Groups(mesh_groups(proto.mesh_axes_replica_group_list), dims)
     if form == "iota_collective_device_list":
         return Groups(iota_groups(proto.iota_collective_device_list), dims)
+    if form == "collective_device_list":
+        older = iota_replica_groups(proto.collective_device_list)
+        if older is not None:
+            return Groups(iota_groups(older), dims)
     listed = proto.collective_device_list.replica_groups if form == "collective_device_list" else proto.replica_groups
     return Groups(tuple(tuple(group.replica_ids) for group in listed), dims)
 

@@ -14,6 +14,7 @@ from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
 from xlashape.indexing.ops.build import (
     Malformed,
+    every_element,
     everything,
     make_map,
     require,
@@ -100,9 +101,19 @@ class _Dot:
         return make_map(dims, [result for result in results if result is not None], ranges=ranges)
 
 
+def _is_sparse(op: Op) -> bool:
+    """Whether a dot has the operands of a sparse one, as XLA had before jaxlib 0.7: one or two after lhs and rhs."""
+    return 2 < len(op.operands) <= 4
+
+
 @output_to_input(Opcode.DOT, attributes=dot)
 def dot_output_to_input(op: Op, output: int) -> Rows:
-    """The output's index along batch and free dimensions, every index along contracted dimensions."""
+    """The output's index along batch and free dimensions, every index along contracted dimensions.
+
+    Further operands say which elements a sparse lhs or rhs holds, so which elements are multiplied is known when the dot runs.
+    """
+    if _is_sparse(op):
+        return every_element(op, output)
     require_operands(op, 2)
     both = _Dot(op)
     return (Access(both.read(0)),), (Access(both.read(1)),)
@@ -111,6 +122,8 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output(Opcode.DOT, attributes=dot)
 def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index along batch and free dimensions, every index along the other side's free dimensions."""
+    if _is_sparse(op):
+        return ((everything(operand_dims(op, operand), output_dims(op, 0), is_conservative=True),),)
     require_operands(op, 2)
     return ((Access(_Dot(op).written(operand)),),)
 

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.formatting import ints, safe_name, with_index_comments
+from xlashape.hlo.older import decode
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.text.writer.computation import ComputationWriter
 from xlashape.hlo.text.writer.options import PrintOptions
@@ -27,7 +28,7 @@ from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.objects import frontend_attributes_text
 from xlashape.hlo.values.origin import original_array_text
 from xlashape.limits import check
-from xlashape.proto import coerce, xla
+from xlashape.proto import xla
 
 __all__ = ["PrintOptions", "module_text"]
 
@@ -78,7 +79,7 @@ def module_text(
 
 
 def _module_text(module: Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
-    proto = coerce(xla.HloModuleProto, module)
+    proto = decode(xla.HloModuleProto, module).message
     printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None)
     writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount

@@ -19,6 +19,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import EncodeError
 
 from xlashape.errors import InvalidModuleError
+from xlashape.hlo.older import DOT_SPARSITY
 from xlashape.hlo.ops.operation import Contents
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.structure import LOCAL_ID
@@ -61,7 +62,9 @@ def _make_classes() -> tuple[Any, Any]:
     """The message classes of a module and of a template."""
     file = descriptor_pb2.FileDescriptorProto(name="xlashape/writer.proto", package="xlashape.writer", syntax="proto2")
     instruction = xla.HloInstructionProto.DESCRIPTOR
-    file.message_type.add().CopyFrom(_message("Template", instruction, (), {}))
+    template = file.message_type.add()
+    template.CopyFrom(_message("Template", instruction, (), {}))
+    template.field.add(name="dot_sparsity", number=DOT_SPARSITY, label=_Field.LABEL_REPEATED, type=_Field.TYPE_BYTES)
     file.message_type.add().CopyFrom(_message("Instruction", instruction, _OWN, {}))
     computation = _message(
         "Computation", xla.HloComputationProto.DESCRIPTOR, _COMPUTATION, {"instructions": "Instruction"}
