@@ -19,6 +19,8 @@ from xlashape.symbolic.simplify.simplifier import Simplifier
 
 __all__ = ["ConstrainedSimplifier"]
 
+_DIVISIONS = (FloorDiv, Mod)
+
 _REPETITIONS = 8
 """The largest number of times that a result is simplified again. No expression is known that takes more than one."""
 
@@ -166,7 +168,7 @@ class ConstrainedSimplifier(Simplifier):
     )
     def _form_of_operator(self, node: Binary) -> Form:
         """x / d = c, x mod m = c if that is the only value that the constraints allow for the expression as written."""
-        if isinstance(node, FloorDiv | Mod):
+        if isinstance(node, _DIVISIONS):
             low, high = self._ranges_as_written.of(node)
             if low == high:
                 return {}, low

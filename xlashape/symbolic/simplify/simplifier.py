@@ -170,10 +170,11 @@ class Simplifier(Canonicalizer):
         return ({}, low) if low == high else ({node: 1}, 0)
 
     def _form_of_floor_div(self, node: FloorDiv, dividend: Form, divisor: int) -> Form:
+        quotient = None
         if isinstance(node.lhs, Mod):
             self._seen_mod_divided = True
-        quotient = self._of_smaller_mod(node.lhs, divisor)
-        if quotient is None:
+            quotient = self._of_smaller_mod(node.lhs, divisor)
+        elif isinstance(node.lhs, Add):
             quotient = self._without_small_mod(node.lhs, divisor)
         if quotient is None and isinstance(single_atom(*dividend), Mod):
             quotient = floordiv_rules.of_mod(self, *dividend, divisor)
@@ -183,9 +184,9 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8) / 9", "0"),
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 9) / 8", "((d0 * 3 + d1) mod 9) / 8"),
     )
-    def _of_smaller_mod(self, dividend: Expr, divisor: int) -> Form | None:
+    def _of_smaller_mod(self, dividend: Mod, divisor: int) -> Form | None:
         """(x mod m) / d = 0 for m ≤ d. Looks at the dividend as written, before the mod is simplified."""
-        return ({}, 0) if isinstance(dividend, Mod) and _value(dividend.rhs) <= divisor else None
+        return ({}, 0) if _value(dividend.rhs) <= divisor else None
 
     @law(
         (
@@ -194,10 +195,8 @@ class Simplifier(Canonicalizer):
             "(d0 * 5) / 2",
         )
     )
-    def _without_small_mod(self, dividend: Expr, divisor: int) -> Form | None:
+    def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
         """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written: simplified, y mod m can be several terms."""
-        if not isinstance(dividend, Add):
-            return None
         operands = sum_terms(dividend)
         forms = self._forms
         mods = [term for term in operands if isinstance(term, Mod) and len(forms[term][0]) > 1]
