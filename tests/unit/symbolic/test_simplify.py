@@ -1,4 +1,4 @@
-"""The simplifier's passes and promises: texts as XLA gives them, or shorter, and the same function at every point."""
+"""The simplifier's passes, and its use of constraints: texts as XLA gives them, or shorter, and the same function at every point."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def assert_simplifies(text: str, results: str) -> IndexingMap:
             "(d0, d1, d2) -> (((d2 + d1 * 11 + d0 * 121 + 1) / 121 + d0 * 2 + d1 * 2) mod 2), "
             "domain: d0 in [0, 9], d1 in [0, 10], d2 in [0, 9]",
             "(d0 mod 2)",
-            id="what a division leaves stands apart from multiples that were written",
+            id="terms that a division produces are not added to multiples as written",
         ),
         pytest.param(
             "(d0, d1) -> ((d0 * 5 + d1) mod 20 mod 2), domain: d0 in [5, 8], d1 in [0, 4]",
@@ -87,17 +87,17 @@ def test_passes(text: str, results: str):
             "(d0, d1, d2) -> ((d0 + (d2 + d1 * 2) / 8) / 10), "
             "domain: d0 in [0, 3], d1 in [0, 30], d2 in [0, 30], (d1 * 2 + d2) / 8 in [0, 1]",
             "(0)",
-            id="a promised part of a sum",
+            id="a part of a sum that a constraint bounds",
         ),
         pytest.param(
             "(d0) -> ((d0 / 10 + d0 - 6) / 50), domain: d0 in [0, 99], d0 / 10 + d0 in [6, 15]",
             "(0)",
-            id="a promised sum and a constant",
+            id="a sum that a constraint bounds, and a constant",
         ),
         pytest.param(
             "(d0, d1) -> (((-d1 + d0) * 3) mod 16), domain: d0 in [0, 7], d1 in [0, 2], -d1 + d0 in [0, 5]",
             "((d0 * 3 - d1 * 3) mod 16)",
-            id="a multiple of a promised sum is none",
+            id="a constraint on a sum does not bound its multiple",
         ),
         pytest.param(
             "(d0, d1) -> ((d0 * -25 + d1 * 25) / 2 mod 160), domain: d0 in [0, 7], d1 in [0, 2], -d0 + d1 in [0, 5]",
@@ -107,11 +107,11 @@ def test_passes(text: str, results: str):
         pytest.param(
             "(d0, d1, d2) -> (d0 mod 4), domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9], d1 mod 4 in [0, 1]",
             "(d0 mod 4)",
-            id="a promise of other variables",
+            id="a constraint on other variables",
         ),
     ],
 )
-def test_promises(text: str, results: str):
+def test_results_under_constraints(text: str, results: str):
     assert_simplifies(text, results)
 
 
@@ -144,7 +144,7 @@ def test_low_digits_of_constraints(text: str, domain: str):
 
 
 def test_stand_ins_stay_inside():
-    """Like terms that stand apart do so in no answer, whichever expression was simplified before."""
+    """No answer has a stand-in, whichever expression was simplified before."""
     bounds: dict[Variable, tuple[int, int]] = {dim(i): (0, 30) for i in range(3)}
     simplifier = Simplifier(bounds)
     quotient = (dim(0) * 64 + dim(1) + dim(2) * 1024) // 256
@@ -160,7 +160,7 @@ def test_stand_ins_stay_inside():
 
 
 def test_deep_and_shared():
-    """As deep as expressions may be, in every kind of nesting, with promises: no error, and the same function."""
+    """As deep as expressions may be, in every kind of nesting, with constraints: no error, and the same function."""
     deep: list[Expr] = [dim(0)] * 4
     for i in range(95):
         deep[0] = (deep[0] + rng(0) * 3) % (1 << 60 >> i % 30)

@@ -56,7 +56,7 @@ def tile_of(text: str) -> SymbolicTile:
         # Reversed, then collapsed: factors of both signs.
         "(d0, d1) -> (d0 * -8 + d1 + 24), domain: d0 in [0, 3], d1 in [0, 7]",
         "(d0)[s0, s1] -> (s0 * 5 - s1, d0), domain: d0 in [0, 3], s0 in [0, 3], s1 in [0, 4]",
-        # Domains that begin elsewhere, or hold every so manieth index.
+        # Domains that do not begin at 0, or have every k-th index only.
         "(d0) -> (d0 - 3), domain: d0 in [3, 7]",
         "(d0) -> (d0 mod 4), domain: d0 in [3, 17]",
         "(d0) -> (d0), domain: d0 in [0, 31], d0 mod 2 in [0, 0]",
@@ -266,7 +266,7 @@ def test_sums_that_are_divided():
 
 
 def test_large_tiles():
-    """No element is gone through."""
+    """The elements of a tile are not enumerated."""
     tile = tile_of("(d0) -> (d0 / 1048576, (d0 / 1024) mod 1024, d0 mod 1024), domain: d0 in [0, 1073741823]")
     assert tile.evaluate([1 << 29], (), [1 << 29]) == ((512, 0, 0), (512, 1024, 1024), (1, 1, 1))
     assert tile.evaluate([1 << 19], (), [3 << 19]) == ((1, 512, 0), (1, 512, 1024), (1, 1, 1))

@@ -32,8 +32,8 @@ KNOWN_GAPS: dict[str, tuple[int, ...]] = {
         1253,
         1412,
     ),
-    "shorter: what the constraints promise of sums is used further": (404, 445, 767, 1332, 1420),
-    "shorter: like terms stand apart for longer": (722, 1387),
+    "shorter: the intervals that constraints give for sums are used further": (404, 445, 767, 1332, 1420),
+    "shorter: like terms are added later": (722, 1387),
     "shorter: no point is in the domain": (1492,),
 }
 LONGER: tuple[int, ...] = ()
