@@ -6,9 +6,7 @@ The constants bound the memory and the stack that an input may take; `budget` bo
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 
 from xlashape.errors import DeadlineExceededError, FieldPath, LimitExceededError
 
@@ -61,24 +59,28 @@ def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None
 class Budget:
     """A maximum of steps and a deadline for an analysis. A step is about one visited expression, which takes about a microsecond.
 
-    `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`.
+    `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`. The budget is in force within a `with` block.
     """
 
-    __slots__ = ("_next_look", "deadline", "maximum", "outer", "steps", "subject")
+    __slots__ = ("_next_look", "_token", "deadline", "maximum", "outer", "steps", "subject")
 
-    def __init__(
-        self,
-        steps: int | None = None,
-        deadline: float | None = None,
-        subject: str = "",
-        outer: Budget | None = None,
-    ) -> None:
-        self.outer = outer
+    _token: Token[Budget | None]
+
+    def __init__(self, steps: int | None = None, deadline: float | None = None, subject: str = "") -> None:
+        self.outer: Budget | None = None
         self.steps = 0
         self.maximum = steps
         self.deadline = deadline
         self.subject = subject
         self._next_look = 0
+
+    def __enter__(self) -> Budget:
+        self.outer = _current.get()
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _current.reset(self._token)
 
     def spend(self, steps: int = 1) -> None:
         """Counts `steps`; raises LimitExceededError beyond the maximum and DeadlineExceededError after the deadline."""
@@ -108,19 +110,13 @@ class Budget:
 _current: ContextVar[Budget | None] = ContextVar("xlashape_budget", default=None)
 
 
-@contextmanager
-def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Generator[Budget, None, None]:
+def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Budget:
     """Bounds every analysis inside the `with` block, in this thread or asyncio task. Steps also count against enclosing budgets.
 
     >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):
     ...     pass
     """
-    bounded = Budget(steps, deadline, subject, _current.get())
-    token = _current.set(bounded)
-    try:
-        yield bounded
-    finally:
-        _current.reset(token)
+    return Budget(steps, deadline, subject)
 
 
 def spend(steps: int = 1) -> None:
