@@ -24,6 +24,19 @@ class ModuleConfig(NamedTuple):
     alias_passthrough_params: bool = False
     allow_spmd_sharding_propagation_to_parameters: tuple[bool, ...] = ()
     allow_spmd_sharding_propagation_to_output: tuple[bool, ...] = (False,)
+    channels_0: tuple[str, ...] = ()
+    """The instructions whose text says `channel_id=0`: in a proto, 0 is the same as none."""
+
+    def names(self) -> tuple[str, ...]:
+        """What differs from what a module made from a proto has, by the names in HLO text.
+
+        >>> ModuleConfig(replica_count=2, channels_0=("ar",)).names()
+        ('replica_count', 'channel_id=0')
+        """
+        differing = [name for name in self._fields if getattr(self, name) != self._field_defaults[name]]
+        if self.allow_spmd_sharding_propagation_to_output == ():
+            differing.remove("allow_spmd_sharding_propagation_to_output")
+        return tuple("channel_id=0" if name == "channels_0" else name for name in differing)
 
     @property
     def before_layout(self) -> str:

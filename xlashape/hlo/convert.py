@@ -10,7 +10,7 @@
 
 `decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format cannot hold
 everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads, pb cannot hold a buffer
-assignment. HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large constants.
+assignment, and none but hlo holds replica_count, num_partitions and the rest of a ModuleConfig. HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large constants.
 """
 
 from __future__ import annotations
@@ -273,6 +273,9 @@ def encode(
     if isinstance(document, Document):
         document = document.hlo_proto if document.hlo_proto is not None else document.module
     module = document.hlo_module if isinstance(document, xla.HloProto) else document
+    lost = () if config is None or lossy or form.kind is FileKind.HLO else config.names()
+    if lost:
+        raise LossyConversionError(f"{form.kind} has no field for what the text says: {', '.join(lost)} would be lost")
     if form.kind is FileKind.HLO:
         from xlashape.hlo.text.writer.module import PrintOptions, module_text  # start-up time: 30 ms
 

@@ -284,3 +284,42 @@ def test_json_numbers_that_no_f32_holds_are_refused(number: str):
     module = f'{{"computations": [{{"instructions": [{{"literal": {{"f32s": [{number}]}}}}]}}]}}'
     with pytest.raises(DecodeError, match="f32s"):
         convert.decode(module.encode())
+
+
+CONFIGURED = [
+    ("replica_count=4, num_partitions=2", "", "replica_count, num_partitions"),
+    ("alias_passthrough_params=true", "", "alias_passthrough_params"),
+    (
+        "allow_spmd_sharding_propagation_to_output={true}",
+        "",
+        "allow_spmd_sharding_propagation_to_output",
+    ),
+    ("", ", channel_id=0", "channel_id=0"),
+]
+
+
+@pytest.mark.parametrize(("header", "attribute", "lost"), CONFIGURED)
+@pytest.mark.parametrize("form", ["pb", "hlo.pb", "json", "pbtxt", "pb.gz"])
+def test_what_no_proto_holds_is_lost_only_where_that_is_asked_for(header, attribute, lost, form):
+    text = f"HloModule m{', ' if header else ''}{header}\nENTRY e {{ p = f32[8] parameter(0) ROOT c = f32[8] collective-permute(p){attribute}, source_target_pairs={{{{0,1}}}} }}"
+    document = decode(text.encode())
+    with pytest.raises(LossyConversionError, match=f": {lost} would be lost"):
+        encode(document, form)
+    assert decode(encode(document, form, lossy=True)).module == document.module
+    again = decode(encode(document, "hlo"))
+    assert (again.config, again.module) == (document.config, document.module)
+
+
+def test_channel_0_is_printed():
+    # As jaxlib 0.12.0.1 prints the module that it made of this text.
+    text = """HloModule m, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
+
+ENTRY %e (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  ROOT %c = f32[8]{0} collective-permute(%p), channel_id=0, source_target_pairs={{0,1}}
+}
+
+"""
+    module = HloModule.parse(text)
+    assert module.to_text() == text
+    assert "channel_id" not in HloModule.from_proto(module.proto).to_text()

@@ -243,6 +243,8 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
     index = len(instructions)
     if number >= 0 and body.computation.parameters.setdefault(number, index) != index:
         raise cursor.error(f"parameter {number} is already defined in this computation", at=opcode_at)
+    if "channel_id" in attributes and not attributes["channel_id"].data:
+        body.state.channels_0.append(name)
     if "control-predecessors" in attributes:
         parsed.control = attributes["control-predecessors"].calls
     instructions.append(parsed)

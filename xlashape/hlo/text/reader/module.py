@@ -78,7 +78,7 @@ def _parse(source: Source, *, is_recovery_module: bool) -> tuple[xla.HloModulePr
     else:
         entry = _single(state)
     state.raise_errors()
-    config = ModuleConfig() if header is None else ModuleConfig(**header.config)
+    config = ModuleConfig(**({} if header is None else header.config), channels_0=tuple(state.channels_0))
     proto = _emit(state, header, entry)
     if header is not None and header.recoveries:
         if is_recovery_module and any(recovery.module for recovery in header.recoveries):

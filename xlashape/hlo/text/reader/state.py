@@ -182,6 +182,7 @@ class State:
         "_attributes_kept",
         "_shapes_kept",
         "attributes",
+        "channels_0",
         "computation_indices",
         "computations",
         "cursor",
@@ -201,6 +202,8 @@ class State:
         self.computations: list[ParsedComputation] = []
         self.computation_indices: dict[str, int] = {}
         """Name of a computation → its index; -1 for a computation that could not be read."""
+        self.channels_0: list[str] = []
+        """The instructions whose text says `channel_id=0`."""
         self.elided = Elided()
         self.errors: list[ParseError] = []
         self.depth = 0

@@ -81,6 +81,17 @@ class LineWriter:
                 f"{indent}{'ROOT ' if index == root else ''}{names[index]}{template.head}{inside}{template.attributes}"
                 f"{metadata[metadata_bytes[index]]}{template.backend_config}"
             )
+        if self._module.channels_0:
+            self._add_channels_0(order, lines)
+
+    def _add_channels_0(self, order: list[int], lines: list[str]) -> None:
+        """Adds `channel_id=0`, which no proto holds, to the last lines, those of `order`, where the module's text said it."""
+        computation = self._computation
+        for line, index in enumerate(order, len(lines) - len(order)):
+            if computation.names[index] in self._module.channels_0:
+                attributes = computation.templates[index].attributes
+                head, _, tail = lines[line].rpartition(attributes)
+                lines[line] = f"{head}), channel_id=0{attributes[1:]}{tail}"
 
     def _write_template(self, template: InstructionTemplate) -> None:
         """Sets the texts of a template, for the current instruction."""

@@ -80,7 +80,7 @@ def module_text(
 
 def _module_text(module: Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
     proto = decode(xla.HloModuleProto, module).message
-    printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None)
+    printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None, config.channels_0)
     writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount
     parts = [tab + _header(proto, printed, config), *_recovery_table(proto, options, depth), ""]

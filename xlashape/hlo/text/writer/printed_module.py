@@ -6,7 +6,7 @@ only wrapped by asynchronous instructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError
@@ -41,9 +41,17 @@ class _TextByBytes(dict[bytes, str]):
 class PrintedModule:
     """One module that is written with one set of options."""
 
-    def __init__(self, module: xla.HloModuleProto, options: PrintOptions, data: bytes | None = None) -> None:
+    def __init__(
+        self,
+        module: xla.HloModuleProto,
+        options: PrintOptions,
+        data: bytes | None = None,
+        channels_0: Iterable[str] = (),
+    ) -> None:
         """`data` is the module serialized, for callers that have it."""
         self.options = options
+        self.channels_0 = frozenset(channels_0) if options.print_extra_attributes else frozenset[str]()
+        """The instructions that are written with channel_id=0."""
         self.computations = read_computations(module if data is None else data)
         self.payloads: Sequence[bytes] = list(module.payloads)
         self.percent = "%" if options.print_percent else ""
