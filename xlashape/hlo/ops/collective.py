@@ -16,6 +16,7 @@ from xlashape.hlo.values.plain import (
     DIMENSIONS,
     DIMENSIONS_IF_ANY,
     DIMENSIONS_READ_ONLY,
+    HAS_DYNAMIC_ROOT,
     USE_GLOBAL_DEVICE_IDS,
 )
 from xlashape.hlo.values.replica_groups import REPLICA_GROUPS
@@ -118,6 +119,13 @@ OPERATIONS: Final = (
     ),
     _groups_only(Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension)),
     _groups_only(Opcode.COLLECTIVE_BROADCAST),
+    Operation(
+        Opcode.COLLECTIVE_REDUCE,
+        operands=_ANY_COUNT,
+        attributes=(*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(HAS_DYNAMIC_ROOT)),
+        calls=TO_APPLY,
+        exchanges_with_replicas=True,
+    ),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE_START),
     *rows((Opcode.ALL_GATHER_DONE, Opcode.ALL_REDUCE_DONE, Opcode.COLLECTIVE_PERMUTE_DONE), operands=exactly(1)),

@@ -131,6 +131,7 @@ _RAGGED_DOT_DIMENSIONS = (
 )
 _DOT_ATTRIBUTES = (*_DOT_DIMENSIONS, optional(OPERAND_PRECISION, default=_TWO_PRECISIONS), optional(DOT_ALGORITHM))
 _DOT_FIELDS = FIELDS.message("dot_dimension_numbers", b"")
+_SPARSITY_AND_BLOCKS = FIELDS.message("sparsity_config", b"") + FIELDS.message("block_scaling_config", b"")
 _RAGGED_DOT_FIELDS = FIELDS.message(
     "ragged_dot_dimension_numbers",
     xla.RaggedDotDimensionNumbers(dot_dimension_numbers=xla.DotDimensionNumbers()),
@@ -170,7 +171,7 @@ OPERATIONS: Final = (
         Opcode.DOT,
         operands=at_least(2),
         attributes=(*_DOT_ATTRIBUTES, optional(DOT_SPARSITY)),
-        fields=_DOT_FIELDS,
+        fields=_DOT_FIELDS + _SPARSITY_AND_BLOCKS,
         infer=_infer_dot,
     ),
     Operation(Opcode.SCALED_DOT, operands=exactly(4), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS),
@@ -198,7 +199,7 @@ OPERATIONS: Final = (
             optional(CONVOLUTION_KIND),
             optional(SPARSITY_CONFIG),
         ),
-        fields=FIELDS.message("sparsity_config", b""),
+        fields=_SPARSITY_AND_BLOCKS,
         infer=_infer_convolution,
     ),
 )

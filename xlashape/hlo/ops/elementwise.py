@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from xlashape.hlo.ops.attributes import Written, optional, required
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Infer, Operation, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays
-from xlashape.hlo.values.comparison import COMPARISON_TYPE, DIRECTION, default_comparison_type
+from xlashape.hlo.values.comparison import (
+    COMPARISON_ORDER,
+    COMPARISON_TYPE,
+    DIRECTION,
+    comparison_order,
+    default_comparison_order,
+)
 from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
 from xlashape.hlo.values.result_accuracy import RESULT_ACCURACY
 from xlashape.proto import xla
@@ -137,9 +143,18 @@ def _infer_compare(_: xla.HloInstructionProto, operands: Sequence[Shape], _resul
 
 
 def _comparison_type(written: Written, value: bytes | None) -> bytes:
+    # XLA keeps a written type as an order.
+    if value is not None and written.has("order"):
+        raise CannotComplete("compare takes an order or a type, not both")
+    return b""
+
+
+def _comparison_order(written: Written, value: bytes | None) -> bytes:
     if value is not None:
         return value
-    return FIELDS.string("comparison_type", default_comparison_type(written.operands[0].element_type))
+    comparison_type = xla.HloInstructionProto.FromString(written.value("type")).comparison_type
+    order = comparison_order("", comparison_type) or default_comparison_order(written.operands[0].element_type)
+    return FIELDS.string("comparison_order", order)
 
 
 def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
@@ -182,8 +197,30 @@ _ONE, _TWO, _THREE = exactly(1), exactly(2), exactly(3)
 OPERATIONS: Final = (
     *rows(
         (
-            *(_O.ACOS, _O.ACOSH, _O.ASIN, _O.ASINH, _O.ATANH, _O.CBRT, _O.COSH, _O.COSINE, _O.ERF, _O.EXPONENTIAL),
-            *(_O.EXPONENTIAL_MINUS_ONE, _O.LOG, _O.LOG_PLUS_ONE, _O.LOGISTIC, _O.RSQRT, _O.SINE, _O.SINH, _O.SQRT),
+            *(
+                _O.ACOS,
+                _O.ACOSH,
+                _O.ASIN,
+                _O.ASINH,
+                _O.ATANH,
+                _O.CBRT,
+                _O.COSH,
+                _O.COSINE,
+                _O.ERF,
+                _O.EXP2,
+                _O.EXPONENTIAL,
+            ),
+            *(
+                _O.EXPONENTIAL_MINUS_ONE,
+                _O.LOG,
+                _O.LOG2,
+                _O.LOG_PLUS_ONE,
+                _O.LOGISTIC,
+                _O.RSQRT,
+                _O.SINE,
+                _O.SINH,
+                _O.SQRT,
+            ),
             *(_O.TAN, _O.TANH),
         ),
         operands=_ONE,
@@ -216,9 +253,13 @@ OPERATIONS: Final = (
     Operation(
         _O.COMPARE,
         operands=_TWO,
-        attributes=(required(DIRECTION), optional(COMPARISON_TYPE, _comparison_type)),
+        attributes=(
+            required(DIRECTION),
+            optional(COMPARISON_TYPE, _comparison_type),
+            optional(COMPARISON_ORDER, _comparison_order),
+        ),
         infer=_infer_compare,
-        text_depends_on_operands=True,  # a type that is the operands' own is not written
+        text_depends_on_operands=True,  # an order that is the operands' own is not written
     ),
     Operation(_O.STOCHASTIC_CONVERT, operands=_TWO),
     Operation(_O.SELECT, operands=_THREE, infer=_infer_select),

@@ -12,7 +12,7 @@ from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_predicate
-from xlashape.hlo.values.plain import DIMENSIONS, IS_STABLE, LARGEST, K
+from xlashape.hlo.values.plain import DIMENSIONS, IS_STABLE, LARGEST, TOPK_IS_STABLE, K
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -56,7 +56,11 @@ OPERATIONS: Final = (
     Operation(
         Opcode.TOPK,
         operands=exactly(1),
-        attributes=(required(K), optional(LARGEST, default=FIELDS.integer("largest", 1))),
+        attributes=(
+            required(K),
+            optional(LARGEST, default=FIELDS.integer("largest", 1)),
+            optional(TOPK_IS_STABLE, default=FIELDS.integer("is_stable", 1)),
+        ),
         calls=TO_APPLY_WRITTEN_ONLY,
         infer=_infer_topk,
     ),

@@ -1,9 +1,10 @@
-"""What a compare asks: `direction=LT`, and `type=TOTALORDER` where the element type does not say it.
+"""What a compare asks: `direction=LT`, and `order=TOTAL` where the element type does not say it.
 
 direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'
-type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'
+order       := 'PARTIAL' | 'TOTAL'
+type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'      instead of an order, in text of jaxlib 0.10.2 and before
 
-Both fields are strings. A string that is none of these words is written as it is.
+The fields are strings. A string that is none of these words is written as it is.
 """
 
 from __future__ import annotations
@@ -11,24 +12,36 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, always_written
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, always_written, not_written
 from xlashape.shape import PrimitiveType
 
-__all__ = ["COMPARISON_TYPE", "DIRECTION", "default_comparison_type"]
+__all__ = ["COMPARISON_ORDER", "COMPARISON_TYPE", "DIRECTION", "comparison_order", "default_comparison_order"]
 
 _DIRECTIONS: Final = {word: word for word in ("EQ", "NE", "GE", "GT", "LE", "LT")}
+_ORDERS: Final = {word: word for word in ("PARTIAL", "TOTAL")}
 _TYPES: Final = {word: word for word in ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")}
 
 
-def default_comparison_type(element_type: PrimitiveType) -> str:
-    """The type of comparison of operands of an element type, where none is written.
+def default_comparison_order(element_type: PrimitiveType) -> str:
+    """How operands of an element type are ordered where nothing is written.
 
-    >>> [default_comparison_type(element_type) for element_type in (PrimitiveType.F32, PrimitiveType.S8, PrimitiveType.PRED)]
-    ['FLOAT', 'SIGNED', 'UNSIGNED']
+    >>> [default_comparison_order(element_type) for element_type in (PrimitiveType.F32, PrimitiveType.S8, PrimitiveType.PRED)]
+    ['PARTIAL', 'TOTAL', 'TOTAL']
     """
-    if element_type.is_floating or element_type.is_complex:
-        return "FLOAT"
-    return "SIGNED" if element_type.is_signed_integral else "UNSIGNED"
+    return "PARTIAL" if element_type.is_floating or element_type.is_complex else "TOTAL"
+
+
+def comparison_order(order: str, comparison_type: str) -> str:
+    """The order that an instruction has, from its fields comparison_order and comparison_type; "" where both are empty.
+
+    XLA wrote a type until jaxlib 0.10.2 and writes an order since 0.11.
+
+    >>> comparison_order("", "TOTALORDER"), comparison_order("", "FLOAT"), comparison_order("PARTIAL", "SIGNED")
+    ('TOTAL', 'PARTIAL', 'PARTIAL')
+    """
+    if order or not comparison_type:
+        return order
+    return "PARTIAL" if comparison_type == "FLOAT" else "TOTAL" if comparison_type in _TYPES else comparison_type
 
 
 def _read_direction(cursor: HloCursor) -> bytes:
@@ -39,13 +52,18 @@ def _read_type(cursor: HloCursor) -> bytes:
     return FIELDS.string("comparison_type", cursor.parse_word_of(_TYPES, "a type of comparison"))
 
 
-def _write_type(message: Any, context: Context) -> str:
-    kind = message.comparison_type
-    if not kind:
+def _read_order(cursor: HloCursor) -> bytes:
+    return FIELDS.string("comparison_order", cursor.parse_word_of(_ORDERS, "an order of comparison"))
+
+
+def _write_order(message: Any, context: Context) -> str:
+    order = comparison_order(message.comparison_order, message.comparison_type)
+    if not order:
         return ""
     shape = context.operand_shape(0)
-    return "" if shape is not None and kind == default_comparison_type(shape.element_type) else f", type={kind}"
+    return "" if shape is not None and order == default_comparison_order(shape.element_type) else f", order={order}"
 
 
 DIRECTION: Final = Attribute("direction", _read_direction, always_written("direction", "comparison_direction"))
-COMPARISON_TYPE: Final = Attribute("type", _read_type, _write_type)
+COMPARISON_TYPE: Final = Attribute("type", _read_type, not_written)
+COMPARISON_ORDER: Final = Attribute("order", _read_order, _write_order)

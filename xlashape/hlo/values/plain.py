@@ -38,6 +38,7 @@ __all__ = [
     "FEATURE_INDEX",
     "FFT_LENGTH",
     "FUSION_KIND",
+    "HAS_DYNAMIC_ROOT",
     "INDEX",
     "INDICES_ARE_SORTED",
     "INFEED_CONFIG",
@@ -53,6 +54,7 @@ __all__ = [
     "OUTFEED_CONFIG",
     "PARAMETER_REPLICATION",
     "SCAN_DIMENSION",
+    "TOPK_IS_STABLE",
     "UNIQUE_INDICES",
     "USE_GLOBAL_DEVICE_IDS",
     "K",
@@ -117,7 +119,9 @@ INDICES_ARE_SORTED: Final = flag("indices_are_sorted")
 IS_COMPOSITE: Final = flag("is_composite")
 IS_HOST_TRANSFER: Final = flag("is_host_transfer")
 IS_REVERSE: Final = flag("is_reverse")
+HAS_DYNAMIC_ROOT: Final = flag("has_dynamic_root", write_false=True)
 IS_STABLE: Final = flag("is_stable")
+TOPK_IS_STABLE: Final = flag("is_stable", write_false=True)
 LARGEST: Final = flag("largest", write_false=True)
 UNIQUE_INDICES: Final = flag("unique_indices")
 USE_GLOBAL_DEVICE_IDS: Final = flag("use_global_device_ids")

@@ -73,7 +73,7 @@ class ValueNumbers:
                 is_constant = proto.opcode == Opcode.CONSTANT
                 literal = proto.literal.SerializeToString(deterministic=True) if is_constant else b""
                 operands = tuple([self._number(operand, 0, depth + 1) for operand in computed_by.operands])
-                attributes = (proto.comparison_direction, proto.comparison_type, literal)
+                attributes = (proto.comparison_direction, proto.comparison_type, proto.comparison_order, literal)
                 key = (proto.opcode, computed_by.shape, attributes, operands)
             number = self._known[value] = self._numbers.setdefault(key, len(self._numbers))
         return number
