@@ -6,7 +6,7 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Use, Written, optional, required, written_only
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
-from xlashape.hlo.ops.completion import exactly_one_dimension, first_dimension
+from xlashape.hlo.ops.completion import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, Operation, at_least, exactly, rows
 from xlashape.hlo.values.enums import MODE
@@ -51,7 +51,7 @@ _GROUPS = (
 _GROUPS_AND_LAYOUT = (*_GROUPS, optional(CONSTRAIN_LAYOUT))
 _ALL_GATHER = (
     *_GROUPS_AND_LAYOUT,
-    required(DIMENSIONS, first_dimension),
+    required(DIMENSIONS, exactly_one_dimension),
     optional(USE_GLOBAL_DEVICE_IDS),
 )
 _ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(MODE))
@@ -105,7 +105,7 @@ OPERATIONS: Final = (
             *_GROUPS_AND_LAYOUT,
             optional(USE_GLOBAL_DEVICE_IDS),
             optional(MODE),
-            required(DIMENSIONS, first_dimension),
+            required(DIMENSIONS, exactly_one_dimension),
         ),
         calls=TO_APPLY_OR_CALLS,
         check=_check_reduction,

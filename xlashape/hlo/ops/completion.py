@@ -14,7 +14,6 @@ __all__ = [
     "EMPTY_WINDOW",
     "check_even_operand_count",
     "exactly_one_dimension",
-    "first_dimension",
     "precision_of_each_operand",
 ]
 
@@ -35,16 +34,6 @@ def exactly_one_dimension(written: Written, value: bytes | None) -> bytes:
         if count != 1:
             raise CannotComplete(f"{written.opcode} needs exactly one dimension, found {count}")
     return value
-
-
-def first_dimension(written: Written, value: bytes | None) -> bytes:
-    """`dimensions`, which must name a dimension where it is written. XLA reads further ones and keeps the first."""
-    if value is None or len(value) == _BYTES_OF_ONE_DIMENSION:
-        return value or b""
-    dimensions = xla.HloInstructionProto.FromString(value).dimensions
-    if not dimensions:
-        raise CannotComplete(f"{written.opcode} needs exactly one dimension, found 0")
-    return FIELDS.integers("dimensions", dimensions[:1])
 
 
 def precision_of_each_operand(written: Written, value: bytes | None) -> bytes:

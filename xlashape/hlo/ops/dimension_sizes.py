@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import required
-from xlashape.hlo.ops.completion import first_dimension
+from xlashape.hlo.ops.completion import exactly_one_dimension
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, exactly
@@ -38,7 +38,7 @@ def _infer_set(message: xla.HloInstructionProto, operands: Sequence[Shape], _res
     return Shape(shape.element_type, shape.dimensions, dynamic, shape.layout)
 
 
-_ATTRIBUTES = (required(DIMENSIONS, first_dimension),)
+_ATTRIBUTES = (required(DIMENSIONS, exactly_one_dimension),)
 
 OPERATIONS: Final = (
     Operation(Opcode.GET_DIMENSION_SIZE, operands=exactly(1), attributes=_ATTRIBUTES, infer=_infer_get),

@@ -27,6 +27,10 @@ class Mesh(NamedTuple):
     message: xla.MeshProto
     numbers: dict[bytes, int]
 
+    def all_axes(self) -> list[xla.AxisRefProto]:
+        """Every axis, in the order of the mesh."""
+        return [xla.AxisRefProto(mesh_axis_index=number) for number in range(len(self.message.axes))]
+
     def parse_axis(self, cursor: HloCursor) -> xla.AxisRefProto:
         """The axis at the cursor, which must be one of this mesh, or a part of one."""
         cursor.skip_space()

@@ -1,14 +1,21 @@
 r"""Shardings over the named axes of a mesh.
 
-named       := mesh ',' ('replicated' | '[' dim (',' dim)* ']') (',' list)*
-             | 'maximal_mesh' '[' 'device_id=' INT ']'
+named       := mesh ','? (whole | '[' (dim (',' dim)*)? ']') (',' list)*
+             | ('single_device' | 'maximal_mesh') '[' 'device_id=' INT ']'              maximal_mesh: until jaxlib 0.10.2
+whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)?                   over all axes of the mesh
+reduction   := 'sum' | 'max' | 'min' | 'unknown_' INT
 dim         := '{' (axis (',' axis)* (',' '?')? | '?')? '}'         '?' where further axes may be added
-list        := ('replicated' | 'unreduced' | 'manual') '=' '{' axis (',' axis)* '}' | 'metadata=' metadata
+list        := ('replicated' | 'unreduced' | 'manual') '=' reduction? '{' axis (',' axis)* '}' | 'metadata=' metadata
+
+Only `unreduced` has a reduction. Without one, values are summed.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.values.enums import EnumWords, lower_case
 from xlashape.hlo.values.mesh import Mesh, axis_texts, mesh_text, parse_mesh
 from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages
 from xlashape.proto import xla
@@ -16,12 +23,15 @@ from xlashape.proto import xla
 __all__ = ["named_sharding_text", "parse_named_sharding"]
 
 
+_REDUCTIONS: Final = EnumWords(lower_case(xla.NamedShardingProto.ReductionOpProto), "a reduction: sum, max or min")
+
+
 def parse_named_sharding(cursor: HloCursor) -> xla.OpSharding | None:
     """The named sharding within braces, these not included; None where what comes next is another sharding."""
     at = cursor.at
     sharding = xla.OpSharding(type=xla.OpSharding.REPLICATED)
     named = sharding.named_sharding
-    if cursor.accept("maximal_mesh"):
+    if cursor.accept("single_device") or cursor.accept("maximal_mesh"):
         cursor.expect("[")
         cursor.expect("device_id=")
         named.mesh.device_ids.append(cursor.parse_int("a device"))
@@ -29,7 +39,7 @@ def parse_named_sharding(cursor: HloCursor) -> xla.OpSharding | None:
     elif cursor.accept("mesh"):
         mesh = parse_mesh(cursor)
         named.mesh.CopyFrom(mesh.message)
-        cursor.expect(",")
+        cursor.accept(",")
         used = _parse_dimensions_and_lists(cursor, mesh, named)
         whole = [axis.mesh_axis_index for axis in used if not axis.HasField("sub_axis_info")]
         parts = {axis.mesh_axis_index for axis in used if axis.HasField("sub_axis_info")}
@@ -62,7 +72,13 @@ def _parse_dimensions_and_lists(cursor: HloCursor, mesh: Mesh, named: xla.NamedS
                 cursor.expect("}")
                 return
 
-    if not cursor.accept("replicated"):
+    if cursor.accept("manual"):
+        named.manual_axes.extend(mesh.all_axes())
+    elif cursor.accept("unreduced"):
+        named.unreduced_axes.extend(mesh.all_axes())
+        if cursor.accept("="):
+            named.reduction_op = _REDUCTIONS.parse(cursor)
+    elif not cursor.accept("replicated"):
         cursor.parse_list(dimension, "[", "]")
     lists = {"replicated": named.replicated_axes, "unreduced": named.unreduced_axes, "manual": named.manual_axes}
     while cursor.accept(","):
@@ -71,6 +87,8 @@ def _parse_dimensions_and_lists(cursor: HloCursor, mesh: Mesh, named: xla.NamedS
         if name == "metadata":
             named.metadata.extend(parse_metadata_messages(cursor))
         elif name in lists:
+            if name == "unreduced" and not cursor.looking_at("{"):
+                named.reduction_op = _REDUCTIONS.parse(cursor)
             lists[name].extend(cursor.parse_list(axis))
         else:
             raise cursor.error(f"expected replicated, unreduced, manual or metadata, found {name!r}", at=at)
@@ -84,19 +102,38 @@ def named_sharding_text(named: xla.NamedShardingProto, *, metadata: bool) -> str
     if metadata and named.metadata:
         tail = f", metadata={{{', '.join(metadata_texts(named.metadata))}}}"
     if not mesh.axes and len(mesh.device_ids) == 1:
-        return f"maximal_mesh[device_id={mesh.device_ids[0]}]{tail}"
+        return f"single_device[device_id={mesh.device_ids[0]}]{tail}"
+    reduction = _REDUCTIONS.text(named.reduction_op) if named.reduction_op else ""
+    if not named.dim_shardings:
+        whole = _whole(named)
+        if whole:
+            suffix = f"={reduction}" if whole == "unreduced" and reduction else ""
+            return f"{mesh_text(mesh)}, {whole}{suffix}{tail}"
     dims: list[str] = []
     for dim in named.dim_shardings:
         parts = axis_texts(mesh, dim.axes)
         if not dim.is_closed:
             parts.append("?")
         dims.append(f"{{{', '.join(parts)}}}")
-    text = f"{mesh_text(mesh)}, [{', '.join(dims)}]" if dims else f"{mesh_text(mesh)}, replicated"
+    text = f"{mesh_text(mesh)}, [{', '.join(dims)}]"
     for name, axes in (
-        ("replicated", named.replicated_axes),
-        ("unreduced", named.unreduced_axes),
-        ("manual", named.manual_axes),
+        ("replicated=", named.replicated_axes),
+        (f"unreduced={reduction}", named.unreduced_axes),
+        ("manual=", named.manual_axes),
     ):
         if axes:
-            text += f", {name}={{{', '.join(axis_texts(mesh, axes))}}}"
+            text += f", {name}{{{', '.join(axis_texts(mesh, axes))}}}"
     return text + tail
+
+
+def _whole(named: xla.NamedShardingProto) -> str:
+    """The word for a sharding of all axes alike, whose dimensions say nothing; "" for any other."""
+    lists = {"manual": named.manual_axes, "unreduced": named.unreduced_axes, "replicated": named.replicated_axes}
+    used = [name for name, axes in lists.items() if axes]
+    if not used:
+        return "replicated"
+    if len(used) > 1 or used == ["replicated"]:
+        return ""
+    axes = lists[used[0]]
+    is_all = [axis.mesh_axis_index for axis in axes] == list(range(len(named.mesh.axes)))
+    return used[0] if is_all and not any(axis.HasField("sub_axis_info") for axis in axes) else ""

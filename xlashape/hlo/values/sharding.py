@@ -11,6 +11,7 @@ number every fifth element: `/*index=5*/`. `Tiles.canonical` makes tiled shardin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from xlashape.caches import cached
@@ -29,6 +30,10 @@ from xlashape.proto import xla
 __all__ = ["DOMAIN", "SHARDING", "parse_sharding", "sharding_text"]
 
 _S = xla.OpSharding
+
+# XLA keeps the reduction of an unreduced sharding in its metadata.
+_REDUCTION: Final = "sdy::reduction_op"
+_REDUCTIONS: Final = ("SUM", "MAX", "MIN")
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -55,7 +60,19 @@ def _parse_single(cursor: HloCursor) -> xla.OpSharding:
     start = cursor.at
     sharding = parse_named_sharding(cursor) or _parse_unnamed(cursor, start)
     cursor.expect("}")
+    if _is_unreduced(sharding):
+        sharding.metadata.add(op_type=_REDUCTION, op_name=_reduction(sharding))
     return sharding
+
+
+def _is_unreduced(sharding: xla.OpSharding) -> bool:
+    return sharding.type == _S.UNREDUCED or _S.UNREDUCED in sharding.last_tile_dims
+
+
+def _reduction(sharding: xla.OpSharding) -> str:
+    """How the devices' values are to be combined, as the metadata of an unreduced sharding says; SUM where it does not."""
+    words = [each.op_name for each in sharding.metadata if each.op_type == _REDUCTION]
+    return next((word for word in reversed(words) if word in _REDUCTIONS), "SUM")
 
 
 def _parse_unnamed(cursor: HloCursor, start: int) -> xla.OpSharding:
@@ -182,8 +199,12 @@ def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int
     if sharding.is_shard_group:
         group = "shard_like" if sharding.shard_group_type == _S.LIKE else "shard_as"
         text += f" {group} {sharding.shard_group_id}"
-    if metadata and sharding.metadata:
-        parts = metadata_texts(sharding.metadata)
+    shown: Sequence[xla.OpMetadata] = sharding.metadata
+    if _is_unreduced(sharding):
+        shown = [each for each in shown if each.op_type != _REDUCTION]
+        shown.append(xla.OpMetadata(op_type=_REDUCTION, op_name=_reduction(sharding)))
+    if metadata and shown:
+        parts = metadata_texts(shown)
         text += f" metadata={parts[0]}" if len(parts) == 1 else f" metadata={{{', '.join(parts)}}}"
     return f"{{{text}}}"
 
@@ -205,9 +226,9 @@ def _write_sharding(message: Any, context: Context) -> str:
     return "" if data == ABSENT else f", sharding={_serialized_sharding_text(data, context.show_metadata)}"
 
 
-def _write_domain(message: Any, context: Context) -> str:
-    entry = _serialized_sharding_text(submessage(message.domain_exit_sharding), context.show_metadata)
-    exit_ = _serialized_sharding_text(submessage(message.domain_entry_sharding), context.show_metadata)
+def _write_domain(message: Any, _context: Context) -> str:
+    entry = _serialized_sharding_text(submessage(message.domain_exit_sharding), False)
+    exit_ = _serialized_sharding_text(submessage(message.domain_entry_sharding), False)
     return f', domain={{kind="sharding", entry={entry}, exit={exit_}}}'
 
 
