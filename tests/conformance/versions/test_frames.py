@@ -6,20 +6,9 @@ import pytest
 from xla_versions import Case, cases
 
 from xlashape import HloModule
-from xlashape.errors import ParseError
 from xlashape.proto import xla
 
 WITH_FRAMES = [case for case in cases() if "\nFileNames\n" in (case.print_of_proto or "")]
-
-NOT_READ_YET = frozenset(
-    {
-        "jax-0.11.2.dump.cond_fn.cpu_after_optimizations",  # `%x#0` for an element of a tuple
-        "jax-0.12.0.1.dump.f_shard_map.cpu_after_optimizations",  # the same
-        "jax-0.12.0.1.dump.f_shard_map.before_optimizations",  # sharding={mesh[…], manual}
-        "jax-0.12.0.1.dump.cb.before_optimizations",  # sharding={single_device[…]}
-        "jax-0.12.0.1.dump.sort_fn.before_optimizations",  # order=TOTAL
-    }
-)
 
 
 def tables(text: str) -> str:
@@ -39,10 +28,6 @@ def test_printed_tables(case: Case):
 
 @pytest.mark.parametrize("case", [case for case in WITH_FRAMES if case.proto_of_text], ids=lambda case: case.name)
 def test_parsed_tables_and_numbers(case: Case):
-    if case.name in NOT_READ_YET:
-        with pytest.raises(ParseError):
-            HloModule.parse(case.text)
-        return
     ours = HloModule.parse(case.text).to_proto()
     theirs = xla.HloModuleProto.FromString(case.proto_of_text or b"")
     assert ours.stack_frame_index == theirs.stack_frame_index

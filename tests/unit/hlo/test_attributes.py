@@ -17,7 +17,7 @@ from xlashape.shape import Shape
 # A value of each attribute, as it is written. Several where the attribute has several forms.
 VALUES = {
     "aliasing.OUTPUT_TO_OPERAND_ALIASING": ["{{}: (0, {})}", "{{1}: (0, {2}), {0}: (1, {})}"],
-    "comparison.COMPARISON_TYPE": ["TOTALORDER"],
+    "comparison.COMPARISON_ORDER": ["TOTAL"],
     "comparison.DIRECTION": ["EQ", "LT"],
     "convolution_numbers.DIM_LABELS": ["b01f_01io->b01f", "bf_io->bf", "b0?f_0io->b0f"],
     "convolution_numbers.DIM_LABELS_IF_ANY": ["b01f_01io->b01f"],
@@ -36,7 +36,7 @@ VALUES = {
     "linear_algebra.*": ["true"],
     "objects.BACKEND_CONFIG": ['"a\\"b"', '{"a":{"b":"}"}}'],
     "objects.FRONTEND_ATTRIBUTES": ['{a="x",b={"c":1}}'],
-    "origin.ORIGIN": ["{[synthetic_call]}", '{{"a"}}', '{({"a" {1,0}}, ({"b"}, {}))}'],
+    "origin.ORIGIN": ['{(),[""]}', '{{"a"},["f/g"]}', '{{"a"}}', '{({"a" {1,0}}, ({"b"}, {}))}'],
     "padding.PADDING": ["0_1", "0_1_2x-3_4_0"],
     "plain.CHANNEL_ID": ["7"],
     "plain.CROSS_PROGRAM_PREFETCH_INDEX": ["0", "3"],
@@ -73,11 +73,14 @@ VALUES = {
         "{{manual}, {replicated}}",
         "{devices=[2,1]<=[2]}",
         "{devices=[2,2]1,0,3,2 last_tile_dims={manual}}",
-        "{unreduced shard_as 3}",
+        '{unreduced shard_as 3 metadata={op_type="sdy::reduction_op" op_name="MAX"}}',
         '{manual metadata={op_name="n"}}',
         "{mesh['a'=2,'b'=4], [{'a'}, {'b':(1)2, ?}], manual={'b':(2)2}}",
         "{mesh['a'=4], device_ids=(3,2,1,0), replicated}",
-        "{maximal_mesh[device_id=3]}",
+        "{single_device[device_id=3]}",
+        "{mesh['a'=2,'b'=4], manual}",
+        "{mesh['a'=2,'b'=4], unreduced=max}",
+        "{mesh['a'=2,'b'=4], [{}], unreduced=min{'b'}}",
         "{unknown_77}",
     ],
     "slices.PERMUTE_SLICE_SIZES": ["{{1,2},{3,4}}"],
@@ -95,6 +98,7 @@ FLAGS = (
     "UNIQUE_INDICES USE_GLOBAL_DEVICE_IDS"
 )
 VALUES |= {f"plain.{name}": ["true"] for name in FLAGS.split()}
+VALUES |= {f"plain.{name}": ["true", "false"] for name in ("HAS_DYNAMIC_ROOT", "TOPK_IS_STABLE")}
 
 
 class Context:
@@ -162,4 +166,9 @@ def test_a_value_that_is_cut_off_is_an_error_or_another_value(name):
 
 def test_attributes_that_are_only_read():
     names = sorted(name for name, attribute in attributes() if attribute.write is not_written)
-    assert names == ["enums.MODE", "plain.DIMENSIONS_READ_ONLY", "sparsity.SPARSITY_CONFIG"]
+    assert names == [
+        "comparison.COMPARISON_TYPE",
+        "enums.MODE",
+        "plain.DIMENSIONS_READ_ONLY",
+        "sparsity.SPARSITY_CONFIG",
+    ]

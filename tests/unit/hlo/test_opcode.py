@@ -19,7 +19,7 @@ def test_an_opcode_is_its_name():
 
 def test_names_follow_from_values():
     assert all(one.name == one.value.upper().replace("-", "_") for one in Opcode)
-    assert len(Opcode) == 133
+    assert len(Opcode) == 136
 
 
 def having(flag: str) -> set[Opcode]:
@@ -77,6 +77,7 @@ def test_flags_that_analyses_read():
         Opcode.COLLECTIVE_BROADCAST,
         Opcode.COLLECTIVE_PERMUTE,
         Opcode.COLLECTIVE_PERMUTE_START,
+        Opcode.COLLECTIVE_REDUCE,
         Opcode.RAGGED_ALL_TO_ALL,
         Opcode.REDUCE_SCATTER,
     }

@@ -137,7 +137,7 @@ def test_unknown_words_are_written_as_they_are():
     )
     fusion = xla.HloInstructionProto(name="f", opcode="fusion", operand_ids=[0], fusion_kind="kNew")
     text = module_text(proto_of(compare, fusion))
-    assert "compare(%p, %p), direction=XX, type=YY" in text
+    assert "compare(%p, %p), direction=XX, order=YY" in text
     assert "fusion(%p), kind=kNew" in text
 
 

@@ -118,7 +118,7 @@ OPERATIONS: Final = (
         exchanges_with_replicas=True,
     ),
     _groups_only(Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension)),
-    _groups_only(Opcode.COLLECTIVE_BROADCAST),
+    _groups_only(Opcode.COLLECTIVE_BROADCAST, optional(HAS_DYNAMIC_ROOT)),
     Operation(
         Opcode.COLLECTIVE_REDUCE,
         operands=_ANY_COUNT,

@@ -1,6 +1,7 @@
 r"""The arrays of the unoptimized program that a value was made from: `origin={({"a"}, {"b" {1}})}`.
 
-origin      := '{' ('[synthetic_call]' | tree)? '}'
+origin      := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last holds
+call        := '[' string ']'                                       the calls of the original program that lead to the value
 tree        := '(' (tree (',' tree)*)? ')' | '{' array? '}'         a tree of the same tuples as the value's shape
 array       := string ints?                                         an instruction, and an index into its shape
 """
@@ -45,9 +46,20 @@ def _read(cursor: HloCursor) -> bytes:
         if cursor.parse_word("'synthetic_call'") != "synthetic_call":
             cursor.fail("'synthetic_call'")
         cursor.expect("]")
-        value.is_synthetic_call = True
+        value.is_synthetic_call, value.call_hierarchy = True, ""
     elif not cursor.looking_at("}"):
         _parse_tree(cursor, value, [])
+        while cursor.accept(","):
+            if cursor.accept("["):
+                value.call_hierarchy = cursor.parse_text("a call hierarchy").decode()
+                cursor.expect("]")
+                if not value.call_hierarchy:
+                    # The original program does not have the call: `[synthetic_call]` until jaxlib 0.10.2.
+                    value.ClearField("elements")
+                    value.is_synthetic_call = True
+                break
+            value.ClearField("elements")
+            _parse_tree(cursor, value, [])
     cursor.expect("}")
     return FIELDS.message("original_value", value)
 
@@ -103,7 +115,8 @@ def _write(message: Any, _context: Context) -> str:
     if message.original_value == ABSENT:
         return ""
     value = older.original_value(message.original_value)
-    return f", origin={{{'[synthetic_call]' if value.is_synthetic_call else _tree_text(value)}}}"
+    call = f',["{value.call_hierarchy}"]' if value.HasField("call_hierarchy") else ""
+    return f", origin={{{_tree_text(value)}{call}}}"
 
 
 def _tree_text(value: xla.OriginalValueProto) -> str:

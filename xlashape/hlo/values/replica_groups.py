@@ -48,6 +48,8 @@ def _read(cursor: HloCursor) -> bytes:
         raise cursor.error("expected the number of groups and their size, [2,4]", at=at)
     cursor.expect("<=")
     iota = Iota.parse(cursor).canonical()
+    if product(sizes) != iota.device_count:
+        raise cursor.error(f"{sizes[0]} groups of {sizes[1]} do not hold {iota.device_count} devices", at=at)
     return FIELDS.message(
         "iota_collective_device_list",
         xla.IotaReplicaGroupListProto(

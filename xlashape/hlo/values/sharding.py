@@ -189,8 +189,9 @@ def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int
         check("levels of tuples in a sharding", depth, MAX_SHAPE_DEPTH)
         parts = [sharding_text(part, metadata=metadata, depth=depth + 1) for part in sharding.tuple_shardings]
         return f"{{{with_index_comments(parts)}}}"
+    is_unreduced = kind == _S.UNREDUCED
     if kind == _S.OTHER:
-        text = _tiled_text(sharding)
+        text, is_unreduced = _tiled_text(sharding)
     elif kind == _S.MAXIMAL:
         devices = sharding.tile_assignment_devices
         text = f"maximal device={devices[0] if devices else 0}"
@@ -200,7 +201,7 @@ def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int
         group = "shard_like" if sharding.shard_group_type == _S.LIKE else "shard_as"
         text += f" {group} {sharding.shard_group_id}"
     shown: Sequence[xla.OpMetadata] = sharding.metadata
-    if _is_unreduced(sharding):
+    if is_unreduced:
         shown = [each for each in shown if each.op_type != _REDUCTION]
         shown.append(xla.OpMetadata(op_type=_REDUCTION, op_name=_reduction(sharding)))
     if metadata and shown:
@@ -209,11 +210,14 @@ def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int
     return f"{{{text}}}"
 
 
-def _tiled_text(sharding: xla.OpSharding) -> str:
+def _tiled_text(sharding: xla.OpSharding) -> tuple[str, bool]:
+    """The text of the canonical form, and whether that is unreduced."""
     tiles = Tiles.of(sharding)
     # XLA reads one tile on one device from a proto as replicated; from text it keeps the tile.
     canonical = _S.REPLICATED if product(tiles.dimensions) == 1 else tiles.canonical()
-    return canonical.text() if isinstance(canonical, Tiles) else KINDS.text(canonical)
+    if isinstance(canonical, Tiles):
+        return canonical.text(), _S.UNREDUCED in canonical.subgroups
+    return KINDS.text(canonical), canonical == _S.UNREDUCED
 
 
 @cached(max_bytes=8 << 20, weigh=lambda key, text: 300 + len(key[0]) + 2 * len(text))

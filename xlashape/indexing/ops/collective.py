@@ -52,16 +52,19 @@ def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None)
 # -- all-reduce, collective-broadcast: the same index on other replicas ---------------------------------------------------------
 
 
-@output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, attributes=collective)
+@output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)
 def all_reduce_output_to_input(op: Op, output: int) -> Rows:
-    """The same index of the same operand, on every replica of the group."""
+    """The same index of the same operand, on every replica of the group.
+
+    A collective-reduce has its result on one replica of the group; what the others hold is undefined.
+    """
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
     require(pairs[output][0] == dims, "changes the shape")
     return SparseRows(len(pairs), {output: _same(dims, all_of_group(dims, op.attributes))})
 
 
-@input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, attributes=collective)
+@input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)
 def all_reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index of the same output, on every replica of the group."""
     return all_reduce_output_to_input(op, operand)

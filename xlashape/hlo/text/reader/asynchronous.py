@@ -41,13 +41,15 @@ def complete_step(
         _complete_start(state, parsed, attributes, at)
         return
     thread = attributes.get(_THREAD)
-    parsed.calls = ()
     started = operands[0]
     row = OPERATIONS.get(started.opcode)
     if row is None or row.async_step not in (AsyncStep.START, AsyncStep.UPDATE):
-        raise state.cursor.error(
-            f"{parsed.opcode} takes the result of an async-start or async-update, found {started.opcode}", at=at
-        )
+        # The state of an operation that was started elsewhere, such as before a loop: what it runs is what `calls` says, if anything.
+        if len(parsed.calls) == 1 and parsed.calls[0] >= 0:
+            called = state.computations[parsed.calls[0]]
+            parsed.async_opcode, parsed.async_computation = called.instructions[called.root].opcode, parsed.calls[0]
+        return
+    parsed.calls = ()
     if wrapped and started.async_opcode != wrapped:
         raise state.cursor.error(
             f"expected {started.async_opcode}, the operation that was started, found {wrapped}", at=at

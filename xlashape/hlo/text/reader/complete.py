@@ -17,7 +17,7 @@ from xlashape.hlo.text.reader.state import ParsedAttribute, ParsedInstruction, P
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
-__all__ = ["Attributes", "complete_instruction", "complete_parameter", "sharding_of_tuple"]
+__all__ = ["Attributes", "complete_instruction", "complete_parameter", "complete_tuple_element", "sharding_of_tuple"]
 
 Attributes = dict[str, ParsedAttribute]
 """The attributes of one instruction by name."""
@@ -28,6 +28,14 @@ def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInst
     row = OPERATIONS[Opcode.PARAMETER]
     data = row.base + shape.field + FIELDS.integer("parameter_number", number)
     return ParsedInstruction(name, row.opcode, shape, data, ())
+
+
+def complete_tuple_element(state: State, tuple_index: int, of: ParsedInstruction, number: int) -> ParsedInstruction:
+    """Element `number` of a tuple, which an operand names as `%x#0` instead of by a line of its own."""
+    row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
+    shape = _parsed_shape(state, of.shape.shape.tuple_shapes[number])
+    data = row.base + FIELDS.integer("tuple_index", number) + shape.field
+    return ParsedInstruction(f"{of.name}_{number}", row.opcode, shape, data, (tuple_index,))
 
 
 def complete_instruction(

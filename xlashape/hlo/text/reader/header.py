@@ -6,7 +6,7 @@ r"""The header of a module's text: its name, its attributes, and the tables that
                  | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}' | 'frontend_attributes=' …
                  | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' kind)? ')' (',' …)*)? '}'
                  | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
-                 | 'origin_recovery_table=' '{' (array ':' array (',' string)?)* '}'
+                 | 'origin_recovery_table=' '{' (array ':' array (',' string)? ','?)* '}'
     kind        := 'may-alias' | 'must-alias' | 'unknown_' INT
     bools       := bool | '{' (bool (',' bool)*)? '}'
     tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
@@ -208,15 +208,17 @@ def _recovery_table(state: State, header: Header) -> None:
     cursor = state.cursor
     cursor.expect("{")
     while not cursor.accept("}"):
+        # XLA writes no comma between entries and reads one.
         if header.recoveries:
-            cursor.expect(",")
+            cursor.accept(",")
         old = parse_original_array(cursor) or xla.OriginalArrayProto()
         cursor.expect(":")
         new = parse_original_array(cursor) or xla.OriginalArrayProto()
-        cursor.expect(",")
+        has_module = cursor.accept(",") and (cursor.looking_at('"') or cursor.looking_at("'"))
         cursor.skip_space()
         at = cursor.at
-        header.recoveries.append(Recovery(old, new, cursor.parse_text("the text of a module").decode(), at))
+        text = cursor.parse_text("the text of a module").decode() if has_module else ""
+        header.recoveries.append(Recovery(old, new, text, at))
 
 
 _ATTRIBUTES: dict[str, Reader] = {

@@ -2,12 +2,12 @@ r"""Instructions of HLO text.
 
     instruction := 'ROOT'? name '=' right
     right       := shape? opcode '(' operands ')' (',' attribute)*
-    operands    := (operand (',' operand)*)? ','?           operand := shape? reference | right
+    operands    := (operand (',' operand)*)? ','?           operand := shape? reference ('#' INT)* | right
     parameter(INT)      constant(literal)                   the contents of their parentheses
     attribute   := name '=' value                           names: the opcode's row; values: xlashape.hlo.values
 
 The instructions of real dumps are matched by three regular expressions: head, operands, and each attribute. Their
-shapes and attributes are kept by their text. Everything else, such as comments in unusual places and operations within operands, is read
+shapes and attributes are kept by their text. `%x#1#0` is element 0 of element 1 of the tuple %x. Everything else, such as comments in unusual places and operations within operands, is read
 with the cursor, which also finds what is wrong.
 """
 
@@ -22,7 +22,7 @@ from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
 from xlashape.hlo.text.reader.attributes import parse_attributes
-from xlashape.hlo.text.reader.complete import complete_instruction, complete_parameter
+from xlashape.hlo.text.reader.complete import complete_instruction, complete_parameter, complete_tuple_element
 from xlashape.hlo.text.reader.form import Form, form_of
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
 from xlashape.limits import spend
@@ -34,7 +34,9 @@ _NO_NAME = RESERVED | KEYWORDS
 _SPACE = r"[ \t\r\n]*"
 _HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
-_OPERANDS = re.compile(rf"[ \t]*((?:%?{NAME}(?:{_SEPARATOR}%?{NAME}){{0,10000}})?)[ \t]*\)")
+_REFERENCE = rf"%?{NAME}(?:#[0-9]{{1,7}})*"
+_OPERANDS = re.compile(rf"[ \t]*((?:{_REFERENCE}(?:{_SEPARATOR}{_REFERENCE}){{0,10000}})?)[ \t]*\)")
+_ELEMENTS = re.compile(rf"({NAME})((?:#[0-9]+)*)")
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
@@ -306,7 +308,10 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
         if "/" in inside:
             inside = _COMMENT.sub("", inside)
         try:
-            found = tuple([names[name] for name in _NAME.findall(inside)])
+            if "#" in inside:
+                found = tuple([_element(body, names[name], path) for name, path in _ELEMENTS.findall(inside)])
+            else:
+                found = tuple([names[name] for name in _NAME.findall(inside)])
         except KeyError:
             pass
         else:
@@ -335,6 +340,32 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
             return tuple(indices)
         if not cursor.accept(","):
             cursor.fail("',' or ')' after an operand")
+
+
+def _element(body: Body, index: int, path: str) -> int:
+    """The index of `%x#1#0`: element 0 of element 1 of the tuple at `index`, whose `path` is "#1#0"."""
+    for digits in path.split("#")[1:]:
+        index = _tuple_element(body, index, int(digits))
+    return index
+
+
+def _tuple_element(body: Body, index: int, number: int) -> int:
+    """The index of an element of a tuple: of the get-tuple-element that stands for it, which the first use makes."""
+    if index < 0:
+        return index
+    instructions = body.computation.instructions
+    element = body.elements.get((index, number))
+    if element is None:
+        of = instructions[index]
+        if not of.shape.shape.is_tuple or number >= len(of.shape.shape.tuple_shapes):
+            raise body.cursor.error(
+                f"{of.name!r}, {of.shape.bare}, has no element {number}",
+                expected="an element of a tuple",
+                found=str(number),
+            )
+        element = body.elements[index, number] = len(instructions)
+        instructions.append(complete_tuple_element(body.state, index, of, number))
+    return element
 
 
 def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> None:
@@ -375,6 +406,8 @@ def _operand(body: Body, depth: int) -> int:
     if index is None and body.open and shape is not None and not cursor.looking_at("("):
         return _outside(body, name, shape)
     if index is not None and not cursor.looking_at("("):
+        while cursor.accept("#"):
+            index = _tuple_element(body, index, cursor.parse_int_between(0, _MAX_PARAMETER, "the number of an element"))
         if shape is not None and index >= 0:
             _check_written(body, shape, index, shape_at)
         return index

@@ -293,7 +293,7 @@ class State:
 class Body:
     """One computation's body while it is read."""
 
-    __slots__ = ("computation", "current", "cursor", "names", "open", "parse_body", "state", "text")
+    __slots__ = ("computation", "current", "cursor", "elements", "names", "open", "parse_body", "state", "text")
 
     def __init__(
         self, state: State, computation: ParsedComputation, parse_body: Callable[[State, ParsedComputation], None]
@@ -306,6 +306,8 @@ class Body:
         """Reads a computation written where it is called."""
         self.names: dict[str, int] = {}
         """Name → index; -1 for an instruction that could not be read."""
+        self.elements: dict[tuple[int, int], int] = {}
+        """(Index of a tuple, number of an element) → index of the get-tuple-element that stands for operands such as `%x#0`."""
         self.current = ""
         """The name of the instruction that is being read."""
         self.open = False

@@ -152,7 +152,9 @@ def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int
         lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if has_module else ''}")
         if has_module:
             inner = PrintOptions(indent_amount=options.indent_amount + 2)
-            lines += [f'{tab}  "', _module_text(entry.recovery_module, inner, depth + 1, ModuleConfig()), f'{tab}  "']
+            text = _module_text(entry.recovery_module, inner, depth + 1, ModuleConfig())
+            # The text is a string over several lines: quotes and backslashes are escaped, line ends are not.
+            lines += [f'{tab}  "', text.replace("\\", "\\\\").replace('"', '\\"'), f'{tab}  "']
     return [*lines, "}", ""]
 
 
