@@ -32,6 +32,10 @@ class Jaxlib:
                     _update(instruction)
         return module
 
+    def readable_text(self, text: str) -> str:
+        """The text that the newest version prints, as this version reads it."""
+        return re.sub(r"( topk\(.*), is_stable=(?:true|false)", r"\1", text) if self.is_older else text
+
     def newest_text(self, text: str) -> str:
         """The text that this version prints, as the newest version prints it."""
         return text.replace(", type=TOTALORDER", ", order=TOTAL") if self.is_older else text

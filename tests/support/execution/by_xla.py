@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from hlo_builder import Builder
+from jaxlib_versions import Jaxlib
 from numpy_interpreter import leaves, run
 from optional import needed_in_ci, without
 
@@ -71,7 +72,7 @@ def whole_text(entry: Builder) -> str:
             if instruction.opcode == "fusion":
                 instruction.opcode = "call"
                 instruction.ClearField("fusion_kind")
-    return HloModule.from_proto(module.proto).to_text(print_large_constants=True)
+    return Jaxlib().readable_text(HloModule.from_proto(module.proto).to_text(print_large_constants=True))
 
 
 def _rename(builder: Builder, number: int) -> None:

@@ -70,9 +70,11 @@ OPCODES = (
     "all-gather-start",
     "all-reduce-start",
     "collective-permute-start",
+    "collective-reduce",
 )
 NOT_BY_XLA = {
     "collective-broadcast": "XLA does not run it on a CPU",
+    "collective-reduce": "XLA does not run it on a CPU",
     "all-gather-start": "XLA runs asynchronous operations of the CPU only in forms that it has made itself",
     "all-reduce-start": "XLA runs asynchronous operations of the CPU only in forms that it has made itself",
     "collective-permute-start": "XLA runs asynchronous operations of the CPU only in forms that it has made itself",
@@ -156,7 +158,7 @@ def _result(one: Collective, opcode: str, values: Rows, replica: int, number: in
     axis: Any = list(one.root.proto.dimensions)
     if opcode == "collective-broadcast":
         return theirs[0]
-    if opcode == "all-reduce":
+    if opcode in ("all-reduce", "collective-reduce"):  # whichever replica has the result of the latter
         return sum(theirs[1:], theirs[0])
     if opcode == "all-gather":
         return np.concatenate(theirs, axis[0])

@@ -22,7 +22,7 @@ NOT_ON_A_CPU = {
         ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "sinh"),
         "XLA compiles what it is made of, not the operation",
     ),
-    "mulhi": "StableHLO, in which XLA takes modules, does not have it",
+    **dict.fromkeys(("exp2", "log2", "mulhi"), "StableHLO, in which XLA takes modules, does not have it"),
 }
 UNARY_BY_BOTH = tuple(opcode for opcode in UNARY if opcode not in NOT_ON_A_CPU)
 BINARY_BY_BOTH = tuple(one for one in BINARY if one not in NOT_ON_A_CPU and one != "stochastic-convert")
