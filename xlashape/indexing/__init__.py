@@ -27,6 +27,8 @@ functions, except for the following. In each case running the operation confirme
 - bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
 - compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses the producers that
   another producer depends on. Here they are all listed, in the order of the variables.
+- fusion of one instruction as several operands: XLA gives each of these operands the maps of all. Here each has those of its own parameter, and an
+  operand beyond the parameters is not read.
 - constant offsets beyond their bounds, and constant arrays of equally spaced values, are replaced by their values here, clamped as the operation
   clamps them.
 

@@ -23,7 +23,7 @@ from xlashape.errors import (
 )
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing.answers.leaves import leaf_count
-from xlashape.indexing.answers.operand_indexing_set import Answer, OperandIndexingSet
+from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet
 from xlashape.indexing.ops import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.indexing.walk.instruction_answers import answer_of_signature, signature
@@ -48,7 +48,7 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
     One set for each operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified form. Maps through a fusion are
     simplified already. An operand that is not read has an empty set. Where nothing is known the map is UNDEFINED; a map is never wrong.
 
-    `output` is the leaf of the result, 0 unless the result is a tuple. InvalidArgumentError for an output that does not exist, InvalidModuleError for
+    `output` is the leaf of the result, 0 unless the result is a tuple; output 0 of an empty tuple reads nothing. InvalidArgumentError for an output that does not exist, InvalidModuleError for
     an instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
 
     >>> text = "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }"
@@ -57,6 +57,8 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
     (d0, d1) -> (d1), domain: d0 in [0, 9], d1 in [0, 19]
     """
     output = checked_number(instruction, output, "output")
+    if _has_no_arrays(instruction, output):
+        return (NOT_ACCESSED,) * len(instruction.operands)
     with errors_name_instruction(instruction):
         return Analysis().output_to_input(instruction, output)
 
@@ -89,6 +91,8 @@ def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[Hl
     {'p': '(d0) -> (-d0 + 3), domain: d0 in [0, 3]'}
     """
     output = checked_number(instruction, output, "output")
+    if _has_no_arrays(instruction, output):
+        return {instruction: NOT_ACCESSED}
     with errors_name_instruction(instruction):
         reached = Analysis().to_ancestors(instruction, output, None)
     return {
@@ -120,7 +124,7 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
             if user not in on_a_path:
                 on_a_path.add(user)
                 pending.append(user)
-    if instruction not in on_a_path:
+    if instruction not in on_a_path or _has_no_arrays(instruction, output):
         return OperandIndexingSet()
     with errors_name_instruction(instruction):
         reached = Analysis().to_ancestors(instruction, output, on_a_path)
@@ -168,6 +172,11 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
                     yield InstructionIndexing(instruction, output, answer_of_signature(instruction, output, known))
             except (LimitExceededError, DeadlineExceededError) as error:
                 raise _with_name(instruction, error) from error
+
+
+def _has_no_arrays(instruction: HloInstruction, output: int) -> bool:
+    """Whether the result is an empty tuple, asked about at its output 0: nothing is read to compute it."""
+    return output == 0 and instruction.shape.is_tuple and not leaf_count(instruction.shape)
 
 
 def check_module(module: HloModule) -> None:

@@ -17,6 +17,8 @@ class ReplicaIndexing(FrozenValue):
     - the executing replica's group in `groups`, or all replicas in order where `groups` is empty;
     - with `pairs` of (source, target): the executing replica's source (target).
 
+    A replica that stands in its group several times stands for one of its partitions each time: partition 0 the first time, then partition 1, …
+
     A range variable of `map` means every replica of the list. `map` is undefined where the size of the group is not known.
 
     >>> every_second = ReplicaIndexing(IndexingMap.parse("(d0) -> (1), domain: d0 in [0, 3]"), ((0, 2), (1, 3)))

@@ -275,22 +275,29 @@ class Groups(NamedTuple):
     groups: tuple[tuple[int, ...], ...]
     """Empty: all replicas form one group."""
     dimensions: tuple[int, ...]
+    spans_partitions: bool = False
+    """Whether every partition of the replicas in a group takes part: the collective has a channel, and its groups list replicas."""
 
 
 def collective(proto: xla.HloInstructionProto) -> Groups:
     """all-gather, all-reduce, all-to-all, reduce-scatter, collective-broadcast: groups and dimensions."""
-    dims = tuple(proto.dimensions)
+    return Groups(
+        _replica_groups(proto), tuple(proto.dimensions), proto.channel_id > 0 and not proto.use_global_device_ids
+    )
+
+
+def _replica_groups(proto: xla.HloInstructionProto) -> tuple[tuple[int, ...], ...]:
     form = proto.WhichOneof("replica_group_list")
     if form == "mesh_axes_replica_group_list":
-        return Groups(mesh_groups(proto.mesh_axes_replica_group_list), dims)
+        return mesh_groups(proto.mesh_axes_replica_group_list)
     if form == "iota_collective_device_list":
-        return Groups(iota_groups(proto.iota_collective_device_list), dims)
+        return iota_groups(proto.iota_collective_device_list)
     if form == "collective_device_list":
         older = iota_replica_groups(proto.collective_device_list)
         if older is not None:
-            return Groups(iota_groups(older), dims)
+            return iota_groups(older)
     listed = proto.collective_device_list.replica_groups if form == "collective_device_list" else proto.replica_groups
-    return Groups(tuple(tuple(group.replica_ids) for group in listed), dims)
+    return tuple(tuple(group.replica_ids) for group in listed)
 
 
 def permutation_pairs(proto: xla.HloInstructionProto) -> tuple[tuple[int, int], ...]:

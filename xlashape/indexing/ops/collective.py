@@ -2,6 +2,9 @@
 
 Where the element depends on the executing replica, the position of that replica in its group is a runtime variable. A replica group lists the replicas
 that exchange data, in order; without groups, all replicas form one group in the order of their ids.
+
+An all-gather or reduce-scatter with a channel whose groups list replicas exchanges data among every partition of those replicas: first partition 0 of
+each replica, then partition 1 of each, and so on. Its answers list each group once for every partition.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from xlashape.indexing.ops.attributes import Groups, collective, permutation_pai
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
 from xlashape.indexing.ops.op import Op
 from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.replica_groups import MAX_REPLICAS
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
 __all__ = ["all_of_group", "group_size"]
@@ -98,8 +102,8 @@ def _axis(op: Op, rank: int) -> int:
     return dims[0]
 
 
-def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
-    """The sizes of the whole array and of a part, the dimension along which the parts are joined, and how many parts there are."""
+def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int, Groups]:
+    """The sizes of the whole array and of a part, the dimension along which the parts are joined, how many parts there are, and who holds them."""
     operand, out = dims_of(op.operands[number][0]), dims_of(op.outputs[number])
     require(len(operand) == len(out), "changes the rank")
     axis = _axis(op, len(out))
@@ -110,9 +114,18 @@ def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int,
         and all(a == b for d, (a, b) in enumerate(zip(whole, part, strict=True)) if d != axis),
         f"turns {list(operand)} into {list(out)}",
     )
-    size = group_size(op.attributes)
+    groups: Groups = op.attributes
+    size = group_size(groups)
+    if groups.spans_partitions and size and part[axis] and count % size == 0 and count <= MAX_REPLICAS:
+        return (
+            whole,
+            part,
+            axis,
+            count,
+            groups._replace(groups=tuple([group * (count // size) for group in groups.groups])),
+        )
     require(size is None or part[axis] == 0 or size == count, f"has groups of {size} for {count} parts")
-    return whole, part, axis, count
+    return whole, part, axis, count, groups
 
 
 def _with_index(rank: int, axis: int, index: Expr) -> list[Expr]:
@@ -123,20 +136,20 @@ def _with_index(rank: int, axis: int, index: Expr) -> list[Expr]:
 def _from_whole(op: Op, number: int) -> Row:
     """From the whole array: the index within the part, on the replica whose part it is."""
     _numbered(op, len(op.operands))
-    whole, part, axis, _ = _blocks(op, number)
+    whole, part, axis, _, groups = _blocks(op, number)
     size = max(1, part[axis])
     within_part = make_map(whole, _with_index(len(whole), axis, dim(axis) % size))
-    holder = Replicas(make_map(whole, [dim(axis) // size]), op.attributes.groups)
+    holder = Replicas(make_map(whole, [dim(axis) // size if size > 1 else dim(axis)]), groups.groups)
     return (Access(within_part, replicas=holder),)
 
 
 def _from_part(op: Op, number: int) -> Row:
     """From a part: the element of the whole array that is in the executing replica's part, on every replica of the group."""
     _numbered(op, len(op.operands))
-    _, part, axis, count = _blocks(op, number)
+    _, part, axis, count, groups = _blocks(op, number)
     index = _with_index(len(part), axis, dim(axis) + rt(0) * part[axis])
     in_whole = make_map(part, index, runtime=[Interval(0, count - 1)])
-    return (Access(in_whole, 0, (None,), all_of_group(part, op.attributes, count)),)
+    return (Access(in_whole, 0, (None,), all_of_group(part, groups, count)),)
 
 
 @output_to_input(Opcode.ALL_GATHER, attributes=collective)
@@ -217,7 +230,8 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     moved = make_map(
         dims, _with_index(len(dims), axis, dim(axis) % size + rt(0) * size), runtime=[Interval(0, count - 1)]
     )
-    return (Access(moved, 0, (None,), Replicas(make_map(dims, [dim(axis) // size]), op.attributes.groups)),)
+    holder = make_map(dims, [dim(axis) // size if size > 1 else dim(axis)])
+    return (Access(moved, 0, (None,), Replicas(holder, op.attributes.groups)),)
 
 
 # -- collective-permute: pairs of replicas ---------------------------------------------------------------------------------------

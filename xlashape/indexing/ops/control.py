@@ -1,4 +1,4 @@
-"""Operations that pass arrays on: tuples, barriers, tokens, the two halves of asynchronous operations; and those that call computations.
+"""Operations that pass arrays on: tuples, copies, barriers, tokens, the two halves of asynchronous operations; and those that call computations.
 
 A map between tokens is `() -> ()`: it says which operation must come before, not what is read.
 """
@@ -91,13 +91,17 @@ def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 # -- arrays passed on unchanged --------------------------------------------------------------------------------------------------------
 
 
-@output_to_input(Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
+_PASSED_ON = (Opcode.COPY, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
+"""Each takes an array or a tuple, whose arrays the result holds in the same order."""
+
+
+@output_to_input(*_PASSED_ON)
 def pass_output_to_input(op: Op, output: int) -> Rows:
     """The same leaf."""
     return (_passed(op, 0, output, output), *((NOT_ACCESSED,) * (len(op.operands) - 1)))
 
 
-@input_to_output(Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
+@input_to_output(*_PASSED_ON)
 def pass_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same leaf."""
     return SparseRows(len(op.outputs), {leaf: _passed_to(op, operand, leaf, leaf)})

@@ -1,6 +1,6 @@
 """Operations that compute each element from the elements of the same index, and operations without operands.
 
-Matches XLA's elementwise ops, map, copy, constants and random numbers. A scalar operand of clamp or select takes part in every element.
+Matches XLA's elementwise ops, map, constants and random numbers. A scalar operand of clamp or select takes part in every element.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ UNARY = (
     Opcode.CBRT,
     Opcode.CEIL,
     Opcode.CONVERT,
-    Opcode.COPY,
     Opcode.COSH,
     Opcode.COSINE,
     Opcode.COUNT_LEADING_ZEROS,

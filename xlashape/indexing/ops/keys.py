@@ -73,7 +73,7 @@ def _collective(proto: xla.HloInstructionProto) -> Hashable:
         groups: Any = tuple([group.SerializeToString() for group in proto.replica_groups])
     else:
         groups = getattr(proto, form).SerializeToString()
-    return form, groups, tuple(proto.dimensions[:])
+    return form, groups, tuple(proto.dimensions[:]), proto.channel_id, proto.use_global_device_ids
 
 
 _KEYS: dict[Callable[..., Hashable], Key] = {

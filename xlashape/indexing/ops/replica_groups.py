@@ -10,7 +10,7 @@ from xlashape.hlo.values.device_lists import transposed
 from xlashape.math import product
 from xlashape.proto import xla
 
-__all__ = ["iota_groups", "mesh_groups"]
+__all__ = ["MAX_REPLICAS", "iota_groups", "mesh_groups"]
 
 MAX_REPLICAS = 1 << 20
 """The most replicas that a compact form may stand for."""

@@ -216,7 +216,8 @@ class Analysis:
             output -= first_result
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, _result_of_call(instruction))
-        return (yield ComputationRequest(computation, FROM_RESULT, output))
+        answer = yield ComputationRequest(computation, FROM_RESULT, output)
+        return (*answer, *((NOT_ACCESSED,) * (len(operands) - len(answer))))
 
     def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
         """One set for each leaf of the result, whether the opcode has a rule or calls computations."""
@@ -248,6 +249,8 @@ class Analysis:
                 ]
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, _result_of_call(instruction))
+        if operand >= len(computation.parameters):
+            return (NOT_ACCESSED,) * len(outputs)
         results = yield ComputationRequest(computation, operand, leaf)
         return (*passed, *results, *((NOT_ACCESSED,) * (len(outputs) - len(passed) - len(results))))
 
@@ -258,10 +261,15 @@ class Analysis:
         arguments: Sequence[HloInstruction],
         result: Shape,
     ) -> None:
-        """Raises InvalidModuleError unless the arguments have the sizes of the parameters, and the results those of the instruction's result."""
+        """Raises InvalidModuleError unless the arguments have the sizes of the parameters, and the results those of the instruction's result.
+
+        A fusion may have more operands than parameters: the last operands are not read.
+        """
         if (instruction, computation) in self._checked_calls:
             return
         parameters = computation.parameters
+        if instruction.proto.opcode == Opcode.FUSION:
+            arguments = arguments[: len(parameters)]
         if (
             len(parameters) != len(arguments)
             or any(

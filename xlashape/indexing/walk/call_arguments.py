@@ -23,7 +23,8 @@ def with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
     called = instruction.called_computations
     if len(called) != 1:  # a while loop, whose offsets differ from iteration to iteration
         return answer
-    arguments = dict(zip(called[0].parameters, instruction.operands, strict=True))
+    # A fusion may have more operands than parameters.
+    arguments = dict(zip(called[0].parameters, instruction.operands, strict=False))
     return tuple(
         [OperandIndexingSet([_seen_from_caller(access, arguments) for access in accesses]) for accesses in answer]
     )
