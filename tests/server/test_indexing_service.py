@@ -381,3 +381,24 @@ def test_an_instruction_whose_attributes_do_not_fit_is_named(ask: Any, module: x
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "t" in caught.value.details()
     assert caught.value.details().startswith("instruction: ")
+
+
+def test_a_refused_instruction_has_an_error_and_the_others_are_answered(ask: Any) -> None:
+    text = """HloModule m
+        ENTRY e { p = f32[2,3] parameter(0) q = f32[3,5] parameter(1)
+          bad = f32[2,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT n = f32[2,5] negate(bad) }"""
+    module = HloModule.parse(text)
+    module.instruction("q").proto.shape.dimensions[0] = 4
+    for rpc, request in (
+        ("IndexingMaps", v1.IndexingMapsRequest(module=inline(module.proto), report_errors=True)),
+        ("OperandReads", v1.OperandReadsRequest(module=inline(module.proto), report_errors=True)),
+    ):
+        answers = {answer.instruction: answer for answer in ask(f"IndexingService/{rpc}", request)}
+        error = answers["bad"].error
+        assert error.reason == "INVALID_MODULE"
+        assert error.message == "instruction 'bad' (dot) pairs dimensions of 3 and 4 elements"
+        assert not answers["n"].HasField("error")
+        assert len(answers["n"].ListFields()) > 3
+        request.instruction = "bad"
+        with pytest.raises(grpc.RpcError, match="pairs dimensions"):
+            list(ask(f"IndexingService/{rpc}", request))

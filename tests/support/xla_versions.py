@@ -140,9 +140,8 @@ def _module_of(data: bytes) -> xla.HloModuleProto:
 
 
 def _maps(case: Case) -> str | None:
-    for _ in indexing.module_indexing(HloModule.from_proto(case.data)):
-        pass
-    return None
+    errors = [found.error for found in indexing.module_indexing(HloModule.from_proto(case.data)) if found.error]
+    return errors[0].message if errors else None
 
 
 _FUNCTIONS: dict[str, Callable[[Case], str | None]] = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlashape.cli.connection import connected, query_options
-from xlashape.cli.output import print_json, print_table, share_text
+from xlashape.cli.output import one_line, print_json, print_table, share_text
 from xlashape.errors import NotFoundError
 from xlashape.math import byte_text
 
@@ -154,7 +154,10 @@ def map_(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Which elements of its operands an instruction reads, as indexing maps: INSTRUCTION of the module in FILE, or each instruction."""
+    """Which elements of its operands an instruction reads, as indexing maps: INSTRUCTION of the module in FILE, or each instruction.
+
+    In the list for a whole module, an instruction that is not answered has the reason in place of its maps.
+    """
     with connected(server, timeout) as service:
         module = module_of(file)
         answers = service.indexing_maps(
@@ -166,6 +169,7 @@ def map_(
             raw=raw,
             physical=physical,
             style=style,
+            report_errors=True,
         )
         chosen = (_selected(instruction_maps, operand, output) for instruction_maps in answers)
         if instruction and (operand is not None or output is not None):
@@ -174,7 +178,9 @@ def map_(
             print_json([_maps_json(instruction_maps) for instruction_maps in chosen])
             return
         for number, instruction_maps in enumerate(
-            instruction_maps for instruction_maps in chosen if instruction_maps.maps or instruction
+            instruction_maps
+            for instruction_maps in chosen
+            if instruction_maps.maps or instruction_maps.error or instruction
         ):
             if number:
                 click.echo()
@@ -212,6 +218,7 @@ def _checked(
 
 
 def _maps_json(instruction_maps: InstructionMaps) -> dict[str, Any]:
+    error = instruction_maps.error
     return {
         "instruction": instruction_maps.instruction,
         "computation": instruction_maps.computation,
@@ -234,12 +241,15 @@ def _maps_json(instruction_maps: InstructionMaps) -> dict[str, Any]:
             }
             for tensor in instruction_maps.maps
         ],
+        **({} if error is None else {"error": one_line(error)}),
     }
 
 
 def _print_maps(instruction_maps: InstructionMaps) -> None:
     click.echo(f"{instruction_maps.instruction} ({instruction_maps.opcode}, in {instruction_maps.computation})")
-    if not instruction_maps.maps:
+    if instruction_maps.error is not None:
+        click.echo(f"  not known: {one_line(instruction_maps.error)}")
+    elif not instruction_maps.maps:
         click.echo("  reads nothing")
     outputs = {tensor.output for tensor in instruction_maps.maps}
     for tensor in instruction_maps.maps:

@@ -17,7 +17,7 @@ from xlashape.errors import ParseError, XlashapeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Commands", "console", "print_json", "print_table", "share_text"]
+__all__ = ["Commands", "console", "one_line", "print_facts", "print_json", "print_table", "share_text"]
 
 
 class Commands(click.Group):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from xlashape.cli.connection import connected, query_options
 from xlashape.cli.modules import module_of
-from xlashape.cli.output import print_json, print_table
+from xlashape.cli.output import one_line, print_json, print_table
+
+if TYPE_CHECKING:
+    from xlashape_client.results import CoalescedAccess, InstructionReads, OperandReads
 
 __all__ = ["reads"]
 
@@ -48,7 +53,8 @@ def reads(
     reads of neighbouring outputs, and the average number of segments that a warp of outputs reads, beside the least possible number.
 
     The list for a whole module leaves out instructions that read nothing from memory: those of fused and applied computations, tuples and
-    their elements, and bitcasts. --computation lists all instructions of one computation.
+    their elements, and bitcasts. --computation lists all instructions of one computation. Instructions that are not answered come last,
+    with the reason.
     """
     with connected(server, timeout) as service:
         answers = service.operand_reads(
@@ -58,13 +64,15 @@ def reads(
             output=output,
             warp=warp,
             segment_bytes=segment_bytes,
+            report_errors=True,
         )
-        rows = [
-            (instruction_reads, read, access)
-            for instruction_reads in answers
-            for read in instruction_reads.reads
-            for access in read.accesses
-        ]
+        rows: list[tuple[InstructionReads, OperandReads, CoalescedAccess]] = []
+        failed: list[tuple[InstructionReads, str]] = []
+        for instruction_reads in answers:
+            if instruction_reads.error is not None:
+                failed.append((instruction_reads, one_line(instruction_reads.error)))
+            for read in instruction_reads.reads:
+                rows += [(instruction_reads, read, access) for access in read.accesses]
     if as_json:
         print_json(
             [
@@ -89,6 +97,15 @@ def reads(
                 }
                 for instruction_reads, read, access in rows
             ]
+            + [
+                {
+                    "instruction": instruction_reads.instruction,
+                    "computation": instruction_reads.computation,
+                    "opcode": instruction_reads.opcode,
+                    "error": reason,
+                }
+                for instruction_reads, reason in failed
+            ]
         )
         return
     print_table(
@@ -106,6 +123,7 @@ def reads(
             for instruction_reads, read, access in rows
         ],
         right=["part read", "times", "stride", "segments", "ideal"],
+        footer="\n".join(["", *[f"{reads.instruction} is not known: {reason}" for reads, reason in failed]]),
     )
 
 

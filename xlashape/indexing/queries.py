@@ -26,15 +26,17 @@ from xlashape.indexing.answers.leaves import leaf_count
 from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet
 from xlashape.indexing.ops import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.analysis import Analysis
-from xlashape.indexing.walk.instruction_answers import answer_of_signature, signature
+from xlashape.indexing.walk.instruction_answers import answer_of_signature, signature, unknown_from_output
 from xlashape.shape.parts.checks import integer
 
 __all__ = [
+    "FailedIndexing",
     "InstructionIndexing",
     "check_module",
     "checked_number",
     "errors_name_instruction",
     "input_to_output",
+    "is_of_budget",
     "module_indexing",
     "output_to_ancestor",
     "output_to_ancestors",
@@ -137,13 +139,43 @@ class InstructionIndexing(NamedTuple):
     instruction: HloInstruction
     output: int
     operands: Answer
-    """One set for each operand."""
+    """One set for each operand; UNDEFINED where there is an `error`."""
+
+    @property
+    def error(self) -> XlashapeError | None:
+        """Why the maps are not known: what `output_to_input` raises for this output. None where they are known."""
+        return None
+
+
+class FailedIndexing(InstructionIndexing):
+    """The maps of an output that are not known. A class of its own, so that an answer stays a tuple of three."""
+
+    _error: XlashapeError
+
+    @classmethod
+    def of(cls, instruction: HloInstruction, output: int, operands: Answer, error: XlashapeError) -> FailedIndexing:
+        """With the error."""
+        failed = cls(instruction, output, operands)
+        failed._error = error
+        return failed
+
+    @property
+    def error(self) -> XlashapeError:
+        return self._error
+
+
+def is_of_budget(error: XlashapeError) -> bool:
+    """Whether an error is one of the budget in force, which every further instruction would raise too."""
+    return isinstance(error, DeadlineExceededError) or (
+        isinstance(error, LimitExceededError) and error.limit == "analysis_steps"
+    )
 
 
 def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
     """The maps of every output of every instruction with operands, computation by computation; lazily.
 
-    Equal operations on equal shapes are analysed once, and so is every computation. Errors as for `output_to_input`.
+    Equal operations on equal shapes are analysed once, and so is every computation. An instruction that `output_to_input` refuses, or that
+    exceeds a limit, has an `error`, and the others are answered. Errors of the budget in force are raised.
 
     >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
     >>> for indexing in module_indexing(HloModule.parse(text)): print(indexing.instruction.name, indexing.operands[0].map)
@@ -154,11 +186,12 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
     analysis = Analysis()
     for computation in module.computations:
         for instruction in computation.instructions:
-            if not instruction.operands:
-                continue
-            shape = instruction.shape
-            registered = OUTPUT_TO_INPUT.get(instruction.proto.opcode)
+            output = 0
             try:
+                if not instruction.operands:
+                    continue
+                shape = instruction.shape
+                registered = OUTPUT_TO_INPUT.get(instruction.proto.opcode)
                 if registered is None:
                     for output in range(leaf_count(shape)):
                         yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
@@ -170,8 +203,21 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
                     continue
                 for output in range(leaf_count(shape)):
                     yield InstructionIndexing(instruction, output, answer_of_signature(instruction, output, known))
-            except (LimitExceededError, DeadlineExceededError) as error:
-                raise _with_name(instruction, error) from error
+            except XlashapeError as error:
+                if is_of_budget(error):
+                    raise _with_name(instruction, error) from error
+                yield from _failures(instruction, output, error)
+
+
+def _failures(instruction: HloInstruction, first: int, error: XlashapeError) -> Iterator[InstructionIndexing]:
+    """The outputs from `first` on, whose maps are not known because of the error."""
+    error = _with_name(instruction, error)
+    try:
+        count, operands = leaf_count(instruction.shape), unknown_from_output(instruction)
+    except XlashapeError:  # of a shape that is not well-formed
+        count, operands = 1, ()
+    for output in range(first, max(count, first + 1)):
+        yield FailedIndexing.of(instruction, output, operands, error)
 
 
 def _has_no_arrays(instruction: HloInstruction, output: int) -> bool:
@@ -203,7 +249,7 @@ def errors_name_instruction(instruction: HloInstruction) -> Generator[None, None
         raise _with_name(instruction, error) from error
 
 
-def _with_name(instruction: HloInstruction, error: LimitExceededError | DeadlineExceededError) -> XlashapeError:
+def _with_name(instruction: HloInstruction, error: XlashapeError) -> XlashapeError:
     is_named = instruction.name in error.message
     message = error.message if is_named else f"instruction {instruction.name!r}: {error.message}"
     return from_details(error.code, message, error.details())

@@ -16,6 +16,7 @@ from xlashape.indexing import (
     output_to_input_physical,
 )
 from xlashape.indexing.answers.leaves import leaf_count, leaves
+from xlashape.indexing.queries import is_of_budget
 from xlashape.indexing.reports.coalescing import check_warp
 from xlashape.indexing.reports.reads import executed_readers, instruction_reads
 from xlashape.indexing.walk.analysis import Analysis
@@ -80,6 +81,9 @@ class IndexingHandlers(MapHandlers):
                     else:
                         response = _maps_of(analysis, instruction, direction, index, style, raw=request.raw)
                 except XlashapeError as error:
+                    if request.report_errors and not request.instruction and not is_of_budget(error):
+                        yield _error_of(v1.IndexingMapsResponse, instruction, error, request.direction)
+                        continue
                     index_of = {} if index is None else {"output": ("index",), "operand": ("index",)}
                     raise placed(error, ("instruction",), **index_of) from None
             yield response.SerializeToString()
@@ -110,6 +114,9 @@ class IndexingHandlers(MapHandlers):
                     )
                     response = _reads_of(instruction, found, style)
                 except XlashapeError as error:
+                    if request.report_errors and not request.instruction and not is_of_budget(error):
+                        yield _error_of(v1.OperandReadsResponse, instruction, error)
+                        continue
                     raise placed(error, ("instruction",), output=("output",)) from None
             yield response.SerializeToString()
 
@@ -147,6 +154,24 @@ def _instruction(module: HloModule, computation: str, name: str) -> HloInstructi
     if computation:
         return module.computation(computation).instruction(name)
     return module.instruction(name)
+
+
+def _error_of(
+    response_class: type[v1.IndexingMapsResponse] | type[v1.OperandReadsResponse],
+    instruction: HloInstruction,
+    error: XlashapeError,
+    direction: int = v1.DIRECTION_UNSPECIFIED,
+) -> bytes:
+    """The response for one instruction of a module that is not answered."""
+    response = response_class(
+        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
+    )
+    response.error.CopyFrom(
+        v1.InstructionError(reason=error.code.upper(), message=error.message, details=error.details())
+    )
+    if isinstance(response, v1.IndexingMapsResponse):
+        response.direction = direction or v1.DIRECTION_OUTPUT_TO_INPUT
+    return response.SerializeToString()
 
 
 def _maps_of(

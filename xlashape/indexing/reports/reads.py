@@ -10,17 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import leaves
-from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction
+from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction, is_of_budget
 from xlashape.indexing.reports.coalescing import OperandCoalescing, check_warp, coalescing_of
 from xlashape.indexing.reports.physical import physical_of
 from xlashape.indexing.reports.utilisation import OperandUtilisation, utilisation_of
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 
-__all__ = ["InstructionReads", "OperandReads", "executed_readers", "instruction_reads", "module_reads", "operand_reads"]
+__all__ = [
+    "FailedReads",
+    "InstructionReads",
+    "OperandReads",
+    "executed_readers",
+    "instruction_reads",
+    "module_reads",
+    "operand_reads",
+]
 
 
 class OperandReads(NamedTuple):
@@ -38,7 +47,29 @@ class InstructionReads(NamedTuple):
     instruction: HloInstruction
     output: int
     operands: tuple[OperandReads, ...]
-    """One for each operand."""
+    """One for each operand; empty where there is an `error`."""
+
+    @property
+    def error(self) -> XlashapeError | None:
+        """Why it is not known how the instruction reads: what `operand_reads` raises for this output. None where it is known."""
+        return None
+
+
+class FailedReads(InstructionReads):
+    """An output of which it is not known how it reads. A class of its own, so that an answer stays a tuple of three."""
+
+    _error: XlashapeError
+
+    @classmethod
+    def of(cls, instruction: HloInstruction, output: int, error: XlashapeError) -> FailedReads:
+        """With the error."""
+        failed = cls(instruction, output, ())
+        failed._error = error
+        return failed
+
+    @property
+    def error(self) -> XlashapeError:
+        return self._error
 
 
 def operand_reads(
@@ -77,7 +108,8 @@ def instruction_reads(
 def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128) -> Iterator[InstructionReads]:
     """`operand_reads` of every output of every instruction that `executed_readers` names; lazily.
 
-    Equal operations on equal shapes are analysed once. Outputs that are no arrays are left out.
+    Equal operations on equal shapes are analysed once. Outputs that are no arrays are left out. An instruction that `operand_reads` refuses
+    has an `error`, and the others are answered. Errors of the budget in force are raised.
 
     >>> text = "HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0} ROOT r = (f32[8,8]) tuple(t) }"
     >>> [(reads.instruction.name, reads.operands[0].utilisation.utilisation) for reads in module_reads(HloModule.parse(text))]
@@ -86,7 +118,15 @@ def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128)
     check_warp(warp, segment_bytes)
     analysis = Analysis()
     for instruction in executed_readers(module):
-        yield from instruction_reads(instruction, warp=warp, segment_bytes=segment_bytes, analysis=analysis)
+        output = 0
+        try:
+            for reads in instruction_reads(instruction, warp=warp, segment_bytes=segment_bytes, analysis=analysis):
+                yield reads
+                output = reads.output + 1
+        except XlashapeError as error:
+            if is_of_budget(error):
+                raise
+            yield FailedReads.of(instruction, output, error)
 
 
 def executed_readers(module: HloModule) -> list[HloInstruction]:

@@ -46,16 +46,19 @@ class IndexingMethods(Transport):
         raw: bool = False,
         physical: bool = False,
         style: str = "xla",
+        report_errors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[InstructionMaps]:
         """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes them.
 
         `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives the maps as the
         operation defines them, not simplified. `physical` gives maps from positions in the output's buffer to positions in the operands'
-        buffers. `style` of `Access.text` is "xla" or "affine".
+        buffers. `style` of `Access.text` is "xla" or "affine". With `report_errors` an instruction of many that is not answered has an
+        `error`, and the others are answered; without, the error is raised.
         """
         request = message_of(
             v1.IndexingMapsRequest,
+            report_errors=report_errors,
             direction=choice(_DIRECTIONS, direction, "direction"),
             style=choice(_STYLES, style, "style"),
             module=self._module_input(module, timeout),
@@ -78,12 +81,13 @@ class IndexingMethods(Transport):
         warp: int = 32,
         segment_bytes: int = 128,
         style: str = "xla",
+        report_errors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[InstructionReads]:
         """How efficiently one instruction, or each instruction that is executed, reads its operands: `xlashape.indexing.operand_reads`.
 
         `warp` neighbouring outputs read together; one memory transaction fetches `segment_bytes`. `computation` selects the instructions
-        of one computation, `output` one output.
+        of one computation, `output` one output. `report_errors` is that of `indexing_maps`.
         """
         if warp == 0 or segment_bytes == 0:  # 0 in a request stands for the default
             raise InvalidArgumentError(
@@ -92,6 +96,7 @@ class IndexingMethods(Transport):
             )
         request = message_of(
             v1.OperandReadsRequest,
+            report_errors=report_errors,
             style=choice(_STYLES, style, "style"),
             module=self._module_input(module, timeout),
             instruction=instruction,

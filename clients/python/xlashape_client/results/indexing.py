@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xlashape.caches import cached
+from xlashape.errors import XlashapeError, from_details
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap, Interval
 
@@ -123,6 +124,8 @@ class InstructionMaps(NamedTuple):
     opcode: str
     direction: str
     maps: tuple[TensorMaps, ...]
+    error: XlashapeError | None = None
+    """Why there are no maps, if `report_errors` asked for it."""
 
     @classmethod
     def of(cls, message: v1.IndexingMapsResponse) -> InstructionMaps:
@@ -134,6 +137,7 @@ class InstructionMaps(NamedTuple):
             message.opcode,
             direction,
             tuple(TensorMaps.of(part) for part in message.maps),
+            _error(message.error) if message.HasField("error") else None,
         )
 
 
@@ -216,6 +220,8 @@ class InstructionReads(NamedTuple):
     computation: str
     opcode: str
     reads: tuple[OperandReads, ...]
+    error: XlashapeError | None = None
+    """Why there are no reads, if `report_errors` asked for it."""
 
     @classmethod
     def of(cls, message: v1.OperandReadsResponse) -> InstructionReads:
@@ -225,6 +231,7 @@ class InstructionReads(NamedTuple):
             message.computation,
             message.opcode,
             tuple(OperandReads.of(part) for part in message.reads),
+            _error(message.error) if message.HasField("error") else None,
         )
 
 
@@ -310,6 +317,10 @@ class SimplifiedMap(NamedTuple):
     map: IndexingMap
     removed_ranges: tuple[int, ...]
     removed_runtime: tuple[int, ...]
+
+
+def _error(message: v1.InstructionError) -> XlashapeError:
+    return from_details(message.reason.lower(), message.message, message.details)
 
 
 def _map(message: v1.MapOutput) -> IndexingMap:

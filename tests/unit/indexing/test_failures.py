@@ -1,0 +1,91 @@
+"""Questions about whole modules: an instruction that is refused has an error, the others are answered."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from xlashape.cli import main
+from xlashape.errors import DeadlineExceededError, InvalidModuleError, LimitExceededError
+from xlashape.hlo import HloModule
+from xlashape.indexing import Knowledge, module_indexing, module_reads
+from xlashape.limits import budget
+
+# The dot in the middle pairs dimensions of 3 and 4 elements.
+TEXT = """HloModule m
+
+ENTRY e {
+  p = f32[2,3] parameter(0)
+  q = f32[4,5] parameter(1)
+  t = f32[3,2] transpose(p), dimensions={1,0}
+  bad = f32[2,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT n = f32[2,5] negate(bad)
+}
+"""
+
+
+@pytest.fixture
+def module() -> HloModule:
+    good = HloModule.parse(TEXT.replace("[4,5]", "[3,5]"))
+    good.instruction("q").proto.shape.dimensions[0] = 4
+    return HloModule.from_proto(good.proto)
+
+
+def test_maps_of_the_other_instructions(module):
+    found = {indexing.instruction.name: indexing for indexing in module_indexing(module)}
+    assert list(found) == ["t", "bad", "n"]
+    assert isinstance(found["bad"].error, InvalidModuleError)
+    assert "'bad'" in found["bad"].error.message
+    assert [reads.knowledge for reads in found["bad"].operands] == [Knowledge.UNKNOWN] * 2
+    assert found["t"].error is None
+    assert str(found["n"].operands[0].map).startswith("(d0, d1) -> (d0, d1)")
+    assert [len(indexing) for indexing in found.values()] == [3, 3, 3]
+
+
+def test_reads_of_the_other_instructions(module):
+    found = {reads.instruction.name: reads for reads in module_reads(module)}
+    assert isinstance(found["bad"].error, InvalidModuleError)
+    assert found["bad"].operands == ()
+    assert found["n"].error is None
+    assert found["n"].operands[0].utilisation.utilisation == 1.0
+
+
+@pytest.mark.parametrize("question", [module_indexing, module_reads])
+def test_the_budget_in_force_ends_the_answer(module, question):
+    with pytest.raises(LimitExceededError), budget(steps=0):
+        list(question(module))
+    with pytest.raises(DeadlineExceededError), budget(deadline=time.monotonic() - 1):
+        list(question(module))
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments, standalone_mode=False)
+    assert result.exit_code == 0, result.exception
+    return result.output
+
+
+def test_the_command_line_shows_the_reason_and_goes_on(module, tmp_path: Path):
+    path = tmp_path / "m.pb"
+    path.write_bytes(module.to_bytes())
+    text = run("map", str(path))
+    assert (
+        "bad (dot, in e)\n  not known: instruction 'bad' (dot) pairs dimensions of 3 and 4 elements\n\nn (negate"
+        in text
+    )
+    answers = {answer["instruction"]: answer for answer in json.loads(run("map", "--json", str(path)))}
+    assert "pairs dimensions" in answers["bad"]["error"]
+    assert "error" not in answers["n"]
+    assert "bad is not known: instruction 'bad' (dot)" in run("reads", str(path))
+    assert "pairs dimensions" in json.loads(run("reads", "--json", str(path)))[-1]["error"]
+
+
+def test_one_instruction_alone_is_an_error(module, tmp_path: Path):
+    path = tmp_path / "m.pb"
+    path.write_bytes(module.to_bytes())
+    for command in ("map", "reads"):
+        with pytest.raises(InvalidModuleError):
+            CliRunner().invoke(main, [command, str(path), "bad"], standalone_mode=False, catch_exceptions=False)
