@@ -1,4 +1,4 @@
-"""XLA's own answers: 1,500 maps that it simplified or composed. The report lists how often the text is the same.
+"""Answers of XLA (jaxlib 0.12.0.1): 1,500 maps that it simplified or composed. The report lists how often the text is the same.
 
 Each row must be equal to its source as a function and the text must be XLA's, except for the rows of KNOWN_GAPS: a row that is listed there and agrees
 fails the run, as does a new one.
@@ -32,9 +32,8 @@ KNOWN_GAPS: dict[str, tuple[int, ...]] = {
         1253,
         1412,
     ),
-    "shorter: the intervals that constraints give for sums are used further": (404, 445, 767, 1332, 1420),
+    "shorter: the intervals that constraints give for sums are used further": (404, 445, 1332),
     "shorter: like terms are added later": (722, 1387),
-    "shorter: no point is in the domain": (1492,),
 }
 LONGER: tuple[int, ...] = ()
 """Of these, the rows where XLA's text is shorter."""
@@ -69,7 +68,7 @@ def test_texts_are_those_of_xla():
         print(f"{call}: {agreed} of {all_of_it} texts are XLA's ({agreed / all_of_it:.1%})")
     assert not unexpected
     assert not agreeing, "listed as a known gap, but the same now"
-    assert same["simplify", True] + same["compose", True] >= 0.98 * len(ROWS)
+    assert same["simplify", True] + same["compose", True] >= 0.99 * len(ROWS)
 
 
 def test_nowhere_longer_than_xla():

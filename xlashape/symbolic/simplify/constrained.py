@@ -174,6 +174,15 @@ class ConstrainedSimplifier(Simplifier):
                 return {}, low
         return super()._form_of_operator(node)
 
+    @law(
+        ("d0 in [3, 80], d1 in [0, 10], -d1 + d0 in [5, 99]", "max(-d1 + d0 - 1, 2)", "-d1 + d0 - 1"),
+        ("d0 in [3, 80], d1 in [0, 10], d0 + d1 in [5, 99]", "max(d1, d0)", "max(d0, d1)"),
+    )
+    def _range_of_operand(self, operand: Expr) -> Bounds:
+        """max(x, y) = x if constraints keep x at the greatest value of y or above; min likewise. Constraints are in canonical form, too."""
+        (low, high), (least, greatest) = super()._range_of_operand(operand), self._ranges_as_written.of(operand)
+        return max(low, least), min(high, greatest)
+
     def _form_of_sum(self, node: Add, operands: Sequence[Expr]) -> Form:
         low, high = self._ranges_as_written.of(node)
         return ({}, low) if low == high else super()._form_of_sum(node, operands)

@@ -44,8 +44,16 @@ class Domain:
             elif self.constraints == before:
                 return
 
+    @domain_law(
+        ("d0 in [0, 5], d1 in [0, 10], d0 + d1 in [23, 80]", ""),
+        ("d0 in [0, 5], d1 in [0, 10], (d0 + d1) mod 4 in [5, 6]", ""),
+        ("d0 in [0, 5], d1 in [0, 10], d0 + d1 in [-3, 15]", "d0 in [0, 5], d1 in [0, 10]"),
+    )
     def _step(self) -> None:
-        """Simplifies every constraint once and merges those on the same expression; constraints on variables become bounds."""
+        """Simplifies every constraint once and merges those on the same expression; constraints on variables become bounds.
+
+        A constraint goes if the range of its expression lies within its interval. The domain is empty if the two have no value in common.
+        """
         merged: dict[Expr, Interval] = {}
         for expr, interval in self.constraints:
             expr, interval = self._simplified(expr, interval)
@@ -60,6 +68,9 @@ class Domain:
                 self._narrow(expr, interval.lower, interval.upper)
             else:
                 low, high = self.simplifier.range_of_form(*self.simplifier.form_of(expr))
+                if high < interval.lower or interval.upper < low:
+                    self.is_empty = True
+                    return
                 if interval.lower > low or high > interval.upper:
                     known = merged.get(expr)
                     merged[expr] = interval if known is None else known.intersect(interval)

@@ -233,19 +233,31 @@ class Simplifier(Canonicalizer):
 
     @law(
         ("d0 in [3, 3], d1 in [3, 9]", "min(d0, d1)", "3"),
-        ("d0 in [0, 3], d1 in [3, 9]", "min(d0, d1)", "min(d0, d1)"),
+        ("d0 in [0, 3], d1 in [3, 9]", "min(d0, d1)", "d0"),
+        ("d0 in [0, 3], d1 in [3, 9]", "max(d0 mod 4, d1)", "d1"),
+        ("d0 in [0, 3], d1 in [2, 9]", "min(d0 mod 4, d1)", "min(d0 mod 4, d1)"),
     )
     def _form_of_min_max(self, node: Min | Max) -> Form:
-        """min(x, y) = c if c is its only value. The operands of min and max are otherwise simplified without bounds, as in XLA."""
+        """min(x, y) = x if the range of x ends where that of y starts or before. Otherwise x and y are simplified without bounds, as in XLA."""
         terms, constant = self.canonicalizer.form_of(node)
         low, high = self.range_of_form(terms, constant)
         if low == high:
             return {}, low
         atom = single_atom(terms, constant)
         if isinstance(atom, Min | Max):
+            smaller, larger = atom.lhs, atom.rhs
+            of_smaller, of_larger = self._range_of_operand(smaller), self._range_of_operand(larger)
+            if of_larger[1] <= of_smaller[0]:
+                smaller, larger, of_smaller, of_larger = larger, smaller, of_larger, of_smaller
+            if of_smaller[1] <= of_larger[0]:
+                return self.form_of(smaller if isinstance(atom, Min) else larger)
             self._forms[atom] = (terms, constant)
             return terms, constant
         return self.form_of(expression_of(terms, constant))
+
+    def _range_of_operand(self, operand: Expr) -> Bounds:
+        """(least, greatest) value of an operand of min or max in canonical form."""
+        return self._ranges.of(operand)
 
     # Sums, and the stand-ins for like terms in them
 

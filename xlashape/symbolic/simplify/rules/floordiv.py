@@ -20,18 +20,18 @@ __all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "outer_multiple", "
 @law(
     ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 30 + d1 + 25) / 10", "d0 * 3 + (d1 + 5) / 10 + 2"),
     ("d0 in [-9, 9]", "(27 - d0 * 3) / 3", "-d0 + 9"),
-    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 3 + d1 - 2) / 3", "(d1 - 2) / 3 + d0"),
+    ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 3 + d1 - 2) / 3", "(d1 + 1) / 3 + d0 - 1"),
     ("d0 in [-9, 9]", "(d0 - 7) / 3", "(d0 + 2) / 3 - 3"),
 )
 def multiples(context: BoundedContext, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * (d k) + c d + y) / d = x * k + c + y / d. A constant between -d and d stays in y as it is; of others the remainder stays."""
+    """(x * (d k) + c d + y) / d = x * k + c + y / d. Of a constant the remainder, which is not negative, stays in y."""
     whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
-    carried, left = divmod(constant, divisor) if abs(constant) >= divisor else (0, constant)
+    carried, left = divmod(constant, divisor)
     if not whole and carried == 0:
         return None
     rest = {atom: coefficient for atom, coefficient in terms.items() if atom not in whole} if whole else terms
     if not rest:
-        return whole, carried + left // divisor
+        return whole, carried
     return plus(whole, carried, context.floor_div_of_rest(rest, left, divisor))
 
 
@@ -114,17 +114,14 @@ def _common_divisor(terms: Terms, start: int) -> int:
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 3) / 6", "(d0 * 2 + d1 * 2 + 3) / 6"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 1) / 6", "(d0 + d1) / 3"),
     ("d0 in [-9, 9]", "(d0 * 2 - 3) / 4", "d0 / 2 - 1"),
-    ("d0 in [0, 7], d1 in [10, 14]", "(d0 * 100 + d1 - 10) / 400", "d0 / 4"),
+    ("d0 in [0, 7], d1 in [10, 14]", "(d0 * 100 + d1 - 10) / 400", "(d0 * 100 + d1 + 390) / 400 - 1"),
 )
 def small_rest(context: BoundedContext, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * g + y) / (d g) = x / d if y stays within [0, g). A negative constant is first raised by d g, and the quotient lowered by 1."""
+    """(x * g + y) / (d g) = x / d if y stays within [0, g)."""
     for large, common, _ in splits(context, terms, constant, divisor):
         return context.floor_div_of_rest(
             {atom: coefficient // common for atom, coefficient in large.items()}, 0, divisor // common
         )
-    if constant < 0 <= constant + divisor:
-        raised = small_rest(context, terms, constant + divisor, divisor)
-        return None if raised is None else (raised[0], raised[1] - 1)
     return None
 
 

@@ -1,4 +1,7 @@
-"""Rules for min and max. They use no bounds: the operands of min and max are put in canonical form only, as XLA's simplifier does."""
+"""Rules for min and max. They use no bounds: operands are put in canonical form only, as XLA's simplifier does.
+
+The simplifier compares the ranges of the operands besides: see `_form_of_min_max` there.
+"""
 
 from __future__ import annotations
 
