@@ -144,7 +144,9 @@ NOTES = {
         "AppendMajorDimension": "Differs: the dimension numbers of split configs are adjusted. XLA does not adjust them, so that the split "
         "applies to the new dimension",
         "ExtentProduct": "Raises SizeOverflowError where XLA returns true as the second value of a pair",
-        "ByteSizeOf": "The default of the pointer size is 8; XLA has no default and requires a pointer size for tuples",
+        "ByteSizeOf": "The default of the pointer size is 8; XLA has no default and requires a pointer size for tuples. `target` gives what the "
+        "backend for a device reserves",
+        "ForEachIndex": "Raises for a step of 0, with which XLA repeats the same indices until the visitor stops it",
         "TryGetSubshape": "Raises where XLA returns an error; `get_subshape` raises where XLA aborts",
         "InsertDimensionsAtIndex": "As in XLA, dynamic flags are dropped, and of the layout only the order of the dimensions is kept",
         "MoveDimToMajor": "As in XLA, only the order of the dimensions is kept of the layout",
@@ -157,6 +159,8 @@ NOTES = {
         "index of one dimension unchanged. Equal where that is exact",
         "LinearIndexForNestedTiling": "Differs: takes combined dimensions into account",
         "DelinearizeIndexForNestedTiling": "Differs: takes combined dimensions into account; raises for a position in padding",
+        "GetSplitConfig": "Takes a shape alone, as XLA since 2025, or a shape and a dimension",
+        "IsUntiledLayout": "Takes tiles and physical sizes, as XLA since 2025, or a layout alone",
         "LayoutsInShapesEqual": "Returns False for shapes of different structure, for which XLA aborts",
     },
     "IndexUtil": {

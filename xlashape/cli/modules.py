@@ -11,8 +11,10 @@ import click
 
 from xlashape.cli.connection import connected, query_options
 from xlashape.cli.output import one_line, print_json, print_table, share_text
-from xlashape.errors import NotFoundError
-from xlashape.math import byte_text
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.math import byte_text, checked_int64
+from xlashape.shape import Shape, shape_util
+from xlashape.shape.parts.target import TARGETS
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
@@ -35,11 +37,27 @@ __all__ = ["map_", "size"]
     help="Of a file: the order of the instructions.",
 )  # fmt: skip
 @click.option("--computation", default="", metavar="NAME", help="Of a file: only the instructions of this computation.")
+@click.option(
+    "--target", type=click.Choice(sorted(TARGETS)),
+    help="Of a shape: the buffers that XLA reserves for it on such a device, tables of tuples included.",
+)  # fmt: skip
 @query_options
 def size(
-    what: str, limit: int, order: str, computation: str, server: str | None, timeout: float, as_json: bool
+    what: str,
+    limit: int,
+    order: str,
+    computation: str,
+    target: str | None,
+    server: str | None,
+    timeout: float,
+    as_json: bool,
 ) -> None:
     """How many bytes a shape takes; or the instructions of the HLO module in a file, ordered by the bytes of padding in their results."""
+    if target is not None:
+        if _is_module(what):
+            raise InvalidArgumentError("--target is for a shape, not for a module", field="--target")
+        _size_on_target(what, target, as_json)
+        return
     with connected(server, timeout) as service:
         if _is_module(what):
             _module_size(service, what, limit, order, computation, as_json)
@@ -76,6 +94,22 @@ def _shape_size(service: ServiceMethods, text: str, as_json: bool) -> None:
             else ""
         )
     )
+
+
+def _size_on_target(text: str, target: str, as_json: bool) -> None:
+    buffers = shape_util.buffers_of(Shape.parse(text), target)
+    total = checked_int64(sum([buffer.byte_size for buffer in buffers]), "the number of bytes")
+    if as_json:
+        rows = [{"index": str(b.shape_index), "shape": str(b.shape), "bytes": b.byte_size} for b in buffers]
+        print_json({"shape": text, "target": target, "bytes": total, "buffers": rows})
+        return
+    if len(buffers) > 1:
+        print_table(
+            ["index", "shape", "bytes"],
+            [(str(buffer.shape_index), str(buffer.shape), f"{buffer.byte_size:,}") for buffer in buffers],
+            right=["bytes"],
+        )
+    click.echo(byte_text(total))
 
 
 _ORDERS = {"padding": "padding_bytes", "physical": "physical_bytes", "module": "module"}

@@ -8,7 +8,7 @@ Each file imports only from those below it in this list:
 - `arguments`: checks of function arguments
 - `value`: `Shape` and `Layout`, `ProgramShape`, `ShapeIndex`
 - `text`, `proto_codec`: reading and writing them
-- `parts`: what they are made of: `PrimitiveType`, `Tile`, `SplitConfig`
+- `parts`: what they are made of: `PrimitiveType`, `Tile`, `SplitConfig`; and `Target`, a kind of device
 
 The modules of functions are imported on first use: `xlashape.shape.tiling`, or `from xlashape.shape import tiling`.
 """
@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.target import Target
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.value.program_shape import ProgramShape
 from xlashape.shape.value.shape import Layout, Shape
@@ -36,6 +37,7 @@ __all__ = [
     "Shape",
     "ShapeIndex",
     "SplitConfig",
+    "Target",
     "Tile",
     "index_util",
     "layout_util",

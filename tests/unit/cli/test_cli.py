@@ -99,6 +99,17 @@ def test_size_of_a_shape(where):
     assert json.loads(answer("size", "f32[1024]", "--json", *where))["physical_bytes"] == 4096
 
 
+def test_size_of_a_shape_on_a_target() -> None:
+    assert answer("size", "s64[<=4,1]", "--target", "cpu") == "40 bytes\n"
+    told = json.loads(answer("size", "(f32[], s32[4])", "--target", "tpu", "--json"))
+    assert told["bytes"] == 4624
+    assert [(buffer["index"], buffer["bytes"]) for buffer in told["buffers"]] == [
+        ("{}", 512),
+        ("{0}", 4096),
+        ("{1}", 16),
+    ]
+
+
 def test_size_of_a_module(where):
     told = json.loads(answer("size", MODULE, "--json", *where))
     module = HloModule.load(MODULE)

@@ -12,14 +12,16 @@ import pytest
 from xlashape.shape import Shape, index_util, layout_util, shape_util
 
 DOCS = Path(__file__).parents[3] / "docs"
-# Named here and by no function of XLA: the values that functions answer.
+# Named here and by no function of XLA's ShapeUtil: the values that functions answer, and what XLA's backends compute.
 VALUES = {
     "BitcastDecomposition",
     "BitcastDecompositionReshape",
     "BitcastDecompositionTranspose",
     "BitcastDecompositionTrt",
+    "BufferSize",
     "IndexedShape",
     "ShapeEqualityDescriptor",
+    "buffers_of",
 }
 
 

@@ -14,6 +14,7 @@ from operator import index
 from typing import Any, TypeVar, cast
 
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidShapeError, path_text
+from xlashape.shape.parts.target import Target
 from xlashape.shape.parts.tile import SplitConfig
 from xlashape.shape.value.program_shape import ProgramShape
 from xlashape.shape.value.shape import Layout, Shape
@@ -28,6 +29,8 @@ _CLASSES: dict[str, type] = {
     "ProgramShape": ProgramShape,
     "Shape": Shape,
     "SplitConfig": SplitConfig,
+    "Target": Target,
+    "str": str,
 }
 """The classes in annotations, which are text: every module has `from __future__ import annotations`."""
 

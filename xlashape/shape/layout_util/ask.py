@@ -11,9 +11,12 @@ from xlashape.shape import tiling
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.arguments.dimensions import dimension_number
 from xlashape.shape.layout_util._common import layout_of
+from xlashape.shape.parts import constructor_checks
+from xlashape.shape.parts.checks import int64s
 from xlashape.shape.parts.error_text import shown
 from xlashape.shape.parts.primitive_type import PrimitiveType
-from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
+from xlashape.shape.tiling.untiled import moves_nothing
 from xlashape.shape.value.equality import equal_layouts
 from xlashape.shape.value.shape import Layout, Shape
 
@@ -105,9 +108,25 @@ def is_dense_array(shape: Shape) -> bool:
     return shape.is_array
 
 
-def is_untiled_layout(layout: Layout) -> bool:
-    """Whether the layout has no tiles."""
-    return not layout.tiles
+def is_untiled_layout(tiles: Layout | Iterable[Tile | Iterable[int]], sizes: Iterable[int] | None = None) -> bool:
+    """Whether an array of these sizes lies under these tiles as it lies without tiles: nothing moves, and nothing is padded.
+
+    `tiles` are those of a layout, or the layout itself. `sizes` are the physical sizes, most major first. Without sizes only a layout
+    without tiles is untiled, because every tile moves or pads some array.
+
+    >>> is_untiled_layout([(8, 128)], (64, 128)), is_untiled_layout([(8, 128)], (64, 256)), is_untiled_layout([(8, 128)], (3, 128))
+    (True, False, False)
+    >>> is_untiled_layout(Layout.parse("{1,0}")), is_untiled_layout(Layout.parse("{1,0:T(8,128)}"))
+    (True, False)
+    """
+    applied = tiles.tiles if isinstance(tiles, Layout) else constructor_checks.tiles_of(tiles)
+    if sizes is None:
+        return not applied
+    numbers = int64s(sizes, "sizes")
+    for i, size in enumerate(numbers):
+        if size < 0:
+            raise InvalidArgumentError(f"a size is 0 or more, not {shown(size)}", field=("sizes", i))
+    return moves_nothing(applied, numbers)
 
 
 def has_descending_layout(layout: Layout) -> bool:
@@ -159,13 +178,20 @@ def byte_strides_is_major_to_minor(
     return True
 
 
-def get_split_config(shape: Shape, dim: int) -> SplitConfig | None:
-    """The split of a dimension of an array, or None. `dim` is its number in the shape; a SplitConfig has its physical number.
+def get_split_config(shape: Shape | Layout, dim: int | None = None) -> SplitConfig | None:
+    """The split of a dimension, or None. `dim` is its number in the shape; a SplitConfig has its physical number.
 
-    >>> get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 0)
-    SplitConfig('(1:2)')
+    Without `dim`: the only split of the layout, or None if nothing is split. InvalidShapeError if several dimensions are split.
+
+    >>> get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}")), get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 1)
+    (SplitConfig('(1:2)'), None)
     """
-    layout = layout_of(shape)
+    layout = shape if isinstance(shape, Layout) else layout_of(shape)
+    if dim is None:
+        if len(layout.split_configs) > 1:
+            count = len(layout.split_configs)
+            raise InvalidShapeError(f"{layout} splits {count} dimensions: `dim` says which", field="shape")
+        return layout.split_configs[0] if layout.split_configs else None
     physical = make_logical_to_physical(layout)[dimension_number(layout.rank, dim, "dim")]
     return next((split for split in layout.split_configs if split.dimension == physical), None)
 

@@ -120,8 +120,10 @@ from xlashape.shape.shape_util.make import (
     validate_shape_with_optional_layout,
 )
 from xlashape.shape.shape_util.sizes import (
+    BufferSize,
     array_data_size,
     array_size,
+    buffers_of,
     byte_size_of,
     byte_size_of_elements,
     byte_size_of_elements_recursive,
@@ -167,6 +169,7 @@ __all__ = [
     "BitcastDecompositionReshape",
     "BitcastDecompositionTranspose",
     "BitcastDecompositionTrt",
+    "BufferSize",
     "IndexedShape",
     "ShapeEqualityDescriptor",
     "align_layouts",
@@ -175,6 +178,7 @@ __all__ = [
     "append_shape_to_tuple",
     "array_data_size",
     "array_size",
+    "buffers_of",
     "byte_size_of",
     "byte_size_of_elements",
     "byte_size_of_elements_recursive",

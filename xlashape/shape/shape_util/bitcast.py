@@ -324,8 +324,8 @@ def get_normalized_logical_transpose_shape(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The transpose in as few dimensions as possible: the sizes of its output, and its permutation.
 
-    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged; layouts are ignored. A transpose that
-    moves nothing becomes one dimension with the permutation (0,). InvalidShapeError unless the two shapes are those of
+    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged. The answer is about the logical dimensions, so
+    the arrays may have any layouts; it is the same for all. A transpose that moves nothing becomes one dimension with the permutation (0,). InvalidShapeError unless the two shapes are those of
     a transpose with these `dimensions`.
 
     >>> get_normalized_logical_transpose_shape(Shape.parse("f32[10,1,11,32]"), Shape.parse("f32[32,1,10,11]"), (3, 1, 0, 2))

@@ -25,7 +25,8 @@ def for_each_index(
 
     Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it
     covers all indices. An array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong
-    length, a step below 1, or a range beyond the array.
+    length, a range beyond the array, or a step below 1: with a step of 0 XLA visits the same indices again and again until the
+    visitor stops it, which an iterator does not offer.
 
     >>> list(for_each_index(Shape.parse("f32[2,2]{0,1}")))
     [(0, 0), (1, 0), (0, 1), (1, 1)]
@@ -41,7 +42,8 @@ def for_each_index(
     step = _entries(array, incr, 1, "incr")
     for d, size in enumerate(array.dimensions):
         if step[d] < 1:
-            raise InvalidArgumentError(f"a step is 1 or more, not {shown(step[d])}", field=("incr", d))
+            endless = ": the indices would have no end" if step[d] == 0 else ""
+            raise InvalidArgumentError(f"a step is 1 or more, not {shown(step[d])}{endless}", field=("incr", d))
         if first[d] < 0 or span[d] < 0 or first[d] + span[d] > size:
             end = shown(first[d] + span[d])
             raise InvalidArgumentError(

@@ -6,18 +6,24 @@ and shapes without elements (tokens, opaques) InvalidShapeError.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.math import ceil_div, checked_int64, checked_product
 from xlashape.shape import tiling
 from xlashape.shape.layout_util import max_split_size
 from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.target import Target
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.shape_util._common import array_of, brief, minor_to_major_of, require_tuple
 from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.shape_index import ShapeIndex
 
 __all__ = [
+    "BufferSize",
     "array_data_size",
     "array_size",
+    "buffers_of",
     "byte_size_of",
     "byte_size_of_elements",
     "byte_size_of_elements_recursive",
@@ -105,15 +111,31 @@ def element_size_in_bits(shape: Shape) -> int:
     return tiling.stored_bits(shape)
 
 
-def byte_size_of(shape: Shape, pointer_size: int = 8) -> int:
+def byte_size_of(shape: Shape, pointer_size: int | None = None, *, target: Target | str | None = None) -> int:
     """The bytes of a shape's own buffer: of an array its elements without any padding, tiles ignored; of a tuple its
-    table of pointers; of an opaque a pointer; of a token 0.
+    table of pointers; of an opaque a pointer; of a token 0. A pointer takes 8 bytes unless `pointer_size` or the target says otherwise.
 
-    `xlashape.shape.tiling.physical_bytes` counts tiles and padding too.
+    With a target, "cpu", "gpu", "tpu" or a `Target`, the bytes that XLA reserves on such a device: on CPUs and GPUs an array with
+    a dynamic dimension also has 4 bytes for each of its dimensions, behind its elements; on TPUs tiles and padding count, and a
+    tuple's table takes 512 bytes. `buffers_of` lists the buffers of all elements of a tuple.
+
+    `xlashape.shape.tiling.physical_bytes` counts tiles and padding on any device.
 
     >>> byte_size_of(Shape.parse("f32[3,5]{1,0:T(2,2)}")), byte_size_of(Shape.parse("(f32[3], s32[])"))
     (60, 16)
+    >>> dynamic = Shape.parse("s64[<=4,1]")
+    >>> byte_size_of(dynamic), byte_size_of(dynamic, target="cpu"), byte_size_of(Shape.parse("(f32[3], s32[])"), target="tpu")
+    (32, 40, 512)
     """
+    if target is None:
+        return _plain_byte_size(shape, 8 if pointer_size is None else pointer_size)
+    device = Target.of(target)
+    if pointer_size is not None:
+        device = device._replace(pointer_size=_pointer_size(pointer_size))
+    return _byte_size_on(device, shape)
+
+
+def _plain_byte_size(shape: Shape, pointer_size: int) -> int:
     if shape.is_tuple:
         return byte_size_of_tuple_index_table(shape, pointer_size)
     if shape.is_token:
@@ -121,6 +143,56 @@ def byte_size_of(shape: Shape, pointer_size: int = 8) -> int:
     if shape.is_opaque:
         return _pointer_size(pointer_size)
     return byte_size_of_elements(shape)
+
+
+def _byte_size_on(device: Target, shape: Shape) -> int:
+    if shape.is_tuple:
+        table = max(1, byte_size_of_tuple_index_table(shape, device.pointer_size))
+        aligned = ceil_div(table, device.table_alignment) * device.table_alignment
+        return checked_int64(
+            aligned if shape.tuple_shapes or device.table_alignment > 1 else 0, "the size of the table"
+        )
+    if not (shape.is_array or shape.is_buffer):
+        return _plain_byte_size(shape, device.pointer_size)
+    array = array_of(shape)
+    size = tiling.physical_bytes(array) if device.counts_padding else byte_size_of_elements(array)
+    if device.counts_padding and array.layout is not None:
+        size += array.layout.dynamic_shape_metadata_prefix_bytes
+    if any(array.dynamic_dimensions):
+        size += device.dynamic_size_bytes * array.rank
+    return checked_int64(size, f"the byte size of {brief(shape)}")
+
+
+class BufferSize(NamedTuple):
+    """One buffer of a shape on a device."""
+
+    shape_index: ShapeIndex
+    """Where in the shape it is; of a tuple at this index the buffer is its table."""
+    shape: Shape
+    byte_size: int
+
+
+def buffers_of(shape: Shape, target: Target | str) -> tuple[BufferSize, ...]:
+    """All buffers of a shape on a device, that of a tuple before those of its elements.
+
+    >>> [(str(buffer.shape_index), buffer.byte_size) for buffer in buffers_of(Shape.parse("(f32[], f32[256]{0:T(128)})"), "tpu")]
+    [('{}', 512), ('{0}', 4096), ('{1}', 1024)]
+    """
+    device = Target.of(target)
+    buffers: list[BufferSize] = []
+
+    def add(inner: Shape, index: tuple[int, ...]) -> None:
+        if index and inner.is_scalar and device.nested_scalar_bytes:
+            size = device.nested_scalar_bytes
+        else:
+            size = _byte_size_on(device, inner)
+        buffers.append(BufferSize(ShapeIndex(index), inner, size))
+        if inner.is_tuple:
+            for number, element in enumerate(inner.tuple_shapes):
+                add(element, (*index, number))
+
+    add(shape, ())
+    return tuple(buffers)
 
 
 def byte_size_of_elements(shape: Shape) -> int:

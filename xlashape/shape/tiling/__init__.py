@@ -16,6 +16,7 @@ combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these func
 - `compiled`: the compiled formulas of shapes, kept in a cache
 - `batches`: compiled formulas over NumPy arrays
 - `physical_size`: the dimensions, elements and bytes of a buffer
+- `untiled`: whether tiles move nothing
 - `padding`: how much of a buffer is padding, and why
 - `buffers`: arrays to buffers and back
 """

@@ -1,0 +1,125 @@
+"""The bytes of buffers on kinds of devices, tiles that move nothing, and splits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
+from xlashape.shape import COMBINE, Layout, Shape, SplitConfig, Target, Tile, layout_util, shape_util, tiling
+
+# The two dynamic ones are sizes in a buffer assignment that TensorFlow 2.21 wrote for a CPU; without a target, jaxlib 0.12.0.1's ByteSizeOf.
+SIZES = [
+    ("s64[<=4,1]", None, 32),
+    ("s64[<=4,1]", "cpu", 40),
+    ("s64[<=4,1]", "gpu", 40),
+    ("f32[<=4]", "cpu", 20),
+    ("f32[4]", "cpu", 16),
+    ("b(f32[<=4])", "cpu", 20),
+    ("(f32[<=4], s32[])", None, 16),
+    ("(f32[<=4], s32[])", "cpu", 16),
+    ("()", "cpu", 0),
+    ("token[]", "tpu", 0),
+    ("opaque[]", "gpu", 8),
+    ("f32[3,5]{1,0:T(8,128)}", None, 60),
+    ("f32[3,5]{1,0:T(8,128)}", "cpu", 60),
+    ("f32[3,5]{1,0:T(8,128)}", "tpu", 4096),
+    ("f32[<=4]{0:T(128)M(8)}", "tpu", 520),
+    ("f32[]{:T(128)}", "tpu", 512),
+    ("(f32[3], s32[])", "tpu", 512),
+    ("()", "tpu", 512),
+]
+
+
+@pytest.mark.parametrize(("text", "target", "size"), SIZES)
+def test_bytes_of_a_buffer_on_a_target(text: str, target: str | None, size: int) -> None:
+    assert shape_util.byte_size_of(Shape.parse(text), target=target) == size
+
+
+def test_buffers_of_nested_tuples() -> None:
+    shape = Shape.parse("(s32[], (f32[2]{0:T(128)}, pred[]), token[])")
+    assert [(tuple(b.shape_index), b.byte_size) for b in shape_util.buffers_of(shape, "tpu")] == [
+        ((), 512),
+        ((0,), 4096),
+        ((1,), 512),
+        ((1, 0), 512),
+        ((1, 1), 4096),
+        ((2,), 0),
+    ]
+    assert [b.byte_size for b in shape_util.buffers_of(shape, "cpu")] == [24, 4, 16, 8, 1, 0]
+    assert shape_util.byte_size_of(shape, 4, target=Target("small")) == 12
+
+
+def test_unknown_targets_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="there are cpu, gpu, tpu"):
+        shape_util.byte_size_of(Shape.parse("f32[]"), target="ipu")
+
+
+def test_untiled_is_what_lies_as_without_tiles() -> None:
+    """Compared with the positions of all elements of small arrays."""
+    r = random.Random(1)
+    counts = [0, 0]
+    for _ in range(3000):
+        sizes = [r.choice([1, 2, 3, 4, 6]) for _ in range(r.randint(1, 3))]
+        tiles = [
+            Tile((*(r.choice([1, 1, 2, 3, 4, COMBINE]) for _ in range(r.randint(0, 3))), r.choice([1, 2, 3, 4])))
+            for _ in range(r.randint(0, 3))
+        ]
+        shape = Shape.array("f32", sizes, Layout(range(len(sizes) - 1, -1, -1), tiles=tiles))
+        try:
+            rows = list(itertools.product(*map(range, sizes)))
+            positions = tiling.linear_indices(shape, rows)
+        except (InvalidShapeError, UnsupportedError, LimitExceededError):
+            continue
+        count = math.prod(sizes)
+        expected = tiling.physical_elements(shape) == count and positions.tolist() == list(range(count))
+        assert layout_util.is_untiled_layout(tiles, sizes) == expected, shape
+        counts[expected] += 1
+    assert min(counts) > 100
+
+
+@pytest.mark.parametrize(
+    ("tiles", "sizes", "untiled"),
+    [
+        ([], (3, 5), True),
+        ([(128,)], (256,), True),
+        ([(128,)], (3,), False),
+        ([(8, 128)], (1 << 40, 128), True),
+        ([(8, 128), (2, 1)], (64, 128), False),
+        ([(8, 128)], (0, 3), True),
+        ([(1,)], (), True),
+        ([(2, 2), (1, 3, 1, 2)], (4, 6), True),
+    ],
+)
+def test_untiled_layouts(tiles: Iterable[Iterable[int]], sizes: tuple[int, ...], untiled: bool) -> None:
+    assert layout_util.is_untiled_layout(tiles, sizes) is untiled
+
+
+def test_untiled_refuses_negative_sizes() -> None:
+    with pytest.raises(InvalidArgumentError):
+        layout_util.is_untiled_layout([], (-1,))
+
+
+def test_the_only_split() -> None:
+    assert layout_util.get_split_config(Shape.parse("f32[8,4]{0,1:SC(0:3)}")) == SplitConfig(0, (3,))
+    assert layout_util.get_split_config(Layout.parse("{0,1:SC(0:3)}"), 1) == SplitConfig(0, (3,))
+    assert layout_util.get_split_config(Shape.parse("f32[8]")) is None
+    with pytest.raises(InvalidShapeError, match="says which"):
+        layout_util.get_split_config(Shape.parse("f32[8,4]{0,1:SC(0:3)(1:2)}"))
+
+
+def test_normalized_transposes_take_all_layouts() -> None:
+    expected = ((32, 110), (1, 0))
+    for operand in ("{3,2,1,0}", "{0,1,2,3}", "{1,3,0,2:T(2,2)}"):
+        for output in ("{3,2,1,0}", "{0,2,1,3}"):
+            a, b = Shape.parse(f"f32[10,1,11,32]{operand}"), Shape.parse(f"f32[32,1,10,11]{output}")
+            assert shape_util.get_normalized_logical_transpose_shape(a, b, (3, 1, 0, 2)) == expected
+
+
+def test_a_step_of_0_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="would have no end"):
+        shape_util.for_each_index(Shape.parse("f32[2,2]"), (0, 0), (2, 2), (0, 1))
