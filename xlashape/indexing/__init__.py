@@ -17,13 +17,19 @@ Differences from XLA
 Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and also answers where that gives up. Where both answer, maps are the same
 functions, except for the following. In each case running the operation confirmed the map given here.
 
-- convolution: a window may lie in the padding. Where the padding bounds an output dimension alone (a window of one element, or a stride that leaves
-  whole windows in the padding), XLA's map of the input lacks that bound: it leads to elements that do not exist, or once simplified to wrong
-  elements. The map here has the bound.
+- convolution in XLA of jaxlib 0.10.2 and older: a window may lie in the padding. Where the padding bounds an output dimension alone (a window of one
+  element, or a stride that leaves whole windows in the padding), that XLA's map of the input lacks the bound: it leads to elements that do not exist,
+  or once simplified to wrong elements. The map here has the bound, as that of jaxlib 0.12.0.1.
+- convolution with a reversed window in XLA of jaxlib 0.10.2 and older: the range variables of the two operands' maps do not pair the elements that are
+  multiplied. Here they do, as in jaxlib 0.12.0.1.
 - convolution with batch groups: XLA's map of the input names all groups; the map here names the group that the output feature belongs to.
 - clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions. The map here leads to every
   element of the result.
 - bitcast-convert to another width: XLA's map is the identity although the ranks differ. The map here drops the last dimension, or names all of it.
+- gather with operand_batching_dims: XLA's map of the operand leaves them out and takes the first dimensions of the output for offsets. The map here
+  leads to the operand's batch of the same index.
+- scan: XLA's map from element i of an output leads to element i of the scanned array alone. The map here leads to all elements up to i, where the
+  carried value depends on them.
 - bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
 - compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses the producers that
   another producer depends on. Here they are all listed, in the order of the variables.
@@ -41,9 +47,8 @@ Limits of what a map says
 - The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat. Where they do not repeat within
   a bound, or the computation is very large, every element of each array that matters is named, and the access is marked EVERY_ELEMENT.
 - The map of a dynamic-update-slice's update leads outside the update where the result does not come from it, as in XLA.
-- Range variables name sets of elements, as in XLA. With a reversed window, the range variables of a convolution's two operands do not pair the
-  elements that are multiplied. From the output to the kernel of a convolution, kernel elements that are multiplied with padding only are named too; from the
-  kernel to the output they are not.
+- Range variables name sets of elements, as in XLA. From the output to the kernel of a convolution, kernel elements that are multiplied with padding
+  only are named too; from the kernel to the output they are not.
 """
 
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing

@@ -1,6 +1,7 @@
 """Where the maps differ from XLA's on purpose: each difference run in NumPy, beside the answer that XLA gives for the same module.
 
-XLA's answers are quoted from jaxlib 0.10.2. A row that stops failing for XLA's map is no difference any more.
+XLA's answers are quoted from jaxlib 0.12.0.1; those of windows in the padding from jaxlib 0.10.2, since which XLA has changed to the map given here.
+A row that stops failing for XLA's map is no difference any more.
 """
 
 from __future__ import annotations
@@ -176,3 +177,93 @@ def test_producers_stand_in_the_order_of_their_variables() -> None:
     assert [elements(read[0], (k,), values) for k in range(4)] == [{(int(n),)} for n in expected]
     theirs = IndexingMap.parse("(d0){rt0, rt1} -> (d0 + rt0 + rt1), domain: d0 in [0, 3], rt0 in [0, 8], rt1 in [0, 4]")
     assert theirs.evaluate((0, 2, 7)) is None  # its variables: j = 2 first, then i = 7
+
+
+def test_a_batch_of_gathers() -> None:
+    """One slice of each row, at an offset of its own. XLA leaves the batch out and adds the row to the offset."""
+    numbers = {
+        "offset_dims": [1], "start_index_map": [1], "index_vector_dim": 1,
+        "operand_batching_dims": [0], "start_indices_batching_dims": [0],
+    }  # fmt: skip
+    root = one_op(
+        "gather", "s32[5,1]", ["s32[5,2]", "s64[5,1]"], gather_dimension_numbers=numbers, gather_slice_sizes=[1, 1]
+    )
+    (read,) = indexing.output_to_input(root)[0]
+    offsets = np.array([[1], [0], [0], [1], [1]])
+    table = np.arange(10).reshape(5, 2)
+    result = np.take_along_axis(table, offsets, 1)
+    indices = root.operands[1]
+    for row in range(5):
+        ((at, column),) = elements(read, (row, 0), {indices: offsets})
+        assert table[at, column] == result[row, 0]
+    theirs = IndexingMap.parse("(d0, d1){rt0} -> (0, d0 + rt0), domain: d0 in [0, 4], d1 in [0, 0], rt0 in [0, 1]")
+    assert [theirs.evaluate((row, 0, int(offsets[row, 0]))) for row in (2, 4)] == [(0, 2), (0, 5)]  # of two columns
+
+
+def test_a_scan_reads_what_came_before() -> None:
+    """A cumulative sum. XLA's map leads to the element of the same index alone."""
+    body = Builder("body")
+    total = body.op("add", "f32[]", [body.parameter("f32[]"), body.parameter("f32[]")])
+    body.op("tuple", "(f32[], f32[])", [total, total])
+    builder = Builder()
+    operands = [builder.parameter("f32[4]"), builder.parameter("f32[]")]
+    builder.op("scan", "(f32[4], f32[])", operands, calls=[body], dimensions=[0], num_carries=1)
+    read = indexing.output_to_input(builder.root())[0]
+    seen = observed(lambda x, first: np.cumsum(x) + first, [[np.arange(4.0), np.array(0.0)]])[0, 0]
+    assert {(i,): named(read, (i,)) for i in range(4)} == seen
+    theirs = indexing.OperandIndexing(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 3]"))
+    assert elements(theirs, (2,)) == {(2,)} != seen[2,]
+
+
+@pytest.mark.parametrize(
+    ("dims", "out"),
+    [
+        ({"size": 3}, 6),
+        ({"size": 3, "stride": 2, "low": 1, "high": 1}, 4),
+        ({"size": 3, "base_dilation": 2, "window_dilation": 2}, 11),
+    ],
+)
+def test_a_reversed_window_pairs_what_is_multiplied(dims: dict[str, int], out: int) -> None:
+    """Equal values of the range variables name an element of the input and the element of the kernel that it is multiplied with.
+
+    So in jaxlib 0.12.0.1; in 0.10.2 the kernel's map was that of a window that is not reversed.
+    """
+    stated = window(dims | {"reversal": 1})
+    numbers = {
+        "input_batch_dimension": 0, "input_spatial_dimensions": [1], "input_feature_dimension": 2,
+        "kernel_spatial_dimensions": [0], "kernel_input_feature_dimension": 1, "kernel_output_feature_dimension": 2,
+        "output_batch_dimension": 0, "output_spatial_dimensions": [1], "output_feature_dimension": 2,
+    }  # fmt: skip
+    root = one_op(
+        "convolution", f"f32[1,{out},1]", ["f32[1,8,2]", "f32[3,2,1]"], window=stated,
+        convolution_dimension_numbers=numbers, feature_group_count=1, batch_group_count=1,
+    )  # fmt: skip
+    (lhs,), (rhs,) = indexing.output_to_input(root)
+    assert str(rhs.map) == (
+        f"(d0, d1, d2)[s0, s1] -> (-s0 + 2, s1, 0), domain: "
+        f"d0 in [0, 0], d1 in [0, {out - 1}], d2 in [0, 0], s0 in [0, 2], s1 in [0, 1]"
+    )
+    rng = np.random.default_rng(0)
+    x, kernel = rng.random((1, 8, 2)), rng.random((3, 2, 1))
+    base, dilation = dims.get("base_dilation", 1), dims.get("window_dilation", 1)
+    wide = np.zeros((8 - 1) * base + 1 + dims.get("low", 0) + dims.get("high", 0))
+    for position in range(out):
+        expected = sum(
+            wide_with(wide, x[0, :, f], base, dims.get("low", 0))[position * dims.get("stride", 1) + k * dilation]
+            * kernel[2 - k, f, 0]
+            for k in range(3)
+            for f in range(2)
+        )
+        found = 0.0
+        for s0, s1 in np.ndindex(3, 2):
+            at = lhs.map.evaluate((0, position, 0, s0, s1))
+            if at is not None:
+                found += x[at] * kernel[rhs.map.evaluate((0, position, 0, s0, s1))]
+        assert found == pytest.approx(expected)
+
+
+def wide_with(wide: np.ndarray, line: np.ndarray, base: int, low: int) -> np.ndarray:
+    """A line with its padding and the holes of a base dilation."""
+    filled = wide.copy()
+    filled[low : low + (len(line) - 1) * base + 1 : base] = line
+    return filled

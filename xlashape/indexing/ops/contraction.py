@@ -1,7 +1,7 @@
 """Operations that multiply and sum over shared dimensions: dot, scaled-dot, convolution.
 
 Equal values of the range variables of a dot's two maps name the elements that are multiplied. The range variables of a convolution are the index in
-the window and the input feature. With a reversed window the kernel's elements come in the opposite order, which changes no set.
+the window and the input feature, in the order in which the window reads the input; a reversed window takes the kernel's elements in the opposite order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xlashape.caches import cached
 from xlashape.hlo import Opcode
 from xlashape.indexing.ops.access import Access, Rows
-from xlashape.indexing.ops.attributes import ConvolutionNumbers, DotNumbers, convolution, dot
+from xlashape.indexing.ops.attributes import ConvolutionNumbers, DotNumbers, WindowDim, convolution, dot
 from xlashape.indexing.ops.build import (
     Malformed,
     every_element,
@@ -216,7 +216,7 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     constraints: list[tuple[Expr, Interval]] = []
     for s, (w, i, k, o) in enumerate(zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)):
         lhs[i], inside = window_input(w, c.lhs[i], dim(o), rng(s))
-        rhs[k] = rng(s)
+        rhs[k] = _kernel_index(w, rng(s))
         constraints += inside
     channel: Expr = rng(len(n.window))
     lhs[n.input_feature] = (
@@ -255,7 +255,7 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
         if not placed.window_index.is_point:
             ranges.append(placed.window_index)
         constraints += placed.constraints
-        rhs[k] = _variable(rng(len(kernel_ranges)), w.size)
+        rhs[k] = _kernel_index(w, _variable(rng(len(kernel_ranges)), w.size))
         if w.size > 1:
             kernel_ranges.append(w.size)
     features = c.input_features
@@ -281,6 +281,11 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
     read = make_map(dims, _ordered(lhs), ranges=ranges, constraints=constraints)
     kernel = make_map(c.out, _ordered(rhs), ranges=kernel_ranges)
     return (Access(read.remove_unused_symbols().map),), (Access(kernel),)
+
+
+def _kernel_index(w: WindowDim, window_index: Expr) -> Expr:
+    """The kernel's index at an index of the window, counted in the order of the input that it reads."""
+    return -window_index + (w.size - 1) if w.reversal and w.size > 1 else window_index
 
 
 def _variable(variable: Variable, size: int) -> Expr:
@@ -338,7 +343,7 @@ def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
         for s, (w, i, k, o) in enumerate(
             zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)
         ):
-            window_index = -dim(k) + (w.size - 1) if w.reversal else dim(k)
+            window_index = _kernel_index(w, dim(k))
             _, inside = window_input(w, c.lhs[i], rng(s), window_index)
             out[o] = rng(s)
             ranges.append(c.out[o])
