@@ -1,7 +1,7 @@
 r"""The tokens of HLO text, beside those that every cursor reads.
 
 name       := letter (letter | digit | '_' | '-' | '.')*        letters of ASCII, and '_'
-reference  := '%'? name
+reference  := '%' name | name ':'?
 attribute  := name '='                                          no space before the '='
 string     := '"' (any but '"', '\' and line end | escape)* '"'   or the same in single quotes
 escape     := C's:  \n \r \t \\ \" \' \? \a \b \f \v  \ooo  \xhh
@@ -67,7 +67,7 @@ class HloCursor(Cursor):
     __slots__ = ()
 
     def parse_name(self, what: str = "a name") -> str:
-        """A name without its '%', or raises; `what` names it in the error."""
+        """A name without its '%' or its ':', or raises; `what` names it in the error."""
         self.skip_space()
         text, at = self.text, self.at
         percent = text.startswith("%", at)
@@ -75,6 +75,8 @@ class HloCursor(Cursor):
         if match is None or (not percent and match.group() in KEYWORDS):
             self.fail(what)
         self.at = match.end()
+        if not percent and text.startswith(":", self.at):
+            self.at += 1
         return match.group()
 
     def parse_optional_attribute_name(self) -> str | None:

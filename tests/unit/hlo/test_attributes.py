@@ -88,7 +88,12 @@ VALUES = {
     "slices.*": ["{}", "{1,2}"],
     "source_target_pairs.SOURCE_TARGET_PAIRS": ["{{0,1},{1,0}}", "{}"],
     "sparsity.DOT_SPARSITY": ["L.1@2:4", "R.0@1:2", "L.1@2:4_R.0@1:2"],
+    "sparsity.SPARSITY_CONFIG": [
+        "{rhs={sparsity=3x4 dimension=0 stride=1 idx=2}}",
+        "{lhs={sparsity=0x0 dimension=1 stride=0 idx=0} rhs={sparsity=2x4 dimension=0 stride=0 idx=3}}",
+    ],
     "statistics.STATISTICS": ["{visualizing_index=1,a=0.5,b=2}"],
+    "window.WINDOW_IF_ANY": ["{}", "{size=3}"],
     "window.WINDOW": ["{size=3}", "{size=3x2 stride=2x1 pad=1_1x0_-1 lhs_dilate=2x1 rhs_dilate=1x3 rhs_reversal=0x1}"],
 }
 INTEGERS = "BATCH_GROUP_COUNT DELTA EXPONENT_BITS FEATURE_GROUP_COUNT FEATURE_INDEX INDEX INFERRED_DIMENSION IOTA_DIMENSION K MANTISSA_BITS NUM_CARRIES"
@@ -170,5 +175,4 @@ def test_attributes_that_are_only_read():
         "comparison.COMPARISON_TYPE",
         "enums.MODE",
         "plain.DIMENSIONS_READ_ONLY",
-        "sparsity.SPARSITY_CONFIG",
     ]

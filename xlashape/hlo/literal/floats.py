@@ -124,7 +124,7 @@ def f32_text(pattern: int) -> str:
     if value != value:
         return F32.text(pattern)
     text = f"{value:.6g}"
-    if abs(value) < 3.4e38 and struct.pack("<f", float(text)) == struct.pack("<f", value):
+    if struct.pack("<f", float(text)) == struct.pack("<f", value):
         return text
     return f"{value:.9g}"
 

@@ -195,7 +195,7 @@ OPERATIONS: Final = (
             optional(FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
             optional(BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),
             optional(OPERAND_PRECISION, precision_of_each_operand),
-            written_only(DOT_ALGORITHM),
+            optional(DOT_ALGORITHM),
             optional(CONVOLUTION_KIND),
             optional(SPARSITY_CONFIG),
         ),

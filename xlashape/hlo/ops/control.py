@@ -49,6 +49,8 @@ def _check_conditional(written: Written) -> None:
     selector = written.operands[0]
     if not (selector.is_array and selector.is_scalar):
         raise CannotComplete(f"the first operand of a conditional must be a scalar, found {selector}")
+    if selector.element_type not in (PrimitiveType.PRED, PrimitiveType.S32):
+        raise CannotComplete(f"the first operand of a conditional must be pred[] or s32[], found {selector}")
     expected = _TWO_BRANCHES if selector.element_type == PrimitiveType.PRED else _BRANCH_LIST
     for name in (*_TWO_BRANCHES, *_BRANCH_LIST):
         if written.has(name) != (name in expected):
@@ -78,7 +80,7 @@ def _verify_conditional(
 # -- order ----------------------------------------------------------------------------------
 
 
-def _first_shape(operands: Sequence[Shape]) -> Shape:
+def _first_shape(_written: Shape, operands: Sequence[Shape]) -> Shape:
     return operands[0]
 
 

@@ -25,7 +25,7 @@ from xlashape.hlo.values.plain import (
 )
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
 from xlashape.hlo.values.shapes import LITERAL, OPERAND_LAYOUT_CONSTRAINTS
-from xlashape.hlo.values.window import WINDOW
+from xlashape.hlo.values.window import WINDOW_IF_ANY
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -50,7 +50,7 @@ OPERATIONS: Final = (
         Opcode.CUSTOM_CALL,
         operands=at_least(0),
         attributes=(
-            optional(WINDOW),
+            optional(WINDOW_IF_ANY),
             optional(DIM_LABELS_IF_ANY),
             optional(FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
             optional(BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),

@@ -23,7 +23,7 @@ from xlashape.hlo.values.comparison import (
 from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
 from xlashape.hlo.values.result_accuracy import RESULT_ACCURACY
 from xlashape.proto import xla
-from xlashape.shape import PrimitiveType, Shape
+from xlashape.shape import Layout, PrimitiveType, Shape
 
 __all__ = ["OPERATIONS"]
 
@@ -31,7 +31,19 @@ _P = PrimitiveType
 
 
 def _with_type(shape: Shape, element_type: PrimitiveType) -> Shape:
-    return shape if shape.element_type == element_type else shape.with_element_type(element_type)
+    """The shape with another element type, whose elements have their type's own size."""
+    if shape.element_type == element_type:
+        return shape
+    return _with_element_size(shape.with_element_type(element_type), 0)
+
+
+def _with_element_size(shape: Shape, bits: int) -> Shape:
+    layout = shape.layout
+    if layout is None or layout.element_size_in_bits == bits:
+        return shape
+    proto = layout.to_proto()
+    proto.element_size_in_bits = bits
+    return shape.with_layout(Layout.from_proto(proto))
 
 
 # -- one operand ----------------------------------------------------------------------------
@@ -99,7 +111,8 @@ def _broadcast_together(a: Shape, b: Shape, element_type: PrimitiveType) -> Shap
     """The dimensions of two operands together: equal, or one operand a scalar, or a size of 1 where the other's is more."""
     if a.dimensions == b.dimensions:
         dynamic = tuple(x or y for x, y in zip(a.dynamic_dimensions, b.dynamic_dimensions, strict=True))
-        return Shape(element_type, a.dimensions, dynamic, a.layout)
+        shape = Shape(element_type, a.dimensions, dynamic, a.layout)
+        return shape if element_type == a.element_type else _with_element_size(shape, 0)
     if a.rank == 0 or b.rank == 0:
         other = b if a.rank == 0 else a
         return Shape(element_type, other.dimensions, other.dynamic_dimensions).with_default_layout()
@@ -177,8 +190,11 @@ def _infer_select(_: xla.HloInstructionProto, operands: Sequence[Shape], _result
     if pred.rank and pred.dimensions != on_true.dimensions:
         raise CannotInfer(f"the predicate {pred} has other sizes than {on_true}")
     element_type = wider_type(on_true, on_false)
-    # XLA takes sizes and layout from the predicate if that is no scalar.
-    return _with_type(pred if pred.rank else on_true, element_type)
+    # XLA takes sizes and layout from the predicate if that is no scalar, but the elements' size in memory from the first choice.
+    if not pred.rank:
+        return _with_type(on_true, element_type)
+    bits = 0 if on_true.layout is None else on_true.layout.element_size_in_bits
+    return _with_element_size(_with_type(pred, element_type), bits)
 
 
 def _infer_clamp(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:

@@ -39,7 +39,7 @@ def token(_: xla.HloInstructionProto, _operands: Sequence[Shape], _results: Sequ
     return Shape.token()
 
 
-def token_shape(_operands: Sequence[Shape]) -> Shape:
+def token_shape(_written: Shape, _operands: Sequence[Shape]) -> Shape:
     """A token, as a `fixed_shape`."""
     return Shape.token()
 

@@ -34,6 +34,7 @@ __all__ = [
     "CannotInfer",
     "Contents",
     "Count",
+    "FixedShape",
     "Infer",
     "Operation",
     "Verify",
@@ -101,6 +102,10 @@ VerifyCalls = Callable[[Shape, Sequence[Shape], Sequence[Sequence[Shape]], Seque
 of each called computation, the result shape of each)."""
 
 
+FixedShape = Callable[[Shape, Sequence[Shape]], Shape]
+"""The shape of a result from (the shape that text has, the operands' shapes). Raises CannotInfer."""
+
+
 class AsyncStep(Enum):
     """Which part of an asynchronous operation an instruction is."""
 
@@ -157,8 +162,8 @@ class Operation(Frozen):
     """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the opcode's own among them."""
     check: Callable[[Written], None] | None
     """Checks that operands and attributes fit together in text. Raises CannotComplete."""
-    fixed_shape: Callable[[Sequence[Shape]], Shape] | None
-    """The shape of the result from those of the operands, which replaces the shape that text has. Raises CannotInfer."""
+    fixed_shape: FixedShape | None
+    """The shape of the result that replaces the shape that text has."""
     infer: Infer | None
     """The shape of a result that text leaves out. None where text must have it."""
     verify: Verify | None
@@ -201,7 +206,7 @@ class Operation(Frozen):
         attributes_after_calls: Iterable[Use] = (),
         fields: bytes = b"",
         check: Callable[[Written], None] | None = None,
-        fixed_shape: Callable[[Sequence[Shape]], Shape] | None = None,
+        fixed_shape: FixedShape | None = None,
         infer: Infer | None = None,
         verify: Verify | None = None,
         verify_calls: VerifyCalls | None = None,

@@ -31,7 +31,9 @@ def _infer_reduce_window(
     if not inputs or not results or len(message.window.dimensions) != inputs[0].rank:
         raise CannotInfer("its window must have as many dimensions as its operands")
     sizes, dynamic = _steps(message, inputs[0]), inputs[0].dynamic_dimensions
-    shapes = [Shape(each.element_type, sizes, dynamic).with_default_layout() for each in inputs]
+    # The values that are combined are those that the initial values begin.
+    initial = operands[len(inputs) :]
+    shapes = [Shape(each.element_type, sizes, dynamic).with_default_layout() for each in initial]
     return Shape.tuple(shapes) if results[0].is_tuple else shapes[0]
 
 

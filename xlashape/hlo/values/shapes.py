@@ -14,6 +14,7 @@ from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.literal.format import literal_text
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
+from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.proto import xla
 from xlashape.shape.value.shape import parse_shape
 
@@ -74,8 +75,15 @@ def _parse_literal(cursor: HloCursor, depth: int) -> xla.LiteralProto:
 def _write_literal(message: Any, context: Context) -> str:
     if message.literal == ABSENT:
         return ""
-    literal = xla.LiteralProto.FromString(message.literal)
-    return f", literal={context.shape_text(literal.shape.SerializeToString())} {literal_text(literal)}"
+    return f", literal={_literal_text(xla.LiteralProto.FromString(message.literal), context, 0)}"
+
+
+def _literal_text(literal: xla.LiteralProto, context: Context, depth: int) -> str:
+    """A literal with its shape; of a tuple each part has its shape instead."""
+    if literal.shape.element_type != xla.TUPLE:
+        return f"{context.shape_text(literal.shape.SerializeToString())} {literal_text(literal)}"
+    check("levels of tuples in a literal", depth, MAX_SHAPE_DEPTH)
+    return f"( {', '.join([_literal_text(part, context, depth + 1) for part in literal.tuple_literals])} )"
 
 
 LITERAL: Final = Attribute("literal", _read_literal, _write_literal)

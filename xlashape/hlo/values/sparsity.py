@@ -1,7 +1,7 @@
-r"""Which operands of a convolution or a dot are sparse, and how. XLA reads the attribute of a convolution and does not write it.
+r"""Which operands of a convolution or a dot are sparse, and how.
 
 sparsity    := '{' (('lhs' | 'rhs') '=' operand)* '}'
-operand     := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT)* '}'      non-zeros of a block 'x' its size
+operand     := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT | 'idx=' INT)* '}'      non-zeros of a block 'x' its size
 
 The attribute of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.older). Operands after lhs and rhs say which elements are there.
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.older import SparseOperand
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, not_written
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, submessage
 from xlashape.hlo.values.window import parse_numbers_by_x
 from xlashape.proto import xla
 
@@ -52,12 +52,25 @@ def _read(cursor: HloCursor) -> bytes:
                 operand.dimension = cursor.parse_int(name)
             elif name == "stride":
                 operand.stride = cursor.parse_int(name)
+            elif name == "idx":
+                operand.idx = cursor.parse_int(name)
             else:
-                raise cursor.error(f"expected sparsity, dimension or stride, found {name!r}", at=at, found=name)
+                raise cursor.error(f"expected sparsity, dimension, stride or idx, found {name!r}", at=at, found=name)
     return FIELDS.message("sparsity_config", message)
 
 
-SPARSITY_CONFIG: Final = Attribute("sparsity_config", _read, not_written)
+def _write(message: Any, _context: Context) -> str:
+    config = xla.SparsityConfig.FromString(submessage(message.sparsity_config))
+    texts = [f"{side}={_operand_text(getattr(config, side))}" for side in ("lhs", "rhs") if config.HasField(side)]
+    return f", sparsity_config={{{' '.join(texts)}}}" if texts else ""
+
+
+def _operand_text(operand: Any) -> str:
+    sizes = f"sparsity={operand.num_non_zero}x{operand.block_size}"
+    return f"{{{sizes} dimension={operand.dimension} stride={operand.stride} idx={operand.idx}}}"
+
+
+SPARSITY_CONFIG: Final = Attribute("sparsity_config", _read, _write)
 
 
 def _read_of_dot(cursor: HloCursor) -> bytes:

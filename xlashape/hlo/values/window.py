@@ -18,7 +18,7 @@ from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
 from xlashape.hlo.values.padding import parse_paddings
 from xlashape.proto import xla
 
-__all__ = ["WINDOW", "parse_numbers_by_x"]
+__all__ = ["WINDOW", "WINDOW_IF_ANY", "parse_numbers_by_x"]
 
 _NUMBERS_BY_X = re.compile(r"-?[0-9]{1,19}(?:x-?[0-9]{1,19})*(?![0-9A-Za-z_])")
 _LISTS: Final = ("size", "stride", "lhs_dilate", "rhs_dilate", "rhs_reversal")
@@ -103,4 +103,10 @@ def _write(message: Any, _context: Context) -> str:
     return "" if message.window == ABSENT else _text(message.window)
 
 
+def _write_even_if_empty(message: Any, _context: Context) -> str:
+    return "" if message.window == ABSENT else _text(message.window) or ", window={}"
+
+
 WINDOW: Final = Attribute("window", _read, _write)
+WINDOW_IF_ANY: Final = Attribute("window", _read, _write_even_if_empty)
+"""The window of a custom-call: where there is one, it is written even if it has no dimensions."""

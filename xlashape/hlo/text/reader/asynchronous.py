@@ -16,7 +16,7 @@ from xlashape.hlo.text.reader.complete import (
     complete_parameter,
     sharding_of_tuple,
 )
-from xlashape.hlo.text.reader.state import ParsedComputation, ParsedInstruction, ParsedShape, State
+from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction, ParsedShape, State
 from xlashape.proto import xla
 
 __all__ = ["complete_step", "complete_wrapped_start"]
@@ -76,8 +76,7 @@ def _complete_start(state: State, parsed: ParsedInstruction, attributes: Attribu
         parsed.async_opcode = called.instructions[called.root].opcode
         parsed.async_computation = index
         _pass_on(called, attributes)
-        # The thread of the start holds, even where the computation names another.
-        called.thread = parsed.thread
+        _set_thread(state, index, parsed.thread)
 
 
 def complete_wrapped_start(
@@ -116,10 +115,9 @@ def complete_wrapped_start(
     computation.root = len(operands)
     computation.instructions.append(root)
     thread = attributes.get(_THREAD)
-    if thread is not None:
-        computation.thread = thread.thread
     index = len(state.computations)
     state.computations.append(computation)
+    _set_thread(state, index, MAIN_THREAD if thread is None else thread.thread)
     pieces = [row.base, shape.field]
     for key, attribute in outer.items():
         pieces.append(sharding_of_tuple(attribute.data, shape) if key == "sharding" else attribute.data)
@@ -132,6 +130,20 @@ def complete_wrapped_start(
     if metadata is not None:
         parsed.frame, parsed.payload = metadata.frame, metadata.payload
     return parsed
+
+
+def _set_thread(state: State, index: int, thread: bytes) -> None:
+    """Makes a computation and all that it calls run on the thread of the start, even where they name another."""
+    seen: set[int] = set()
+    left = [index]
+    while left:
+        index = left.pop()
+        if index < 0 or index in seen:
+            continue
+        seen.add(index)
+        computation = state.computations[index]
+        computation.thread = thread
+        left += [called for instruction in computation.instructions for called in instruction.calls]
 
 
 def _check_shape(state: State, shape: ParsedShape, at: int) -> None:

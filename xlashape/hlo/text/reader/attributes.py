@@ -55,7 +55,8 @@ def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> d
             cursor.at = match.end(2) + 1
             parsed = _parse_value(body, attribute, match.start(2))
             at = cursor.at
-            if at == match.end() and attribute is not CONTROL_PREDECESSORS:
+            # A computation that is written where it is called is a new one each time.
+            if at == match.end() and attribute is not CONTROL_PREDECESSORS and not (name in CALLED and "{" in key):
                 state.keep_attribute(key, parsed)
         attributes[name] = parsed
     cursor.at = at
@@ -129,11 +130,10 @@ def _parse_called(body: Body, name: str) -> tuple[int, ...]:
         at = cursor.at
         return body.state.computation(cursor.parse_name("the name of a computation"), at)
 
-    if name in LISTS:
-        return tuple(cursor.parse_list(parse_name))
-    if cursor.accept("{"):
-        return (_parse_inline(body),)
-    return (parse_name(),)
+    def parse_one() -> int:
+        return _parse_inline(body) if cursor.accept("{") else parse_name()
+
+    return tuple(cursor.parse_list(parse_one)) if name in LISTS else (parse_one(),)
 
 
 def _parse_inline(body: Body) -> int:

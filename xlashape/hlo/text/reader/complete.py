@@ -17,7 +17,14 @@ from xlashape.hlo.text.reader.state import ParsedAttribute, ParsedInstruction, P
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
-__all__ = ["Attributes", "complete_instruction", "complete_parameter", "complete_tuple_element", "sharding_of_tuple"]
+__all__ = [
+    "Attributes",
+    "add_origin_of_element",
+    "complete_instruction",
+    "complete_parameter",
+    "complete_tuple_element",
+    "sharding_of_tuple",
+]
 
 Attributes = dict[str, ParsedAttribute]
 """The attributes of one instruction by name."""
@@ -30,12 +37,33 @@ def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInst
     return ParsedInstruction(name, row.opcode, shape, data, ())
 
 
-def complete_tuple_element(state: State, tuple_index: int, of: ParsedInstruction, number: int) -> ParsedInstruction:
-    """Element `number` of a tuple, which an operand names as `%x#0` instead of by a line of its own."""
+def complete_tuple_element(
+    state: State, instructions: Sequence[ParsedInstruction], tuple_index: int, number: int
+) -> ParsedInstruction:
+    """Element `number` of the tuple at `tuple_index` of `instructions`, which an operand names as `%x#0` instead of by a line of its own."""
     row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
+    of = instructions[tuple_index]
     shape = _parsed_shape(state, of.shape.shape.tuple_shapes[number])
-    data = row.base + FIELDS.integer("tuple_index", number) + shape.field
+    data = row.base + FIELDS.integer("tuple_index", number) + _origin_of_element(instructions, of, number) + shape.field
     return ParsedInstruction(f"{of.name}_{number}", row.opcode, shape, data, (tuple_index,))
+
+
+def _origin_of_element(instructions: Sequence[ParsedInstruction], of: ParsedInstruction, number: int) -> bytes:
+    """The field `original_value` that a get-tuple-element has where text gives it none: that of the element, if `of` makes the tuple."""
+    if of.opcode is not Opcode.TUPLE or not 0 <= number < len(of.operands):
+        return b""
+    element = xla.HloInstructionProto.FromString(instructions[of.operands[number]].data)
+    return FIELDS.message("original_value", element.original_value) if element.HasField("original_value") else b""
+
+
+def add_origin_of_element(
+    parsed: ParsedInstruction, instructions: Sequence[ParsedInstruction], attributes: Attributes
+) -> None:
+    """Gives a get-tuple-element without an origin that of the element that it takes."""
+    of = instructions[parsed.operands[0]]
+    if of.opcode is Opcode.TUPLE and "origin" not in attributes and "index" in attributes:
+        number = xla.HloInstructionProto.FromString(attributes["index"].data).tuple_index
+        parsed.data += _origin_of_element(instructions, of, number)
 
 
 def complete_instruction(
@@ -73,7 +101,7 @@ def complete_instruction(
         shape = _infer(state, row, b"".join(pieces), operands, attributes, at)
     elif row.fixed_shape is not None:
         try:
-            shape = _parsed_shape(state, row.fixed_shape([operand.shape.shape for operand in operands]))
+            shape = _parsed_shape(state, row.fixed_shape(shape.shape, [operand.shape.shape for operand in operands]))
         except CannotInfer as error:
             raise _error(state, at, str(error)) from None
     if "sharding" in attributes and shape.shape.is_tuple:

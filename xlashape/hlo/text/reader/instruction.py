@@ -2,7 +2,7 @@ r"""Instructions of HLO text.
 
     instruction := 'ROOT'? name '=' right
     right       := shape? opcode '(' operands ')' (',' attribute)*
-    operands    := (operand (',' operand)*)? ','?           operand := shape? reference ('#' INT)* | right
+    operands    := (operand? (',' operand?)*)?              operand := shape? (reference ('#' INT)*)? | right
     parameter(INT)      constant(literal)                   the contents of their parentheses
     attribute   := name '=' value                           names: the opcode's row; values: xlashape.hlo.values
 
@@ -18,11 +18,17 @@ import re
 from xlashape.errors import ParseError
 from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.literal import parse_literal
+from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
 from xlashape.hlo.text.reader.attributes import parse_attributes
-from xlashape.hlo.text.reader.complete import complete_instruction, complete_parameter, complete_tuple_element
+from xlashape.hlo.text.reader.complete import (
+    add_origin_of_element,
+    complete_instruction,
+    complete_parameter,
+    complete_tuple_element,
+)
 from xlashape.hlo.text.reader.form import Form, form_of
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
 from xlashape.limits import spend
@@ -110,7 +116,9 @@ def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
             raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
         if name in body.names:
             raise _twice(body, name, name_at)
-        if text.startswith("=", cursor.at) or not cursor.accept("="):
+        # `p=` would be an attribute.
+        has_mark = text.startswith("%", name_at) or text.startswith(":", cursor.at - 1)
+        if (not has_mark and text.startswith("=", cursor.at)) or not cursor.accept("="):
             cursor.fail("' = '")
         body.current = name
         shape, opcode, opcode_at = _shape_and_opcode(body)
@@ -153,7 +161,11 @@ def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
     at = cursor.at
     if cursor.text.startswith("%", at):
         cursor.fail("an opcode")
-    return shape, cursor.parse_name("an opcode"), at
+    opcode = cursor.parse_name("an opcode")
+    if cursor.text.startswith(":", cursor.at - 1):
+        cursor.at = at
+        cursor.fail("an opcode")
+    return shape, opcode, at
 
 
 def _begins_other_shape(word: str, text: str, end: int) -> bool:
@@ -240,6 +252,8 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
         parsed = complete_instruction(
             body.state, name, shape, row, data, operand_indices, operands, attributes, opcode_at
         )
+        if opcode == Opcode.GET_TUPLE_ELEMENT:
+            add_origin_of_element(parsed, instructions, attributes)
         if row.async_step is not None:
             complete_step(body.state, parsed, row.async_step, operands, attributes, opcode_at, wrapped)
     index = len(instructions)
@@ -282,7 +296,7 @@ def _constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
     match = _SCALAR.match(cursor.text, start)
     key = ""
     if match is not None and shape.shape.is_scalar and shape.shape.is_array:
-        key = f"{shape.shape.element_type} {match.group(1)}"
+        key = f"{shape.shape} {match.group(1)}"
         data = state.literals.get(key)
         if data is not None:
             cursor.at = match.end()
@@ -335,7 +349,11 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
                 continue
         if cursor.accept(")"):
             return tuple(indices)
-        indices.append(_operand(body, depth))
+        if cursor.accept(","):
+            continue
+        index = _operand(body, depth)
+        if index is not None:
+            indices.append(index)
         if cursor.accept(")"):
             return tuple(indices)
         if not cursor.accept(","):
@@ -364,13 +382,13 @@ def _tuple_element(body: Body, index: int, number: int) -> int:
                 found=str(number),
             )
         element = body.elements[index, number] = len(instructions)
-        instructions.append(complete_tuple_element(body.state, index, of, number))
+        instructions.append(complete_tuple_element(body.state, instructions, index, number))
     return element
 
 
 def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> None:
     parsed = body.computation.instructions[index]
-    if parsed.shape is not written and parsed.shape.data != written.data and parsed.shape.bare != written.bare:
+    if not parsed.shape.is_like(written):
         raise body.cursor.error(
             f"operand {parsed.name!r} has shape {parsed.shape.bare}, not {written.bare}",
             at=at,
@@ -379,8 +397,8 @@ def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> Non
         )
 
 
-def _operand(body: Body, depth: int) -> int:
-    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …."""
+def _operand(body: Body, depth: int) -> int | None:
+    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …. None for a shape alone, which is no operand."""
     cursor, text = body.cursor, body.text
     cursor.skip_space()
     at = cursor.at
@@ -399,9 +417,13 @@ def _operand(body: Body, depth: int) -> int:
     if match is None:
         if body.open and shape is not None:
             return _outside(body, f"_{len(body.computation.parameters)}", shape)
+        if shape is not None and (cursor.looking_at(",") or cursor.looking_at(")")):
+            return None
         cursor.fail("an operand")
     name = match.group()
     cursor.at = match.end()
+    if not percent and text.startswith(":", cursor.at):
+        cursor.at += 1
     index = body.names.get(name)
     if index is None and body.open and shape is not None and not cursor.looking_at("("):
         return _outside(body, name, shape)

@@ -18,7 +18,7 @@ import re
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE
-from xlashape.hlo.text.reader.emit import emit_computations, program_shape
+from xlashape.hlo.text.reader.emit import emit_computations
 from xlashape.hlo.text.reader.header import Header, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.state import ParsedComputation, ParsedShape, State
@@ -188,7 +188,7 @@ def _computation(state: State) -> int:
             cursor.fail("no further attribute")
     if result is not None and not state.errors and computation.instructions:
         root = computation.instructions[computation.root]
-        if root.shape.bare != result.bare:
+        if not root.shape.is_like(result):
             raise cursor.error(
                 f"computation {name!r} declares the result {result.bare}, its root {root.name!r} is {root.shape.bare}",
                 at=result_at,
@@ -228,16 +228,19 @@ def _single(state: State) -> int:
 def _emit(state: State, header: Header | None, entry: int) -> xla.HloModuleProto:
     """The message, apart from the recovery table."""
     main = state.computations[entry]
+    single = header is None and main.name == "_"
     pieces: list[bytes] = []
     if header is not None and header.layout is not None:
         pieces.append(_host_shape(*header.layout))
         result = header.layout[1].shape
     else:
-        names = [f"p{number}" for number in range(len(main.parameters))]
-        pieces.append(_MODULE.message("host_program_shape", program_shape(main, names)))
-        result = main.instructions[main.root].shape.shape
+        parameters = [main.instructions[main.parameters[number]].shape for number in range(len(main.parameters))]
+        root_shape = main.instructions[main.root].shape
+        if single:
+            parameters, root_shape = [shape.in_default_order() for shape in parameters], root_shape.in_default_order()
+        pieces.append(_host_shape(parameters, root_shape))
+        result = root_shape.shape
     pieces.append(_buffers(state, header, result))
-    single = header is None and main.name == "_"
     computations, names = emit_computations(
         state.computations,
         None if header is None else header.frames,

@@ -60,6 +60,12 @@ class ParsedShape:
             self._bare = self.shape.without_layout()
         return self._bare
 
+    def is_like(self, written: ParsedShape) -> bool:
+        """Whether `written` may stand for this shape: they are equal but for layouts and for which dimensions are dynamic."""
+        if self is written or self.data == written.data or self.bare == written.bare:
+            return True
+        return _without_dynamism(self.proto()) == _without_dynamism(written.proto())
+
     @property
     def is_plain(self) -> bool:
         """Whether a literal of this shape has this very shape: a static array whose elements have their type's own size."""
@@ -78,9 +84,26 @@ class ParsedShape:
             self._of_literal = ParsedShape(Shape.from_proto(proto))
         return self._of_literal
 
+    def in_default_order(self) -> ParsedShape:
+        """The shape with its dimensions in the default order in memory; tiles and the rest of its layouts stay."""
+        proto = self.proto()
+        _reset_order(proto)
+        return ParsedShape(Shape.from_proto(proto))
+
     def proto(self) -> xla.ShapeProto:
         """A new message of the shape."""
         return xla.ShapeProto.FromString(self.data)
+
+
+def _reset_order(shape: xla.ShapeProto) -> None:
+    shape.layout.minor_to_major.sort(reverse=True)
+    for part in shape.tuple_shapes:
+        _reset_order(part)
+
+
+def _without_dynamism(shape: xla.ShapeProto) -> Shape:
+    make_static(shape)
+    return Shape.from_proto(shape).without_layout()
 
 
 def make_static(shape: xla.ShapeProto) -> None:
@@ -215,7 +238,7 @@ class State:
         """Attributes by their text. The same text may be another attribute for another opcode: `ParsedAttribute.attribute`
         is the attribute that was read. Kept while this module is read, as are the literals."""
         self.literals: dict[str, bytes] = {}
-        """The field `literal` of scalar constants, by element type and text."""
+        """The field `literal` of scalar constants, by shape and text."""
 
     def keep_attribute(self, text: str, attribute: ParsedAttribute) -> None:
         """Keeps an attribute by its text."""
@@ -223,7 +246,7 @@ class State:
         self.attributes[text] = attribute
 
     def keep_literal(self, text: str, data: bytes) -> None:
-        """Keeps the literal of a scalar by its element type and text."""
+        """Keeps the literal of a scalar by its shape and text."""
         self._make_room(text)
         self.literals[text] = data
 
