@@ -20,7 +20,9 @@ from xlashape.hlo.older import decode
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.ops.verification import check_shape, same_type_or_both_floating
 from xlashape.hlo.structure import LOCAL_ID
+from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
@@ -74,12 +76,13 @@ def verify(module: HloModule | xla.HloModuleProto | bytes) -> tuple[Problem, ...
 
 def _problems(module: HloModule) -> Iterator[Problem]:
     first_computations: dict[str, str] = {}
+    mixed_precision = _is_tiled(module)
     for index, computation in enumerate(module.computations):
         if not computation.name:
             yield Problem("", "", f"computation {index} has no name")
         for instruction in computation.instructions:
             where = instruction.name or f"of id {instruction.id}"
-            for message in _instruction(instruction, index):
+            for message in _instruction(instruction, index, mixed_precision=mixed_precision):
                 yield Problem(computation.name, where, message)
             first = first_computations.setdefault(instruction.name, computation.name)
             if not instruction.name:
@@ -101,11 +104,27 @@ def _problems(module: HloModule) -> Iterator[Problem]:
     yield from _aliases(module)
 
 
+def _is_tiled(module: HloModule) -> bool:
+    """Whether a layout has tiles, as those of a module that a compiler for TPUs has worked on have.
+
+    Such a compiler drops conversions between floating-point types that its instructions make on their own: an f32 operand may have
+    a bf16 result. XLA's verifier allows that for TPUs and refuses it for other targets; the module itself does not name its target.
+    """
+    return any(_has_tiles(instruction.proto.shape) for instruction in module.instructions())
+
+
+def _has_tiles(shape: xla.ShapeProto) -> bool:
+    return bool(shape.layout.tiles) or any(_has_tiles(part) for part in shape.tuple_shapes)
+
+
 # -- instructions ---------------------------------------------------------------------------
 
 
-def _instruction(instruction: HloInstruction, computation_index: int) -> Iterator[str]:
-    """What is wrong with an instruction of the computation at an index."""
+def _instruction(instruction: HloInstruction, computation_index: int, *, mixed_precision: bool) -> Iterator[str]:
+    """What is wrong with an instruction of the computation at an index.
+
+    With `mixed_precision` the precision of floating-point numbers may differ between operands and result.
+    """
     row = OPERATIONS.get(instruction.proto.opcode)
     if row is None:
         yield f"has the unknown opcode {instruction.proto.opcode!r}"
@@ -128,14 +147,16 @@ def _instruction(instruction: HloInstruction, computation_index: int) -> Iterato
         yield f"{row.opcode} takes {bound} operand{'' if bound == '1' else 's'}, found {len(operands)}"
         return
     try:
-        problem = _shape_problem(instruction, row, shape, operands)
+        problem = _shape_problem(instruction, row, shape, operands, mixed_precision=mixed_precision)
     except XlashapeError as error:
         problem = error.message
     if problem:
         yield problem
 
 
-def _shape_problem(instruction: HloInstruction, row: Operation, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _shape_problem(
+    instruction: HloInstruction, row: Operation, shape: Shape, operands: Sequence[Shape], *, mixed_precision: bool
+) -> str | None:
     called = instruction.called_computations
     results = [computation.root.shape for computation in called]
     if row.verify_calls is not None:
@@ -143,18 +164,29 @@ def _shape_problem(instruction: HloInstruction, row: Operation, shape: Shape, op
         problem = row.verify_calls(shape, operands, parameters, results)
         if problem:
             return problem
-    if row.verify is not None:
-        return row.verify(instruction.proto, shape, operands)
-    if row.infer is None:
-        return None
     try:
+        if row.verify is not None:
+            problem = row.verify(instruction.proto, shape, operands)
+            if problem and mixed_precision and _both_floating_arrays(shape, operands):
+                problem = row.verify(instruction.proto, shape.with_element_type(operands[0].element_type), operands)
+            return problem
+        if row.infer is None:
+            return None
         inferred = row.infer_shape(instruction.proto, operands, results)
     except CannotInfer as error:
-        return str(error)
+        message = str(error)
+        return message if message.startswith(f"{row.opcode}: ") else f"{row.opcode}: {message}"
     except (ArithmeticError, LookupError):
         # Inference relies on what the parser has checked; a proto may hold anything.
         return "its attributes do not fit its operands"
-    return None if compatible_shapes(shape, inferred) else f"its shape is {shape}, its operands give {inferred}"
+    if mixed_precision and compatible_shapes(shape, inferred, same_type_or_both_floating):
+        return None
+    return check_shape(shape, inferred)
+
+
+def _both_floating_arrays(shape: Shape, operands: Sequence[Shape]) -> bool:
+    arrays = (shape, *operands[:1])
+    return len(arrays) == 2 and all(each.is_array and each.element_type.is_floating for each in arrays)
 
 
 # -- computations and the module ------------------------------------------------------------
@@ -196,8 +228,6 @@ def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, wha
 
 def _entry(module: HloModule) -> Iterator[str]:
     proto, entry = module.proto, module.entry
-    if proto.entry_computation_name and proto.entry_computation_name != entry.name:
-        yield f"entry_computation_name is {proto.entry_computation_name!r}, the entry computation {entry.name!r}"
     if proto.HasField("host_program_shape") and not any(_parameters(entry)):
         yield from _signature(entry, proto.host_program_shape, "host_program_shape, the layout of the entry,")
 
@@ -235,12 +265,20 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
         if given is None or output is None:
             what = f"parameter {number} at {list(index)}" if given is None else f"output {list(output_index)}"
             yield Problem("", "", f"input_output_alias names {what}, which does not exist")
-        elif not compatible_shapes(given, output):
+        elif not _same_bytes(given, output):
             yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
     for donor in module.proto.buffer_donor.entries:
         number, index = donor.parameter_number, tuple(donor.parameter_shape_index)
         if _parameter_part(parameters, number, index) is None:
             yield Problem("", "", f"buffer_donor names parameter {number} at {list(index)}, which does not exist")
+
+
+def _same_bytes(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two buffers have the same size. An alias may join arrays of other types and dimensions."""
+    if not (lhs.is_array and rhs.is_array):
+        return compatible_shapes(lhs, rhs)
+    bits = [product(shape.dimensions) * shape.element_type.bit_width for shape in (lhs, rhs)]
+    return bits[0] == bits[1]
 
 
 def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[int]) -> Shape | None:

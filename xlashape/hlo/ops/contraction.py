@@ -16,6 +16,7 @@ from xlashape.hlo.ops.completion import (
 from xlashape.hlo.ops.inference import array, promoted_type, window_steps
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.ops.verification import check_shape
 from xlashape.hlo.values.convolution_numbers import DIM_LABELS
 from xlashape.hlo.values.dot_numbers import (
     LHS_BATCH_DIMS,
@@ -36,7 +37,7 @@ from xlashape.hlo.values.sparsity import DOT_SPARSITY, SPARSITY_CONFIG
 from xlashape.hlo.values.window import WINDOW
 from xlashape.math import ceil_div
 from xlashape.proto import xla
-from xlashape.shape import Shape
+from xlashape.shape import PrimitiveType, Shape
 
 __all__ = ["OPERATIONS"]
 
@@ -50,12 +51,24 @@ def _check_dimensions(dims: Sequence[int], shape: Shape) -> None:
 
 
 def _infer_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    lhs, rhs = _dot_sides(message, operands)
+    return _dot_shape(message.dot_dimension_numbers, lhs, rhs, promoted_type(lhs, rhs))
+
+
+def _verify_dot(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    # The operands do not fix the element type of the result: the instruction chooses in which type products are added.
+    lhs, rhs = _dot_sides(message, operands)
+    return check_shape(shape, _dot_shape(message.dot_dimension_numbers, lhs, rhs, shape.element_type))
+
+
+def _dot_sides(message: xla.HloInstructionProto, operands: Sequence[Shape]) -> tuple[Shape, Shape]:
+    """The shapes of the two operands, a sparse one with the elements that are not there."""
     sides = [array(operands[0]), array(operands[1])]
     if len(operands) > 2:
         for sparse in sparse_operands(message):
             if sparse.operand in (0, 1):
                 sides[sparse.operand] = _dense(sides[sparse.operand], sparse)
-    return _dot_shape(message.dot_dimension_numbers, *sides)
+    return sides[0], sides[1]
 
 
 def _dense(shape: Shape, sparse: SparseOperand) -> Shape:
@@ -69,7 +82,7 @@ def _dense(shape: Shape, sparse: SparseOperand) -> Shape:
     return Shape(shape.element_type, sizes)
 
 
-def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape) -> Shape:
+def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
     """Batch dimensions, then what is left of the left side, then what is left of the right side."""
     lhs_used = [*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions]
     rhs_used = [*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions]
@@ -82,10 +95,20 @@ def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape) -> Shap
     right = [dim for dim in range(rhs.rank) if dim not in rhs_used]
     sizes = [lhs.dimensions[dim] for dim in (*batch, *left)] + [rhs.dimensions[dim] for dim in right]
     dynamic = [lhs.dynamic_dimensions[dim] for dim in (*batch, *left)] + [rhs.dynamic_dimensions[dim] for dim in right]
-    return Shape(promoted_type(lhs, rhs), sizes, dynamic).with_default_layout()
+    return Shape(element_type, sizes, dynamic).with_default_layout()
 
 
 def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    return _ragged_dot_shape(message, operands, promoted_type(array(operands[0]), array(operands[1])))
+
+
+def _verify_ragged_dot(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    return check_shape(shape, _ragged_dot_shape(message, operands, shape.element_type))
+
+
+def _ragged_dot_shape(
+    message: xla.HloInstructionProto, operands: Sequence[Shape], element_type: PrimitiveType
+) -> Shape:
     """A dot whose groups are a dimension of the right side, and lie one after the other along a ragged dimension of the left."""
     numbers = message.ragged_dot_dimension_numbers
     lhs, rhs = array(operands[0]), array(operands[1])
@@ -96,7 +119,7 @@ def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape
     groups = list(numbers.rhs_group_dimensions)
     _check_dimensions(groups, rhs)
     if ragged in dims.lhs_batch_dimensions:
-        return _dot_shape(dims, lhs, rhs)
+        return _dot_shape(dims, lhs, rhs, element_type)
     lhs_used = [*dims.lhs_batch_dimensions, *dims.lhs_contracting_dimensions]
     rhs_used = [*dims.rhs_batch_dimensions, *dims.rhs_contracting_dimensions, *groups]
     _check_dimensions(lhs_used, lhs)
@@ -109,7 +132,7 @@ def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape
         sizes.insert(0, array(operands[2]).dimensions[-1])
     sizes += [size for dim, size in enumerate(lhs.dimensions) if dim not in lhs_used]
     sizes += [size for dim, size in enumerate(rhs.dimensions) if dim not in rhs_used]
-    return Shape(promoted_type(lhs, rhs), sizes).with_default_layout()
+    return Shape(element_type, sizes).with_default_layout()
 
 
 _TWO_PRECISIONS = FIELDS.message(
@@ -142,9 +165,18 @@ _RAGGED_DOT_FIELDS = FIELDS.message(
 
 
 def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+    lhs, rhs = array(operands[0]), array(operands[1])
+    return _convolution_shape(message, lhs, rhs, promoted_type(lhs, rhs))
+
+
+def _verify_convolution(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    lhs, rhs = array(operands[0]), array(operands[1])
+    return check_shape(shape, _convolution_shape(message, lhs, rhs, shape.element_type))
+
+
+def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
     """Batch of the input, features of the kernel, and the steps of the window in each spatial dimension."""
     numbers, windows = message.convolution_dimension_numbers, message.window.dimensions
-    lhs, rhs = array(operands[0]), array(operands[1])
     rank = len(numbers.input_spatial_dimensions) + 2
     if lhs.rank != rank or rhs.rank != rank or len(windows) != rank - 2:
         raise CannotInfer(f"operands and window have {rank} dimensions, found {lhs} and {rhs}")
@@ -163,7 +195,7 @@ def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shap
     sizes[numbers.output_feature_dimension] = rhs.dimensions[numbers.kernel_output_feature_dimension]
     dynamic = [False] * rank
     dynamic[numbers.output_batch_dimension] = lhs.dynamic_dimensions[numbers.input_batch_dimension]
-    return Shape(promoted_type(lhs, rhs), sizes, dynamic).with_default_layout()
+    return Shape(element_type, sizes, dynamic).with_default_layout()
 
 
 OPERATIONS: Final = (
@@ -173,6 +205,7 @@ OPERATIONS: Final = (
         attributes=(*_DOT_ATTRIBUTES, optional(DOT_SPARSITY)),
         fields=_DOT_FIELDS + _SPARSITY_AND_BLOCKS,
         infer=_infer_dot,
+        verify=_verify_dot,
     ),
     Operation(Opcode.SCALED_DOT, operands=exactly(4), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS),
     Operation(
@@ -185,6 +218,7 @@ OPERATIONS: Final = (
         ),
         fields=_RAGGED_DOT_FIELDS,
         infer=_infer_ragged_dot,
+        verify=_verify_ragged_dot,
     ),
     Operation(
         Opcode.CONVOLUTION,
@@ -201,5 +235,6 @@ OPERATIONS: Final = (
         ),
         fields=_SPARSITY_AND_BLOCKS,
         infer=_infer_convolution,
+        verify=_verify_convolution,
     ),
 )

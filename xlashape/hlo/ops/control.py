@@ -25,6 +25,17 @@ def _verify_call(
     return check_one_call(called) or check_parameters(operands, called[0]) or check_result(shape, results[0])
 
 
+def _verify_fusion(
+    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    problem = check_one_call(called)
+    if problem:
+        return problem
+    # XLA allows further operands, which the computation does not use.
+    given = operands[: len(called[0])]
+    return check_parameters(given, called[0]) or check_result(shape, results[0])
+
+
 def _verify_while(
     shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
 ) -> str | None:
@@ -101,7 +112,7 @@ OPERATIONS: Final = (
         attributes=(required(FUSION_KIND), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
         verify=any_shape,
-        verify_calls=_verify_call,
+        verify_calls=_verify_fusion,
         fuses_called_computation=True,
     ),
     Operation(

@@ -29,6 +29,14 @@ def _infer_get(message: xla.HloInstructionProto, operands: Sequence[Shape], _res
     return Shape.array("s32", ())
 
 
+def _verify_get(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    _dimension(message, array(operands[0]))
+    # XLA of 2019, which TensorFlow 1.15 has, gave u32.
+    if shape.is_scalar and shape.element_type in (PrimitiveType.S32, PrimitiveType.U32):
+        return None
+    return f"its shape must be s32[], or u32[] as older versions of XLA had it, found {shape}"
+
+
 def _infer_set(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     shape, size = array(operands[0]), array(operands[1])
     dim = _dimension(message, shape)
@@ -41,6 +49,8 @@ def _infer_set(message: xla.HloInstructionProto, operands: Sequence[Shape], _res
 _ATTRIBUTES = (required(DIMENSIONS, exactly_one_dimension),)
 
 OPERATIONS: Final = (
-    Operation(Opcode.GET_DIMENSION_SIZE, operands=exactly(1), attributes=_ATTRIBUTES, infer=_infer_get),
+    Operation(
+        Opcode.GET_DIMENSION_SIZE, operands=exactly(1), attributes=_ATTRIBUTES, infer=_infer_get, verify=_verify_get
+    ),
     Operation(Opcode.SET_DIMENSION_SIZE, operands=exactly(2), attributes=_ATTRIBUTES, infer=_infer_set),
 )

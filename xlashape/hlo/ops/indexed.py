@@ -7,7 +7,7 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
-from xlashape.hlo.ops.inference import array, first_operand
+from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.values.gather_numbers import (
@@ -66,6 +66,12 @@ def _infer_gather(message: xla.HloInstructionProto, operands: Sequence[Shape], _
     return Shape(shape.element_type, sizes, dynamic).with_default_layout()
 
 
+def _infer_scatter(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    """The operand's shape; of several operands a tuple of theirs. The indices and as many updates follow the operands."""
+    count = len(operands) // 2
+    return operands[0] if count <= 1 else Shape.tuple(operands[:count])
+
+
 def _check_scatter(written: Written) -> None:
     count = len(written.operands)
     if count % 2 == 0:
@@ -104,6 +110,6 @@ OPERATIONS: Final = (
         ),
         calls=TO_APPLY,
         check=_check_scatter,
-        infer=first_operand,
+        infer=_infer_scatter,
     ),
 )

@@ -42,7 +42,7 @@ def _verify_broadcast(message: xla.HloInstructionProto, shape: Shape, operands: 
     if problem:
         return problem
     dimensions = list(message.dimensions)
-    if len(dimensions) != operand.rank or len(set(dimensions)) != len(dimensions):
+    if len(dimensions) != operand.rank:
         return f"dimensions={dimensions} do not name a dimension each for its operand {operand}"
     for source, target in enumerate(dimensions):
         if not 0 <= target < shape.rank or shape.dimensions[target] != operand.dimensions[source]:

@@ -18,12 +18,19 @@ __all__ = [
     "check_predicate",
     "check_result",
     "check_scalar_parameters",
+    "check_shape",
+    "same_type_or_both_floating",
 ]
 
 
 def any_shape(_message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
     """The rule of an operation whose shape is not checked."""
     return None
+
+
+def same_type_or_both_floating(lhs: Shape, rhs: Shape) -> bool:
+    """Whether element types are equal apart from the precision of floating-point numbers."""
+    return lhs.element_type == rhs.element_type or (lhs.element_type.is_floating and rhs.element_type.is_floating)
 
 
 def check_array(shape: Shape, what: str) -> str | None:
@@ -44,6 +51,11 @@ def check_element_type(shape: Shape, operand: Shape) -> str | None:
     if shape.element_type == operand.element_type:
         return None
     return f"its element type must be its operand's, {operand.element_type}, found {shape.element_type}"
+
+
+def check_shape(shape: Shape, expected: Shape) -> str | None:
+    """The shape of the instruction must be `expected`, which follows from its operands."""
+    return None if compatible_shapes(shape, expected) else f"its shape is {shape}, its operands give {expected}"
 
 
 def check_one_call(called: Sequence[Sequence[Shape]]) -> str | None:
