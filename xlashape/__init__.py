@@ -10,7 +10,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `drawing`, `cli`: pictures of layouts; the command line.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
-- `errors`, `limits`, `caches`, `frozen`, `math`: what all packages use.
+- `errors`, `limits`, `caches`, `frozen`, `math`, `extras`: what all packages use.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from xlashape.errors import UnavailableError
+from xlashape.extras import require
 from xlashape_server import logs
 from xlashape_server.config import Config
 from xlashape_server.signals import StopSignals
@@ -65,7 +66,8 @@ class Server:
         return [worker.pid for worker in self._workers if worker.pid]
 
     def start(self) -> Server:
-        """Returns once every worker answers. UnavailableError if the address is taken or a worker cannot start."""
+        """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a worker cannot start."""
+        require("server", "a server")
         self.config.check_files()
         self._port_holder, port = _reserved_port(self.config)
         config = self.config.with_port(port)

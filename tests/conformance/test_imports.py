@@ -34,7 +34,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.modules", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.modules", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.reading", "xlashape_client.results"): _CLIENT,
-    ("xlashape.cli.serving", "xlashape_client"): _SERVER,
+    ("xlashape.cli.serving", "xlashape_client.methods"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.shapes", "xlashape.drawing"): "one command draws",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copyreg
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import google.protobuf
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor, ServiceDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import DecodeError as WireError
 from google.protobuf.message import EncodeError, Message
 
-from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape.proto.wire import fields
 
 __all__ = ["coerce", "is_repeated", "message_class", "pool", "publish", "service", "services"]
@@ -26,6 +28,19 @@ _MODULES = {
     "xla": "xlashape.proto.xla",
     "xlashape.v1": "xlashape.proto.v1",
 }
+
+_OLDEST_PROTOBUF = (4, 25)
+
+
+def _check_protobuf(version: str) -> None:
+    """Raises UnavailableError for a version of protobuf that is too old: 4.22 and 4.23 end the process when a class of the schema is made."""
+    if tuple(int(digits) for digits in re.findall(r"\d+", version)[:2]) < _OLDEST_PROTOBUF:
+        raise UnavailableError(
+            f"xlashape needs protobuf 4.25.8 or newer, and {version} is installed: pip install 'protobuf>=4.25.8'"
+        )
+
+
+_check_protobuf(google.protobuf.__version__)
 
 
 def _split(descriptor_set: bytes) -> Iterator[bytes]:

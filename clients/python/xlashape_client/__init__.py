@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xlashape.extras import require
 from xlashape_client.results import (
     Access,
     ByteTotals,
@@ -67,6 +68,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # The client needs grpc; what it answers with does not.
     if name == "Client":
+        require("client", "the client of a server")
         from xlashape_client.client import Client
 
         return Client

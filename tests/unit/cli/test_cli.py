@@ -282,6 +282,56 @@ def test_demo_starts_a_server_asks_it_and_stops_it():
         assert part in text
 
 
+def without_grpc(*command):
+    """What a command does where the extras `server` and `client` are not installed."""
+    script = f"""
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0].startswith("grpc") or name.startswith("google.rpc"):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from xlashape.cli import main
+main({list(command)!r})
+"""
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_demo_without_grpc_answers_the_same_in_this_process():
+    done = without_grpc("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, answers = done.stdout.split("\n\n", 1)
+    assert first == (
+        "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' installs them."
+    )
+    served = answer("demo").split("\n\n", 1)[1]
+    assert served == answers + "\nThe server has stopped.\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ("serve", "--address", "127.0.0.1:0"),
+            "a server needs gRPC, and the module grpc is not installed: pip install 'xlashape[server]'",
+        ),
+        (
+            ("size", "f32[3]", "--server", "127.0.0.1:1"),
+            "the client of a server needs gRPC, and the module grpc is not installed: pip install 'xlashape[client]'",
+        ),
+    ],
+)
+def test_without_grpc_a_server_is_refused_with_the_extra_that_it_needs(command, said):
+    done = without_grpc(*command)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"xlashape: {said}\n")
+
+
+def test_without_grpc_this_process_answers():
+    assert without_grpc("index", "f32[3,5]{1,0:T(2,2)}", "2,3").stdout == "17\n"
+
+
 def test_a_light_command_does_not_load_grpc():
     script = (
         "import sys; from xlashape.cli import main; main(['index', 'f32[3]', '1'], standalone_mode=False); "

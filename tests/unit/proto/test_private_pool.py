@@ -60,3 +60,15 @@ def test_importing_the_library_loads_neither_protobuf_nor_numpy_nor_grpc() -> No
     script = "import sys, xlashape; print([name for name in ('google.protobuf', 'numpy', 'grpc', 'rich', 'click') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("version", ["3.20.3", "4.22.5", "4.23.4", "4.24.0rc1", "4.25.8", "5.29.1", "7.36.2"])
+def test_an_old_protobuf_is_refused_with_a_sentence(version: str) -> None:
+    script = (
+        f"import google.protobuf\ngoogle.protobuf.__version__ = {version!r}\nimport xlashape\n"
+        "try:\n    from xlashape.proto import xla\nexcept xlashape.XlashapeError as error:\n    print(error.code, error)\n"
+        "else:\n    print('made')"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stdout
+    refusal = f"unavailable xlashape needs protobuf 4.25.8 or newer, and {version} is installed: pip install 'protobuf>=4.25.8'"
+    assert said == ("made\n" if version in ("4.25.8", "5.29.1", "7.36.2") else f"{refusal}\n")

@@ -1,0 +1,42 @@
+"""The parts of an installation that are optional: which packages each extra brings, and the error where they are missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from xlashape.errors import UnavailableError
+
+__all__ = ["is_installed", "require"]
+
+_CLIENT = ("grpc", "google.rpc")
+
+# What an extra of pyproject.toml makes importable.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "client": _CLIENT,
+    "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
+}
+
+
+def is_installed(extra: str) -> bool:
+    """Whether every package of the extra is installed: `client` or `server`. Imports none of them."""
+    return _first_missing(extra) is None
+
+
+def require(extra: str, purpose: str) -> None:
+    """Raises UnavailableError if a package of the extra is missing. `purpose` begins the sentence: what the extra is needed for."""
+    missing = _first_missing(extra)
+    if missing is not None:
+        raise UnavailableError(
+            f"{purpose} needs gRPC, and the module {missing} is not installed: pip install 'xlashape[{extra}]'"
+        )
+
+
+def _first_missing(extra: str) -> str | None:
+    return next((name for name in _MODULES[extra] if not _is_found(name)), None)
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that holds the module is missing
+        return False
