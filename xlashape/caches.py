@@ -116,6 +116,22 @@ class BoundedCache(Generic[_K, _V]):
             self._young[key] = value
             self._weight += weight
 
+    def results_of(self: BoundedCache[tuple[Any, ...], _V], function: Callable[..., _V]) -> Callable[..., _V]:
+        """The function, with its results kept by the tuple of its positional arguments."""
+
+        @wraps(function)
+        def call(*key: Any) -> _V:
+            # Most results are in the young generation, and a call of `get` would take 70 ns more.
+            found = self._young.get(key)
+            if found is None:
+                found = self.get(key)
+            if found is None:
+                found = function(*key)
+                self.put(key, found)
+            return found
+
+        return call
+
     def clear(self) -> None:
         """Removes all entries."""
         with self._lock:
@@ -171,16 +187,6 @@ def cached(
             register(_Counted(name, counted, entry_bytes))
             return cast("_F", counted)
         kept: BoundedCache[tuple[Any, ...], Any] = BoundedCache(name, max_bytes, weigh)
-        get, put = kept.get, kept.put
-
-        @wraps(function)
-        def call(*arguments: Any) -> Any:
-            found = get(arguments)
-            if found is None:
-                found = function(*arguments)
-                put(arguments, found)
-            return found
-
-        return cast("_F", call)
+        return cast("_F", kept.results_of(function))
 
     return decorate

@@ -106,7 +106,7 @@ class Analysis:
             registered = OUTPUT_TO_INPUT.get(opcode)
             if registered is None:
                 if opcode in CALLS:
-                    return self._run(self._from_output(instruction, output))
+                    return self._run(self._call_from_output(instruction, output))
                 return unknown_from_output(instruction)
             known = signature(instruction, registered)
             if instruction.shape.is_tuple:
@@ -118,7 +118,7 @@ class Analysis:
         """One set for each leaf of the result."""
         opcode = instruction.proto.opcode
         if opcode in CALLS:
-            return self._run(self._from_operand(instruction, operand, leaf))
+            return self._run(self._call_from_operand(instruction, operand, leaf))
         return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
@@ -185,11 +185,9 @@ class Analysis:
 
     # -- one instruction --------------------------------------------------------------------------------------------------------
 
-    def _from_output(self, instruction: HloInstruction, output: int) -> MapsCoroutine:
-        """One set for each operand, whether the opcode has a rule or calls computations."""
+    def _call_from_output(self, instruction: HloInstruction, output: int) -> MapsCoroutine:
+        """One set for each operand of an operation whose maps come from the computations that it calls."""
         opcode = instruction.proto.opcode
-        if opcode not in CALLS:
-            return answer_from_output(instruction, output, OUTPUT_TO_INPUT.get(opcode))
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_output(instruction, output, len(outputs))
         if _has_unbounded(instruction):
@@ -219,11 +217,9 @@ class Analysis:
         answer = yield ComputationRequest(computation, FROM_RESULT, output)
         return (*answer, *((NOT_ACCESSED,) * (len(operands) - len(answer))))
 
-    def _from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
-        """One set for each leaf of the result, whether the opcode has a rule or calls computations."""
+    def _call_from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
+        """One set for each leaf of the result of an operation whose maps come from the computations that it calls."""
         opcode = instruction.proto.opcode
-        if opcode not in CALLS:
-            return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(opcode))
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_operand(instruction, operand, leaf)
         if _has_unbounded(instruction):
@@ -315,12 +311,18 @@ class Analysis:
         first = _identity(start.shape, output)
         reached[start] = {output: {first: None}}
         for instruction in reversed(self._order(start.computation)):
-            for leaf, accesses in list(reached.get(instruction, {}).items()):
-                if not instruction.operands:
-                    continue
+            by_leaf = reached.get(instruction)
+            operands = instruction.operands
+            if by_leaf is None or not operands:
+                continue
+            opcode = instruction.proto.opcode
+            for leaf, accesses in list(by_leaf.items()):
                 spend(1)
-                answer = with_call_arguments(instruction, (yield from self._from_output(instruction, leaf)))
-                for operand, reads in zip(instruction.operands, answer, strict=True):
+                if opcode in CALLS:
+                    answer = with_call_arguments(instruction, (yield from self._call_from_output(instruction, leaf)))
+                else:
+                    answer = answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
+                for operand, reads in zip(operands, answer, strict=True):
                     if among is None or operand in among:
                         self._extend(reached, operand, None, accesses, reads, first)
         return ()
@@ -332,12 +334,16 @@ class Analysis:
         first = _identity(start.shape, leaf)
         reached[start] = {leaf: {first: None}}
         for instruction in self._order(computation):
+            opcode = instruction.proto.opcode
             for number, operand in enumerate(instruction.operands):
                 for operand_leaf, accesses in list(reached.get(operand, {}).items()):
                     spend(1)
-                    answer = with_call_arguments(
-                        instruction, (yield from self._from_operand(instruction, number, operand_leaf))
-                    )
+                    if opcode in CALLS:
+                        answer = with_call_arguments(
+                            instruction, (yield from self._call_from_operand(instruction, number, operand_leaf))
+                        )
+                    else:
+                        answer = answer_from_operand(instruction, number, operand_leaf, INPUT_TO_OUTPUT.get(opcode))
                     for output, writes in enumerate(answer):
                         self._extend(reached, instruction, output, accesses, writes, first)
         of_root = reached.get(root, {})

@@ -195,7 +195,7 @@ class Binary(Expr):
         if reference is not None and (node := reference()) is not None:
             return node
         left, right = as_expr(lhs), as_expr(rhs)
-        if cls._divides and (not isinstance(right, Constant) or right.value <= 0):
+        if cls._divides and (type(right) is not Constant or right.value <= 0):
             _refuse_divisor(cls, right)
         size = left.size + right.size + 1
         if size > MAX_EXPRESSION_NODES:

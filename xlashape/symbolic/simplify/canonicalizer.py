@@ -86,16 +86,17 @@ class Canonicalizer:
                 continue
             stack.pop()
             spend(1 + len(operands))
-            forms[node] = self._form_of_sum(node, operands) if isinstance(node, Add) else self._form_of_operator(node)
+            forms[node] = self._form_of_sum(node, operands) if type(node) is Add else self._form_of_operator(node)
         return forms[expr]
 
     def _is_simple(self, node: Expr) -> bool:
         """Whether the node is a variable, a constant or a multiple of a variable; stores its form if so."""
-        if isinstance(node, Variable):
+        # Every node comes by here, often. `type(node) is` takes a third of the time of `isinstance`; no class of nodes has subclasses.
+        if type(node) is Variable:
             self._forms[node] = self._form_of_variable(node)
-        elif isinstance(node, Constant):
+        elif type(node) is Constant:
             self._forms[node] = {}, node.value
-        elif isinstance(node, Mul) and isinstance(node.rhs, Constant) and isinstance(node.lhs, Variable):
+        elif type(node) is Mul and type(node.rhs) is Constant and type(node.lhs) is Variable:
             factor = node.rhs.value
             terms, constant = self._form_of_variable(node.lhs)
             self._forms[node] = ({node.lhs: factor} if terms and factor else {}, constant * factor)
@@ -215,4 +216,4 @@ class Canonicalizer:
 
 def _operands(node: Binary) -> Sequence[Expr]:
     """All terms of a sum, or both operands of another operator."""
-    return sum_terms(node) if isinstance(node, Add) else (node.rhs, node.lhs)
+    return sum_terms(node) if type(node) is Add else (node.rhs, node.lhs)

@@ -98,6 +98,8 @@ class Simplifier(Canonicalizer):
 
     def _passes(self, expr: Expr) -> Form:
         form = self.form_of(self.canonicalizer.canonical(expr))
+        if not self._stands_for:
+            return form
         for _ in range(_PASSES):
             written = expression_of(*form)
             (replaced,) = substitute((written,), self._stands_for)
