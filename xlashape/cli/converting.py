@@ -33,7 +33,7 @@ def convert(source: str, target: str, form: str | None, lossy: bool) -> None:
     """Writes the HLO module in IN to OUT. `-` is standard input or output.
 
     The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
-    either, compressed with gzip or not. OUT is replaced only after IN has been read without errors.
+    either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a profile. OUT is replaced only after IN has been read without errors.
     """
     from xlashape.hlo.convert import read, write
 

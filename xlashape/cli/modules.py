@@ -75,6 +75,8 @@ def _is_module(what: str) -> bool:
     if what == "-" or what.startswith("modules/"):
         return True
     try:
+        if what and ("#" in what or Path(what).is_dir()):  # a module of a profile, or a directory of modules
+            return True
         return bool(what) and (Path(what).is_file() or not any(bracket in what for bracket in "[("))
     except (OSError, ValueError):  # the text is too long for a file name, or has a NUL
         return False

@@ -8,6 +8,8 @@
     json      .json          protobuf JSON of either message
     … and each of them with .gz appended
 
+Snapshots and profiles hold modules too (xlashape.hlo.dumps): `FILE#NAME` names one of several, `modules` goes through all of them.
+
 `decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format cannot hold
 everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads, pb cannot hold a buffer
 assignment, and none but hlo holds replica_count, num_partitions and the rest of a ModuleConfig. HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large constants.
@@ -17,12 +19,11 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import re
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
@@ -33,14 +34,13 @@ from xlashape.errors import (
     LimitExceededError,
     LossyConversionError,
     NotFoundError,
-    ParseError,
 )
-from xlashape.hlo import older
+from xlashape.hlo import dumps, older
 from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.older import Original
-from xlashape.proto import pool, xla
-from xlashape.text import Source
+from xlashape.hlo.readable import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
+from xlashape.proto import xla
 
 if TYPE_CHECKING:
     from xlashape.hlo.text.writer.options import PrintOptions
@@ -54,6 +54,7 @@ __all__ = [
     "detect",
     "encode",
     "format_of_name",
+    "modules",
     "read",
     "read_file",
     "write",
@@ -64,11 +65,6 @@ MAX_BYTES: Final = (1 << 31) - 1
 
 _CHUNK: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
-_MAX_F32: Final = float.fromhex("0x1.fffffep+127")
-_ROUNDS_TO_INFINITY: Final = float.fromhex("0x1.ffffffp+127")  # the least value that rounds up to infinity as an f32
-_MESSAGES: Final = (xla.HloModuleProto, xla.HloProto)
-_FIELD_NAMES: Final = frozenset(field.name for message in _MESSAGES for field in message.DESCRIPTOR.fields)
-_PBTXT_START: Final = re.compile(r"(?:\s|#[^\n]*\n)*(?:#|([a-z_0-9]+)\s*(?::|[{<](?!\s*(?:ROOT\s+)?%?[\w.\-]+\s*=)))")
 
 Progress = Callable[[int, "int | None"], None]
 """Called with the number of bytes done, and with their total where it is known, else None."""
@@ -143,19 +139,21 @@ def _kind(data: bytes) -> FileKind:
     if head.startswith(b"{") and not re.match(rb"\{\s*(?:ROOT\s+)?%?[\w.\-]+\s*=", head):
         return FileKind.JSON
     if holds_text(data):
-        start = _PBTXT_START.match(head.decode("utf-8", "replace"))
-        return FileKind.PBTXT if start and (start[1] is None or start[1] in _FIELD_NAMES) else FileKind.HLO
+        start = PBTXT_START.match(head.decode("utf-8", "replace"))
+        return FileKind.PBTXT if start and (start[1] is None or start[1] in FIELD_NAMES) else FileKind.HLO
     return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
 
 
-def decode(data: bytes, name: str | None = None) -> Document:
+def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -> Document:
     """The module in the content of a file of any format. Error messages name the file `name`.
 
-    Raises ParseError or DecodeError for a mistake in it, LimitExceededError if it decompresses to more than MAX_BYTES.
+    A snapshot or a profile gives the module in it; `choice` names one of several. Raises ParseError or DecodeError for a mistake in the
+    content, InvalidArgumentError for several modules without a choice, LimitExceededError if it decompresses to more than MAX_BYTES.
     """
     compressed = data.startswith(_GZIP)
     if compressed:
         data = _decompress(data)
+    data = dumps.content_of_module(data, name, choice)
     kind = _kind(data)
     form = Format(kind, compressed)
     if kind is FileKind.HLO:
@@ -169,7 +167,7 @@ def decode(data: bytes, name: str | None = None) -> Document:
     if kind is FileKind.HLO_PB:
         hlo_proto, original = older.decode(xla.HloProto, data)
         return Document(hlo_proto.hlo_module, hlo_proto, form, original=original)
-    message = _from_json(data, name) if kind is FileKind.JSON else _from_pbtxt(data, name)
+    message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)
     if isinstance(message, xla.HloProto):
         return Document(message.hlo_module, message, form)
     return Document(message, None, form)
@@ -188,68 +186,6 @@ def _decompress(data: bytes) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         raise DecodeError(f"not gzip data: {error}") from error
     return result.getvalue()
-
-
-def _text(data: bytes, name: str | None, what: str) -> Source:
-    try:
-        return Source(data.decode("utf-8-sig"), name)
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"{what} is not UTF-8 at byte {error.start}") from error
-
-
-def _from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
-    from google.protobuf import json_format  # start-up time: 10 ms
-
-    source = _text(data, name, "JSON")
-    try:
-        value: Any = json.loads(source.text, parse_float=_json_float)
-    except json.JSONDecodeError as error:
-        raise source.error(error.pos, f"not JSON: {error.msg}") from error
-    except (RecursionError, ValueError) as error:
-        raise DecodeError(f"not JSON: {'nested too deep' if isinstance(error, RecursionError) else error}") from error
-    keys: set[Any] = set(value) if isinstance(value, dict) else set()  # pyright: ignore[reportUnknownArgumentType] # JSON
-    is_hlo_proto = bool(keys & {"hloModule", "hlo_module", "bufferAssignment", "buffer_assignment"})
-    message = xla.HloProto() if is_hlo_proto else xla.HloModuleProto()
-    try:
-        return json_format.ParseDict(value, message, descriptor_pool=pool)  # pyright: ignore[reportUnknownArgumentType] # JSON
-    except (json_format.Error, RecursionError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DecodeError(f"not the JSON of a {message.DESCRIPTOR.full_name}: {_first_line(error)}") from error
-
-
-def _json_float(text: str) -> float | str:
-    """A number of JSON. Those that round down to the largest f32 stay text: json_format refuses them as floats, and reads them as text.
-
-    >>> _json_float("1.5"), _json_float("3.4028235e+38")
-    (1.5, '3.4028235e+38')
-    """
-    value = float(text)
-    return text if _MAX_F32 < abs(value) < _ROUNDS_TO_INFINITY else value
-
-
-def _from_pbtxt(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
-    from google.protobuf import text_format  # start-up time: 10 ms
-
-    source = _text(data, name, "protobuf text")
-    field = re.search(r"^\s*(?:hlo_module|buffer_assignment)\b", source.text, re.MULTILINE)
-    start = _PBTXT_START.match(source.text)
-    is_hlo_proto = field is not None and start is not None and start[1] in (None, "hlo_module", "buffer_assignment")
-    message = xla.HloProto() if is_hlo_proto else xla.HloModuleProto()
-    try:
-        return text_format.Parse(source.text, message, descriptor_pool=pool)
-    except text_format.ParseError as error:
-        line, column = error.GetLine() or 1, error.GetColumn() or 1
-        message_text = re.sub(r"^[0-9]+:[0-9]+ : ", "", _first_line(error))
-        source_line = source.text.split("\n", line)[line - 1][:100] if line <= source.text.count("\n") + 1 else ""
-        raise ParseError(
-            message_text, line=line, column=column, source_line=source_line, caret=column - 1, name=name
-        ) from error
-    except (RecursionError, ValueError, OverflowError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else _first_line(error)
-        raise DecodeError(f"not the protobuf text of a {message.DESCRIPTOR.full_name}: {reason}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0][:300]
 
 
 def encode(
@@ -297,7 +233,7 @@ def encode(
         data = _to_bytes(module, original)
     else:
         document = older.modernized(document)
-        data = _to_json(document) if form.kind is FileKind.JSON else _to_pbtxt(document)
+        data = to_json(document) if form.kind is FileKind.JSON else to_pbtxt(document)
         if not lossy:
             _check_kept(document, data, form.kind)
     return gzip.compress(data, mtime=0) if form.compressed else data
@@ -321,21 +257,8 @@ def _as_format(form: Format | FileKind | str) -> Format:
         ) from None
 
 
-def _to_json(message: xla.HloModuleProto | xla.HloProto) -> bytes:
-    from google.protobuf import json_format  # start-up time: 10 ms
-
-    text = json_format.MessageToJson(message, preserving_proto_field_name=True, descriptor_pool=pool)
-    return text.encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _to_pbtxt(message: xla.HloModuleProto | xla.HloProto) -> bytes:
-    from google.protobuf import text_format  # start-up time: 10 ms
-
-    return text_format.MessageToString(message, as_utf8=True, descriptor_pool=pool).encode("utf-8", "surrogatepass")
-
-
 def _check_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: FileKind) -> None:
-    decoded = _from_json(data, None) if kind is FileKind.JSON else _from_pbtxt(data, None)
+    decoded = from_json(data, None) if kind is FileKind.JSON else from_pbtxt(data, None)
     if type(decoded) is not type(message) or decoded.SerializeToString(deterministic=True) != message.SerializeToString(
         deterministic=True
     ):
@@ -358,17 +281,46 @@ def read(source: str | os.PathLike[str] | BinaryIO, *, progress: Progress | None
 
 def read_file(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Document:
     """The module in a file. Raises as `read` does."""
+    name, choice = dumps.split_choice(os.fspath(path))
+    return decode(_file_content(name, progress), name, choice=choice)
+
+
+def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
+    """Every module in a file or in a dump directory, with its name; lazily. Files of a directory that hold no module are left out.
+
+    The name is that of the file, followed by `#` and the module's own name in a profile of several modules: what `read` takes.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as directory:
+    ...     for name in ("a.hlo", "b.hlo", "b.dot"): _ = Path(directory, name).write_text("HloModule m ENTRY e { ROOT p = f32[] parameter(0) }")
+    ...     [Path(name).name for name, _ in modules(directory)]
+    ['a.hlo', 'b.hlo']
+    """
     name = os.fspath(path)
+    for file in map(str, dumps.module_files(Path(name))) if Path(name).is_dir() else (name,):
+        data = _file_content(file, None)
+        if data.startswith(_GZIP):
+            data = _decompress(data)
+        held = dumps.modules_in(data)
+        if held is None:
+            yield file, decode(data, file)
+            continue
+        for module in held:
+            yield (f"{file}#{module.name}" if len(held) > 1 else file), decode(module.data, file)
+
+
+def _file_content(name: str, progress: Progress | None) -> bytes:
     try:
         with Path(name).open("rb") as file:
-            data = _read_all(file, os.fstat(file.fileno()).st_size, progress)
+            return _read_all(file, os.fstat(file.fileno()).st_size, progress)
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {name!r}") from None
+    except IsADirectoryError:
+        raise dumps.no_single_module(Path(name)) from None
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {name!r}: {error.strerror or error}") from error
     except ValueError as error:
         raise InvalidArgumentError(f"not a path: {error}") from error
-    return decode(data, name)
 
 
 def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) -> bytes:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.content import holds_text
+from xlashape.hlo.dumps import content_of_module, no_single_module, split_choice
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
@@ -152,12 +153,16 @@ def content_of(module: AnyModule) -> bytes | str:
 
 
 def _read(path: Path) -> bytes:
+    name, choice = split_choice(str(path))
     try:
-        return path.read_bytes()
+        content = Path(name).read_bytes()
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {str(path)!r}", kind="file", name=str(path)) from None
+    except IsADirectoryError:
+        raise no_single_module(path) from None
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+    return content_of_module(content, name, choice)
 
 
 def is_text(content: bytes) -> bool:

@@ -1,0 +1,151 @@
+"""Files that XLA and its profiler write beside modules: those that hold modules, and those that hold none."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from xlashape.cli import main
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.hlo import HloModule, convert, dumps
+from xlashape.proto import xla
+from xlashape.proto.wire import BYTES, VARINT, sized, tag, varint
+
+
+def part(number: int, content: bytes | str) -> bytes:
+    return tag(number, BYTES) + sized(content.encode() if isinstance(content, str) else content)
+
+
+def number(field: int, value: int) -> bytes:
+    return tag(field, VARINT) + varint(value)
+
+
+def hlo_proto(name: str) -> bytes:
+    module = HloModule.parse(f"HloModule {name}\nENTRY e {{ ROOT p = f32[2] parameter(0) }}").proto
+    return xla.HloProto(hlo_module=module).SerializeToString()
+
+
+def profile(*names: str) -> bytes:
+    """An XSpace as jax.profiler writes it: a plane of metadata whose events hold the modules, and a plane of the device with lines."""
+    entries = b""
+    for ident, name in enumerate(names, 1):
+        stat = number(1, 4) + part(6, hlo_proto(name.partition("(")[0]))
+        metadata = number(1, ident) + part(2, name) + part(4, name) + part(5, stat)
+        entries += part(4, number(1, ident) + part(2, metadata))
+    stats = part(5, number(1, 4) + part(2, number(1, 4) + part(2, "Hlo Proto")))
+    device = number(1, 1) + part(2, "/device:CPU:0") + part(3, number(1, 7) + part(2, "line"))
+    return part(1, device) + part(1, part(2, "/host:metadata") + entries + stats) + part(4, "host")
+
+
+LITERAL = xla.LiteralProto(shape={"element_type": xla.F32, "dimensions": [2]}, f32s=[1, 2]).SerializeToString()
+MODULE = xla.HloProto.FromString(hlo_proto("m")).hlo_module.SerializeToString()
+SNAPSHOTS = {
+    "snapshot": part(1, hlo_proto("m")) + part(2, LITERAL) + part(3, LITERAL) + part(4, "cpu"),
+    "snapshot alone": part(1, hlo_proto("m")),
+    "unoptimized": part(1, MODULE) + part(2, part(1, LITERAL)) + part(2, part(1, LITERAL)) + number(3, 1),
+    "profile of one": profile("m(3)"),
+}
+
+
+@pytest.mark.parametrize("kind", SNAPSHOTS)
+def test_a_file_of_one_module_loads_as_it(kind, tmp_path: Path):
+    for content in (SNAPSHOTS[kind], gzip.compress(SNAPSHOTS[kind])):
+        path = tmp_path / "file.pb"
+        path.write_bytes(content)
+        assert HloModule.load(path).name == "m"
+        assert [(name, document.module.name) for name, document in convert.modules(path)] == [(str(path), "m")]
+
+
+def test_modules_are_not_taken_for_anything_else():
+    assert dumps.modules_in(MODULE) is None
+    assert dumps.modules_in(hlo_proto("m")) is None
+    assert dumps.content_of_module(MODULE) is MODULE
+    assert dumps.modules_in(b"") is None
+    assert dumps.modules_in(b"HloModule m") is None
+
+
+def test_a_profile_of_several_modules(tmp_path: Path):
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(profile("jit_f(1)", "jit_g(2)", "jit_f(3)"))
+    with pytest.raises(
+        InvalidArgumentError, match=r"holds 3 modules: jit_f\(1\), jit_g\(2\), jit_f\(3\); choose one as FILE#NAME"
+    ):
+        HloModule.load(path)
+    assert HloModule.load(f"{path}#jit_f(3)").name == "jit_f"
+    assert HloModule.load(f"{path}#jit_g").name == "jit_g"
+    with pytest.raises(NotFoundError, match="2 modules 'jit_f'"):
+        HloModule.load(f"{path}#jit_f")
+    with pytest.raises(NotFoundError, match="no module 'h'"):
+        HloModule.load(f"{path}#h")
+    names = [name for name, _ in convert.modules(path)]
+    assert names == [f"{path}#jit_f(1)", f"{path}#jit_g(2)", f"{path}#jit_f(3)"]
+    assert [HloModule.load(name).name for name in names] == ["jit_f", "jit_g", "jit_f"]
+    result = CliRunner().invoke(main, ["size", f"{path}#jit_g(2)"], standalone_mode=False)
+    assert "f32[2]" in result.output, result.exception
+
+
+def test_a_choice_where_there_is_none(tmp_path: Path):
+    path = tmp_path / "a#b.pb"
+    path.write_bytes(MODULE)
+    assert HloModule.load(path).name == "m"
+    with pytest.raises(NotFoundError, match="without modules to choose"):
+        HloModule.load(f"{path}#m")
+    with pytest.raises(NotFoundError, match="no file"):
+        HloModule.load(tmp_path / "nothing#m")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("x.mlir", b"#loc = loc(unknown)\nmodule @jit_f attributes {} {\n}\n", "MLIR, such as StableHLO.*compiler_ir"),
+        ("x.txt", b"module {\n}\n", "MLIR, such as StableHLO.*as_text"),
+        ("x.bin", b"ML\xefR\x0dStableHLO_v1.0.0\x00", "MLIR bytecode.*xla_dump_to"),
+        ("x.dot", b"digraph G {\n}\n", "Graphviz.*hlo.pb"),
+        ("x.ll", b"; ModuleID = '__compute_module'\n", "LLVM's code"),
+        ("m-buffer-assignment.txt", b"BufferAssignment:\nallocation 0: size 4\n", "buffer assignment.*optimizations.txt"),
+        ("m-memory-usage-report.txt", b"Total bytes used: 4\n", "memory that a module uses"),
+        ("m.pb", part(1, number(1, 35) + number(2, 0)) + part(1, number(1, 4)), "memory that a module uses"),
+        ("m.debug_options", b"xla_flag: true\n", "options that a module was compiled with"),
+        ("m.thunk_sequence.txt", b"000: kKernel\n", "thunks"),
+        ("empty.xplane.pb", part(1, part(2, "/host:CPU")), "a profile that holds no modules"),
+    ],
+)  # fmt: skip
+def test_files_without_modules_are_named(name, content, what, tmp_path: Path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DecodeError, match=what):
+        HloModule.load(path)
+    result = CliRunner().invoke(main, ["map", str(path)], standalone_mode=False)
+    assert isinstance(result.exception, DecodeError)
+
+
+def test_the_content_counts_more_than_the_name(tmp_path: Path):
+    path = tmp_path / "x.mlir"
+    path.write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }")
+    assert HloModule.load(path).name == "m"
+
+
+def test_a_dump_directory_lists_its_modules(tmp_path: Path):
+    for name in ("b.before_optimizations.txt", "a.hlo.pb.gz", "a-buffer-assignment.txt", "a.dot", "a.ll", "notes.md"):
+        content = (
+            gzip.compress(hlo_proto("m"))
+            if "hlo.pb" in name
+            else b"HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }"
+        )
+        (tmp_path / name).write_bytes(content)
+    listed = "is a directory; its modules: a.hlo.pb.gz, b.before_optimizations.txt$"
+    with pytest.raises(InvalidArgumentError, match=listed):
+        HloModule.load(tmp_path)
+    result = CliRunner().invoke(main, ["size", str(tmp_path)], standalone_mode=False)
+    assert isinstance(result.exception, InvalidArgumentError)
+    assert str(result.exception).endswith("a.hlo.pb.gz, b.before_optimizations.txt")
+    assert [(Path(name).name, document.module.name) for name, document in convert.modules(tmp_path)] == [
+        ("a.hlo.pb.gz", "m"),
+        ("b.before_optimizations.txt", "m"),
+    ]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidArgumentError, match="directory without modules"):
+        HloModule.load(tmp_path / "empty")
