@@ -9,6 +9,7 @@ Plain files first, the hard ones last:
 - `sort`: the maps of a sort, whose comparator says which arrays decide the order.
 - `dependencies/`: which leaves depend on which, without maps.
 - `coroutines`: how code asks for the maps of a called computation without recursion. Read this before the files below.
+- `path_limits`: how many maps a walk keeps, and when it names every element instead.
 - `analysis`: **hard.** `Analysis`, which answers every question; the walk through one computation; the stack of waiting computations.
 - `repeated/`: **hardest.** While loops and scans: maps through a computation that runs again and again.
 """

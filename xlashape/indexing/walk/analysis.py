@@ -8,8 +8,9 @@ The walk through one computation (`_walk_back`, `_walk_forward`), in plain words
   every map from it to its operands (forward: from its operands to it). Equal maps are one member of a set.
 - *End*: every instruction has been visited once. The sets at the parameters (forward: at the result) are the answer.
 
-Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up: where a leaf is reached by more than `MAX_ACCESSES` different
-maps, the walk ends with a LimitExceededError. A loop or scan catches that error and gives a coarser answer.
+Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up where a leaf is reached by many different maps, `path_limits`
+says: a walk through a fusion ends with a LimitExceededError (a loop or scan catches that error and gives a coarser answer), one through a branch or
+called computation goes on with "every element".
 
     f { p0 = f32[8,8]  t = f32[8,8] transpose(p0)  ROOT r = f32[8,8] add(p0, t) }
 
@@ -52,6 +53,8 @@ from xlashape.indexing.walk.instruction_answers import (
     unknown_from_operand,
     unknown_from_output,
 )
+from xlashape.indexing.walk.path_limits import PathLimits
+from xlashape.indexing.walk.repeated.iterations import every_element
 from xlashape.indexing.walk.repeated.scan import Scan
 from xlashape.indexing.walk.repeated.while_loop import WhileLoop
 from xlashape.indexing.walk.sort import sort_from_operand, sort_from_output
@@ -59,9 +62,6 @@ from xlashape.limits import spend
 from xlashape.shape import Shape
 
 __all__ = ["Analysis", "Reached"]
-
-MAX_ACCESSES = 1 << 10
-"""Different maps to one leaf of an instruction in the walk through a computation."""
 
 MAX_COMPOSITIONS = 1 << 16
 """Compositions that one analysis keeps. When there are more, all are forgotten."""
@@ -126,7 +126,7 @@ class Analysis:
         reached: Reached = {}
 
         def walk() -> MapsCoroutine:
-            yield from self._walk_back(instruction, output, reached, among)
+            yield from self._walk_back(instruction, output, reached, among, PathLimits.exact())
             return ()
 
         self._run(walk())
@@ -170,9 +170,11 @@ class Analysis:
                 stack.append((request, self._walk(request)))
 
     def _walk(self, request: ComputationRequest) -> MapsCoroutine:
+        computation = request.computation
+        limits = PathLimits.giving_up(computation) if request.gives_up else PathLimits.exact()
         if request.parameter == FROM_RESULT:
-            return self._computation_from_result(request.computation, request.leaf)
-        return self._walk_forward(request.computation, request.parameter, request.leaf)
+            return self._computation_from_result(computation, request.leaf, limits)
+        return self._walk_forward(computation, request.parameter, request.leaf, limits)
 
     def _compose(self, first: OperandIndexing, second: OperandIndexing) -> OperandIndexing:
         key = (first, second)
@@ -197,7 +199,7 @@ class Analysis:
             of_branches: list[OperandIndexingSet] = []
             for branch, argument in zip(_called(instruction, len(operands) - 1), operands[1:], strict=True):
                 self._check_call(instruction, branch, (argument,), instruction.shape)
-                of_branches += yield ComputationRequest(branch, FROM_RESULT, output)
+                of_branches += yield ComputationRequest(branch, FROM_RESULT, output, gives_up=True)
             return (selector, *of_branches)
         if opcode in (Opcode.WHILE, Opcode.SCAN):
             return (yield from self._repeated_computation(instruction).from_output(output))
@@ -214,7 +216,7 @@ class Analysis:
             output -= first_result
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, _result_of_call(instruction))
-        answer = yield ComputationRequest(computation, FROM_RESULT, output)
+        answer = yield ComputationRequest(computation, FROM_RESULT, output, opcode != Opcode.FUSION)
         return (*answer, *((NOT_ACCESSED,) * (len(operands) - len(answer))))
 
     def _call_from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
@@ -230,7 +232,7 @@ class Analysis:
                 return tuple([set_of(everything(dims, dims_of(shape)).map) for shape in outputs])
             branch = _called(instruction, len(operands) - 1)[operand - 1]
             self._check_call(instruction, branch, (operands[operand],), instruction.shape)
-            return (yield ComputationRequest(branch, 0, leaf))
+            return (yield ComputationRequest(branch, 0, leaf, gives_up=True))
         if opcode == Opcode.SORT:
             return sort_from_operand(instruction, operand, leaf, self._contents)
         if opcode in (Opcode.WHILE, Opcode.SCAN):
@@ -247,7 +249,7 @@ class Analysis:
         self._check_call(instruction, computation, operands, _result_of_call(instruction))
         if operand >= len(computation.parameters):
             return (NOT_ACCESSED,) * len(outputs)
-        results = yield ComputationRequest(computation, operand, leaf)
+        results = yield ComputationRequest(computation, operand, leaf, opcode != Opcode.FUSION)
         return (*passed, *results, *((NOT_ACCESSED,) * (len(outputs) - len(passed) - len(results))))
 
     def _check_call(
@@ -292,10 +294,10 @@ class Analysis:
 
     # -- whole computations -----------------------------------------------------------------------------------------------------
 
-    def _computation_from_result(self, computation: HloComputation, leaf: int) -> MapsCoroutine:
+    def _computation_from_result(self, computation: HloComputation, leaf: int, limits: PathLimits) -> MapsCoroutine:
         """One set for each parameter."""
         reached: Reached = {}
-        yield from self._walk_back(computation.root, leaf, reached, None)
+        yield from self._walk_back(computation.root, leaf, reached, None, limits)
         return tuple(
             [
                 OperandIndexingSet([access for accesses in reached.get(parameter, {}).values() for access in accesses])
@@ -304,7 +306,12 @@ class Analysis:
         )
 
     def _walk_back(
-        self, start: HloInstruction, output: int, reached: Reached, among: set[HloInstruction] | None
+        self,
+        start: HloInstruction,
+        output: int,
+        reached: Reached,
+        among: set[HloInstruction] | None,
+        limits: PathLimits,
     ) -> MapsCoroutine:
         """Fills `reached` with the maps from a leaf of `start` to every instruction before it (to those `among`, if given)."""
         check_output(start, output, leaf_count(start.shape))
@@ -324,10 +331,12 @@ class Analysis:
                     answer = answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
                 for operand, reads in zip(operands, answer, strict=True):
                     if among is None or operand in among:
-                        self._extend(reached, operand, None, accesses, reads, first)
+                        self._extend(reached, operand, None, accesses, reads, first, limits)
         return ()
 
-    def _walk_forward(self, computation: HloComputation, parameter: int, leaf: int) -> MapsCoroutine:
+    def _walk_forward(
+        self, computation: HloComputation, parameter: int, leaf: int, limits: PathLimits
+    ) -> MapsCoroutine:
         """One set for each leaf of the result, from a leaf of a parameter."""
         reached: Reached = {}
         start, root = computation.parameters[parameter], computation.root
@@ -345,7 +354,7 @@ class Analysis:
                     else:
                         answer = answer_from_operand(instruction, number, operand_leaf, INPUT_TO_OUTPUT.get(opcode))
                     for output, writes in enumerate(answer):
-                        self._extend(reached, instruction, output, accesses, writes, first)
+                        self._extend(reached, instruction, output, accesses, writes, first, limits)
         of_root = reached.get(root, {})
         return tuple([OperandIndexingSet(of_root.get(output, ())) for output in range(leaf_count(root.shape))])
 
@@ -357,26 +366,47 @@ class Analysis:
         accesses: Accesses,
         step: OperandIndexingSet,
         first: OperandIndexing,
+        limits: PathLimits,
     ) -> None:
         """Adds the accesses composed with a step to those that lead to the target, in its leaf `leaf` (None: in the leaf that the step leads to)."""
         for second in step:
-            of_leaf = reached.setdefault(target, {}).setdefault(second.leaf if leaf is None else leaf, {})
+            number = second.leaf if leaf is None else leaf
+            of_leaf = reached.setdefault(target, {}).setdefault(number, {})
+            if limits.is_given_up(target, number):
+                if second.replica is not None or any(access.replica is not None for access in accesses):
+                    _give_up(of_leaf, target, number, first, second.leaf, exchanges=True)
+                continue
             for access in accesses:
                 # A map composed with the identity is its simplified self.
-                of_leaf[second.simplify() if access is first else self._compose(access, second)] = None
-            if len(of_leaf) > MAX_ACCESSES:
-                raise LimitExceededError(
-                    f"instruction {target.name!r} is accessed in more than {MAX_ACCESSES} different ways",
-                    limit=ACCESSES,
-                    maximum=MAX_ACCESSES,
-                    value=len(of_leaf),
-                )
+                if access is first:
+                    of_leaf[second.simplify()] = None
+                else:
+                    limits.spend_composition()
+                    of_leaf[self._compose(access, second)] = None
+            if limits.gives_up(target, number, len(of_leaf)):
+                exchanges = any(access.replica is not None for access in of_leaf)
+                _give_up(of_leaf, target, number, first, second.leaf, exchanges=exchanges)
 
     def _order(self, computation: HloComputation) -> list[HloInstruction]:
         order = self._orders.get(computation)
         if order is None:
             order = self._orders[computation] = operands_first(computation)
         return order
+
+
+def _give_up(
+    of_leaf: Accesses,
+    target: HloInstruction,
+    number: int,
+    first: OperandIndexing,
+    leaf: int,
+    *,
+    exchanges: bool,
+) -> None:
+    """Replaces the accesses of a leaf of the target by that to every element, as the leaf `leaf` of the answer. `first`: where the walk began."""
+    of_leaf.clear()
+    dims = tuple([var.bounds.upper + 1 for var in first.map.dims])
+    of_leaf[every_element(dims, dims_of(leaves(target.shape)[number]), leaf, exchanges=exchanges).simplify()] = None
 
 
 def _has_unbounded(instruction: HloInstruction) -> bool:

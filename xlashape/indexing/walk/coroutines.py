@@ -39,6 +39,8 @@ class ComputationRequest(NamedTuple):
     """The number of the parameter, or `FROM_RESULT`."""
     leaf: int
     """Of the result, or of the parameter."""
+    gives_up: bool = False
+    """Whether an array that is reached in many ways is to be named in every element, instead of in too many maps for an answer."""
 
 
 ComputationMaps: TypeAlias = tuple[OperandIndexingSet, ...]
