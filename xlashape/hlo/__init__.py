@@ -2,6 +2,7 @@
 
     HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
     Opcode, UnknownOpcode                       what an instruction does
+    Sharding, ReplicaGroups                     which device holds which part of an array; which devices exchange data
     ModuleConfig                                what a module's text says and its proto cannot hold
     PrintOptions                                what `HloModule.to_text` shows
     Editor                                      renames and deletes instructions, changes layouts
@@ -25,6 +26,7 @@ The files. Each imports only from those above it:
     text/         reader/ from text to proto, writer/ from proto to text
     readable.py   protobuf text and JSON
     convert.py    files and streams
+    replica_groups.py, sharding.py ReplicaGroups, Sharding
     module.py     the views
     edit.py       Editor
     verifier.py   check, verify
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from xlashape.hlo import convert as convert
     from xlashape.hlo import literal as literal
     from xlashape.hlo.edit import Editor as Editor
+    from xlashape.hlo.replica_groups import ReplicaGroups as ReplicaGroups
+    from xlashape.hlo.sharding import Shard as Shard
+    from xlashape.hlo.sharding import Sharding as Sharding
     from xlashape.hlo.text.writer.options import PrintOptions as PrintOptions
     from xlashape.hlo.verifier import Problem as Problem
     from xlashape.hlo.verifier import check as check
@@ -53,6 +58,9 @@ _LAZY: dict[str, tuple[str, str]] = {
     "Editor": ("xlashape.hlo.edit", "Editor"),
     "PrintOptions": ("xlashape.hlo.text.writer.options", "PrintOptions"),
     "Problem": ("xlashape.hlo.verifier", "Problem"),
+    "ReplicaGroups": ("xlashape.hlo.replica_groups", "ReplicaGroups"),
+    "Shard": ("xlashape.hlo.sharding", "Shard"),
+    "Sharding": ("xlashape.hlo.sharding", "Sharding"),
     "check": ("xlashape.hlo.verifier", "check"),
     "convert": ("xlashape.hlo.convert", ""),
     "literal": ("xlashape.hlo.literal", ""),
@@ -68,6 +76,9 @@ __all__ = [
     "Opcode",
     "PrintOptions",
     "Problem",
+    "ReplicaGroups",
+    "Shard",
+    "Sharding",
     "UnknownOpcode",
     "check",
     "convert",

@@ -29,6 +29,8 @@ from xlashape.shape import Shape
 from xlashape.text import Source
 
 if TYPE_CHECKING:
+    from xlashape.hlo.replica_groups import ReplicaGroups
+    from xlashape.hlo.sharding import Sharding
     from xlashape.hlo.text.writer.options import PrintOptions
 
 __all__ = ["HloComputation", "HloInstruction", "HloModule"]
@@ -484,6 +486,22 @@ class HloInstruction:
         if called is None:
             called = self._called = self.computation.module.resolve(self.proto.called_computation_ids)
         return called
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """How its result is distributed over devices, or None where the module does not say."""
+        if not self.proto.HasField("sharding"):
+            return None
+        from xlashape.hlo.sharding import Sharding  # start-up time: it loads the codecs of attributes
+
+        return Sharding.from_proto(self.proto.sharding)
+
+    @property
+    def replica_groups(self) -> ReplicaGroups:
+        """The groups in which a collective exchanges data; without groups where it has none, and for another instruction."""
+        from xlashape.hlo.replica_groups import ReplicaGroups  # as above
+
+        return ReplicaGroups.from_instruction(self.proto)
 
     @property
     def parameter_number(self) -> int:

@@ -9,16 +9,17 @@ The devices are written where they are not 0, 1, 2, …
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota
+from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
+from xlashape.limits import check
 from xlashape.math import product
 from xlashape.proto import xla
 
-__all__ = ["Mesh", "axis_texts", "mesh_text", "parse_mesh"]
+__all__ = ["Mesh", "axis_texts", "mesh_device_ids", "mesh_devices_along", "mesh_text", "parse_mesh"]
 
 
 class Mesh(NamedTuple):
@@ -115,3 +116,52 @@ def axis_texts(mesh: xla.MeshProto, axes: Iterable[xla.AxisRefProto]) -> list[st
             text += f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"
         texts.append(text)
     return texts
+
+
+def mesh_device_ids(mesh: xla.MeshProto) -> list[int]:
+    """The devices of a mesh in row-major order of its axes. InvalidModuleError where their number is not that of the axes."""
+    total = product(axis.size for axis in mesh.axes)
+    if total < 0:
+        raise InvalidModuleError("the axes of a mesh have negative sizes")
+    check("devices of a mesh", total, MAX_DEVICES)
+    if mesh.HasField("iota_transform"):
+        devices = Iota.of(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm).devices()
+    else:
+        devices = list(mesh.device_ids) or list(range(total))
+    if len(devices) != total:
+        raise InvalidModuleError(f"{len(devices)} devices for a mesh of {total}")
+    return devices
+
+
+def mesh_devices_along(mesh: xla.MeshProto, axes: Sequence[xla.AxisRefProto]) -> tuple[list[int], list[int]]:
+    """The devices of a mesh with these axes, or parts of axes, as the most minor dimensions in their order; and the sizes of these.
+
+    >>> cross = xla.MeshProto(axes=[xla.MeshProto.MeshAxis(name="a", size=2), xla.MeshProto.MeshAxis(name="b", size=3)])
+    >>> mesh_devices_along(cross, [xla.AxisRefProto(mesh_axis_index=0)])
+    ([0, 3, 1, 4, 2, 5], [2])
+    """
+    devices = mesh_device_ids(mesh)
+    # Each axis splits into what lies before, within and behind each part that is asked for.
+    parts: dict[int, list[tuple[int, int]]] = {}
+    for number, ref in enumerate(axes):
+        index = ref.mesh_axis_index
+        if not 0 <= index < len(mesh.axes):
+            raise InvalidModuleError(f"there is no axis {index} in a mesh of {len(mesh.axes)}")
+        parts.setdefault(index, []).append((ref.sub_axis_info.pre_size if ref.HasField("sub_axis_info") else 1, number))
+    sizes: list[int] = []
+    dimension_of: dict[int, int] = {}
+    for index, axis in enumerate(mesh.axes):
+        before = 1
+        for pre, number in sorted(parts.get(index, [])):
+            ref = axes[number]
+            size = ref.sub_axis_info.size if ref.HasField("sub_axis_info") else axis.size
+            if pre <= 0 or size <= 0 or pre % before or axis.size % (pre * size):
+                raise InvalidModuleError(f"axis {axis.name!r} of size {axis.size} has no part ({pre}){size}")
+            sizes.append(pre // before)
+            dimension_of[number] = len(sizes)
+            sizes.append(size)
+            before = pre * size
+        sizes.append(axis.size // before)
+    along = [dimension_of[number] for number in range(len(axes))]
+    order = [i for i in range(len(sizes)) if i not in along] + along
+    return transposed(devices, sizes, order), [sizes[i] for i in along]

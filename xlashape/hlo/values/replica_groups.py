@@ -17,16 +17,16 @@ from xlashape.hlo.formatting import ints
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.older import iota_replica_groups
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
-from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
-from xlashape.hlo.values.mesh import axis_texts, mesh_text, parse_mesh
-from xlashape.limits import check
+from xlashape.hlo.values.device_lists import Iota
+from xlashape.hlo.values.mesh import axis_texts, mesh_devices_along, mesh_text, parse_mesh
 from xlashape.math import product
 from xlashape.proto import xla
 
-__all__ = ["REPLICA_GROUPS"]
+__all__ = ["REPLICA_GROUPS", "expanded_groups", "parse_replica_groups"]
 
 
-def _read(cursor: HloCursor) -> bytes:
+def parse_replica_groups(cursor: HloCursor) -> bytes:
+    """The groups at the cursor, as fields of an instruction."""
     if cursor.looking_at("{"):
         groups = cursor.parse_list(lambda: cursor.parse_ints(what="a replica"))
         return FIELDS.message(
@@ -101,9 +101,7 @@ def _mesh_text(data: bytes, listed: bool) -> str:
 
 
 def _groups_text(devices: list[int], groups: int, size: int) -> str:
-    if groups < 0 or size < 0 or len(devices) != groups * size:
-        raise InvalidModuleError(f"{len(devices)} devices do not make {groups} groups of {size}")
-    return f"{{{','.join([ints(devices[i : i + size]) for i in range(0, len(devices), max(size, 1))])}}}"
+    return f"{{{','.join([ints(group) for group in _cut(devices, groups, size)])}}}"
 
 
 def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto) -> tuple[list[int], int, int]:
@@ -111,42 +109,34 @@ def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto) -> tuple[list[int], 
 
     The devices of a group are those of the mesh that differ in their position along the axes of the groups only.
     """
-    mesh = groups.mesh
-    total = product(axis.size for axis in mesh.axes)
-    if total < 0:
-        raise InvalidModuleError("the axes of a mesh have negative sizes")
-    check("devices of a mesh", total, MAX_DEVICES)
-    if mesh.HasField("iota_transform"):
-        devices = Iota.of(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm).devices()
-    else:
-        devices = list(mesh.device_ids) or list(range(total))
-    if len(devices) != total:
-        raise InvalidModuleError(f"{len(devices)} devices for a mesh of {total}")
-    # Each axis splits into what lies before, within and behind each part that a group runs along.
-    parts: dict[int, list[tuple[int, int]]] = {}
-    for number, ref in enumerate(groups.axes):
-        index = ref.mesh_axis_index
-        if not 0 <= index < len(mesh.axes):
-            raise InvalidModuleError(f"there is no axis {index} in a mesh of {len(mesh.axes)}")
-        parts.setdefault(index, []).append((ref.sub_axis_info.pre_size if ref.HasField("sub_axis_info") else 1, number))
-    sizes: list[int] = []
-    dimension_of: dict[int, int] = {}
-    for index, axis in enumerate(mesh.axes):
-        before = 1
-        for pre, number in sorted(parts.get(index, [])):
-            ref = groups.axes[number]
-            size = ref.sub_axis_info.size if ref.HasField("sub_axis_info") else axis.size
-            if pre <= 0 or size <= 0 or pre % before or axis.size % (pre * size):
-                raise InvalidModuleError(f"axis {axis.name!r} of size {axis.size} has no part ({pre}){size}")
-            sizes.append(pre // before)
-            dimension_of[number] = len(sizes)
-            sizes.append(size)
-            before = pre * size
-        sizes.append(axis.size // before)
-    along = [dimension_of[number] for number in range(len(groups.axes))]
-    order = [i for i in range(len(sizes)) if i not in along] + along
-    size = product(sizes[i] for i in along)
-    return transposed(devices, sizes, order), total // max(size, 1), size
+    devices, sizes = mesh_devices_along(groups.mesh, groups.axes)
+    size = product(sizes)
+    return devices, len(devices) // max(size, 1), size
 
 
-REPLICA_GROUPS: Final = Attribute("replica_groups", _read, _write)
+def expanded_groups(instruction: xla.HloInstructionProto) -> list[list[int]]:
+    """The groups of an instruction in any of their forms. InvalidModuleError for devices that do not make these groups."""
+    if instruction.HasField("iota_collective_device_list"):
+        return _iota_groups(instruction.iota_collective_device_list)
+    if instruction.HasField("mesh_axes_replica_group_list"):
+        return _cut(*_mesh_groups(instruction.mesh_axes_replica_group_list))
+    if instruction.HasField("collective_device_list"):
+        older = iota_replica_groups(instruction.collective_device_list)
+        if older is not None:
+            return _iota_groups(older)
+        return [list(group.replica_ids) for group in instruction.collective_device_list.replica_groups]
+    return [list(group.replica_ids) for group in instruction.replica_groups]
+
+
+def _iota_groups(groups: xla.IotaReplicaGroupListProto) -> list[list[int]]:
+    iota = Iota.of(groups.iota_reshape_dims, groups.iota_transpose_perm)
+    return _cut(iota.devices(), groups.num_replica_groups, groups.num_devices_per_group)
+
+
+def _cut(devices: list[int], groups: int, size: int) -> list[list[int]]:
+    if groups < 0 or size < 0 or len(devices) != groups * size:
+        raise InvalidModuleError(f"{len(devices)} devices do not make {groups} groups of {size}")
+    return [devices[i : i + size] for i in range(0, len(devices), max(size, 1))]
+
+
+REPLICA_GROUPS: Final = Attribute("replica_groups", parse_replica_groups, _write)
