@@ -96,7 +96,8 @@ class ParsedShape:
 
 
 def _reset_order(shape: xla.ShapeProto) -> None:
-    shape.layout.minor_to_major.sort(reverse=True)
+    if shape.HasField("layout"):  # sorting nothing makes an empty layout in protobuf 4.25
+        shape.layout.minor_to_major.sort(reverse=True)
     for part in shape.tuple_shapes:
         _reset_order(part)
 
