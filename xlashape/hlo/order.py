@@ -3,14 +3,14 @@
 XLA sorts instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that is no operand
 of another, in the order of ids. It enters an instruction's control predecessors last to first, then its operands first to last.
 Computations: the walk starts at each that no other calls, in the order of the list, and follows the calls of its instructions in the
-order of their ids. (A scheduled computation is printed in the order of its schedule instead.)
+order of their ids. What one instruction calls is seen at once: a condition that a loop shares with a loop in its body follows that body. (A scheduled computation is printed in the order of its schedule instead.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["post_order", "roots"]
+__all__ = ["call_order", "post_order", "roots"]
 
 
 def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> list[int]:
@@ -44,6 +44,33 @@ def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> l
                 continue
             state[node] = 2
             append(node)
+    return order
+
+
+def call_order(calls: Sequence[Sequence[Sequence[int]]], roots: Iterable[int]) -> list[int]:
+    """The computations that can be reached from `roots`. `calls` has what each instruction of each computation calls.
+
+    >>> call_order([[], [], [[1, 0]], [[2, 0]]], [3])  # 0 is the condition of both loops
+    [1, 2, 0, 3]
+    """
+    order: list[int] = []
+    seen = bytearray(len(calls))
+    for root in roots:
+        seen[root] = 1
+        stack = [(root, iter(calls[root]))]
+        while stack:
+            computation, left = stack[-1]
+            targets = next(left, None)
+            if targets is None:
+                order.append(computation)
+                stack.pop()
+                continue
+            new: list[int] = []
+            for target in reversed(targets):
+                if not seen[target]:
+                    seen[target] = 1
+                    new.append(target)
+            stack += [(target, iter(calls[target])) for target in new]
     return order
 
 

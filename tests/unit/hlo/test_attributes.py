@@ -88,6 +88,10 @@ VALUES = {
     "slices.*": ["{}", "{1,2}"],
     "source_target_pairs.SOURCE_TARGET_PAIRS": ["{{0,1},{1,0}}", "{}"],
     "sparsity.DOT_SPARSITY": ["L.1@2:4", "R.0@1:2", "L.1@2:4_R.0@1:2"],
+    "sparsity.BLOCK_SCALING_CONFIG": [
+        "{lhs={scale_idx=1}}",
+        "{lhs={scale_idx=1 zero_idx=3 strides=1x2 steps=2x4} rhs={scale_idx=2}}",
+    ],
     "sparsity.SPARSITY_CONFIG": [
         "{rhs={sparsity=3x4 dimension=0 stride=1 idx=2}}",
         "{lhs={sparsity=0x0 dimension=1 stride=0 idx=0} rhs={sparsity=2x4 dimension=0 stride=0 idx=3}}",

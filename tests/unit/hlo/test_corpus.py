@@ -16,6 +16,8 @@ VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "hlo" / "corpus.json
 
 # Rows on which this library and jaxlib 0.12.0.1 differ, and why.
 WE_ACCEPT = {
+    "dot_sp2": "text of an older jaxlib: the newest has no sparsity of a dot",
+    "dbg_empty": "XLA writes debug attributes without fields and cannot read them",
     "08_packed_nibble_0.4.30": "text of an older jaxlib: the newest has no packed_nibble",
     "10_parse_no_equals_ENTRYless": "a computation alone is a module of one computation",
     "win_rw2": "the verifier says which parameters the called computation must have",
@@ -24,10 +26,16 @@ WE_ACCEPT = {
     "reshape_tuple": "the verifier says that an operand must be an array",
     "reshape_tuple2": "the verifier says that the result must be an array",
 }
+WE_PRINT_OTHERWISE = {
+    "while_state": "an async-done of a loop's state is written as async-done",
+}
 WE_REFUSE = {
+    **dict.fromkeys(
+        "start_add0_wrong start_add1 start_add3 start_call0 start_calls start_calls1 start_calls_dots start_cc0 start_never "
+        "start_rs0 upd_2 upd_alias upd_alias2 upd_other upd_shape upd_shape2 upd_state done_2".split(),
+        "operands of an async-update are not read",
+    ),
     "async_upd": "operands of an async-update are not read",
-    "blk2": "block_scaling_config is not read",
-    "dbg": "debug_attributes are not read",
     "dot_start()": "a start without its operands is not read",
     "name": "a keyword with a ':' is no name",
     "name_root": "a keyword with a ':' is no name",
@@ -53,8 +61,9 @@ def test_a_text_gives_the_proto_and_the_prints_that_xla_gives(name):
             entry.recovery_module.id = 0
     module = HloModule.parse(row["text"])
     assert module.proto == expected
-    assert module.to_text() == row["print"]
-    assert HloModule.from_proto(expected).to_text() == row.get("print_of_proto", row["print"])
+    printed = module.to_text() == row["print"]
+    printed_again = HloModule.from_proto(expected).to_text() == row.get("print_of_proto", row["print"])
+    assert (printed, printed_again) == (name not in WE_PRINT_OTHERWISE,) * 2
 
 
 @pytest.mark.parametrize("name", sorted((REFUSED | WE_REFUSE.keys()) - WE_ACCEPT.keys()))

@@ -33,7 +33,7 @@ from xlashape.hlo.values.dot_numbers import (
 from xlashape.hlo.values.enums import CONVOLUTION_KIND
 from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
-from xlashape.hlo.values.sparsity import DOT_SPARSITY, SPARSITY_CONFIG
+from xlashape.hlo.values.sparsity import BLOCK_SCALING_CONFIG, DOT_SPARSITY, SPARSITY_CONFIG
 from xlashape.hlo.values.window import WINDOW
 from xlashape.math import ceil_div
 from xlashape.proto import xla
@@ -202,7 +202,12 @@ OPERATIONS: Final = (
     Operation(
         Opcode.DOT,
         operands=at_least(2),
-        attributes=(*_DOT_ATTRIBUTES, optional(DOT_SPARSITY)),
+        attributes=(
+            *_DOT_ATTRIBUTES,
+            optional(SPARSITY_CONFIG),
+            optional(BLOCK_SCALING_CONFIG),
+            optional(DOT_SPARSITY),
+        ),
         fields=_DOT_FIELDS + _SPARSITY_AND_BLOCKS,
         infer=_infer_dot,
         verify=_verify_dot,
@@ -232,6 +237,7 @@ OPERATIONS: Final = (
             optional(DOT_ALGORITHM),
             optional(CONVOLUTION_KIND),
             optional(SPARSITY_CONFIG),
+            optional(BLOCK_SCALING_CONFIG),
         ),
         fields=_SPARSITY_AND_BLOCKS,
         infer=_infer_convolution,

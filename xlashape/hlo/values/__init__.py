@@ -6,6 +6,7 @@ enums                 values of enums, and numbers without a name
 aliasing              output_to_operand_aliasing
 comparison            direction and type of a compare
 convolution_numbers   dim_labels
+debug_attributes      debug_attributes of a module
 device_lists          iotas of devices, which shardings, meshes and replica groups have
 dot_numbers           dimension numbers of dots and ragged dots
 gather_numbers        dimension numbers of gathers
@@ -24,7 +25,7 @@ shapes                shapes, layout constraints and literals of attributes
 sharding              sharding and domain
 slices                slices and sizes of slices
 source_target_pairs   source_target_pairs of a collective-permute
-sparsity              sparsity_config of a convolution
+sparsity              sparsity_config and block_scaling_config of dots and convolutions
 statistics            statistics
 tiled_sharding        tiled shardings and their canonical form
 window                window

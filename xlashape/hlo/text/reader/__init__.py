@@ -4,6 +4,7 @@ module          the grammar of a module and its computations: `parse_text`, `par
 header          the name and the attributes of a module, the tables of where instructions came from
 instruction     the grammar of instructions
 attributes      the attributes of an instruction
+contents        what the parentheses of parameters and constants hold
 form            which operands and attributes an opcode's text may have, asynchronous operations included
 asynchronous    the steps of asynchronous operations
 complete        what XLA fills in where an instruction's text says nothing

@@ -143,7 +143,10 @@ def _set_thread(state: State, index: int, thread: bytes) -> None:
         seen.add(index)
         computation = state.computations[index]
         computation.thread = thread
-        left += [called for instruction in computation.instructions for called in instruction.calls]
+        for instruction in computation.instructions:
+            left += instruction.calls
+            if instruction.opcode is Opcode.ASYNC_START:
+                instruction.thread = thread
 
 
 def _check_shape(state: State, shape: ParsedShape, at: int) -> None:

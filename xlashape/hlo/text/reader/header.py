@@ -1,11 +1,12 @@
 r"""The header of a module's text: its name, its attributes, and the tables that say where instructions came from.
 
-    header      := 'HloModule' name (',' attribute)* tables?
+    header      := 'HloModule' name ':'? (',' attribute)* tables?
     attribute   := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
                  | 'allow_spmd_sharding_propagation_to_parameters=' bools | 'allow_spmd_sharding_propagation_to_output=' bools
                  | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}' | 'frontend_attributes=' …
                  | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' kind)? ')' (',' …)*)? '}'
                  | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
+                 | 'debug_attributes=' …
                  | 'origin_recovery_table=' '{' (array ':' array (',' string)? ','?)* '}'
     kind        := 'may-alias' | 'must-alias' | 'unknown_' INT
     bools       := bool | '{' (bool (',' bool)*)? '}'
@@ -27,6 +28,7 @@ from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.text.reader.stack_frames import Location, StackFrames
 from xlashape.hlo.text.reader.state import ParsedShape, State
 from xlashape.hlo.values.aliasing import parse_alias_kind
+from xlashape.hlo.values.debug_attributes import parse_debug_attributes
 from xlashape.hlo.values.objects import parse_frontend_attributes
 from xlashape.hlo.values.origin import parse_original_array
 from xlashape.proto import xla
@@ -221,11 +223,17 @@ def _recovery_table(state: State, header: Header) -> None:
         header.recoveries.append(Recovery(old, new, text, at))
 
 
+def _debug_attributes(state: State, header: Header) -> None:
+    for entry in parse_debug_attributes(state.cursor):
+        header.data += _MODULE.message("debug_attributes", entry)
+
+
 _ATTRIBUTES: dict[str, Reader] = {
     "alias_passthrough_params": _bool("alias_passthrough_params"),
     "allow_spmd_sharding_propagation_to_output": _bools("allow_spmd_sharding_propagation_to_output"),
     "allow_spmd_sharding_propagation_to_parameters": _bools("allow_spmd_sharding_propagation_to_parameters"),
     "buffer_donor": _donors,
+    "debug_attributes": _debug_attributes,
     "entry_computation_layout": _layout,
     "frontend_attributes": _frontend_attributes,
     "input_output_alias": _aliases,

@@ -17,7 +17,6 @@ import re
 
 from xlashape.errors import ParseError
 from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
-from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
@@ -29,6 +28,7 @@ from xlashape.hlo.text.reader.complete import (
     complete_parameter,
     complete_tuple_element,
 )
+from xlashape.hlo.text.reader.contents import MAX_PARAMETER, parse_constant, parse_parameter_number
 from xlashape.hlo.text.reader.form import Form, form_of
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
 from xlashape.limits import spend
@@ -46,11 +46,8 @@ _ELEMENTS = re.compile(rf"({NAME})((?:#[0-9]+)*)")
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_NUMBER = re.compile(r"[ \t]*([0-9]{1,7})[ \t]*\)")
-_SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
-_MAX_PARAMETER = 1 << 24
 _STEPS = 10  # of the budget of `xlashape.limits`, for each instruction
 
 
@@ -228,11 +225,11 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
     if row.contents is Contents.OPERANDS:
         operand_indices = _operands(body, depth)
     elif row.contents is Contents.LITERAL:
-        data = _constant(body, shape, opcode_at)
+        data = parse_constant(body, shape, opcode_at)
         if shape is not None and not shape.is_plain:
             shape = shape.of_literal()
     else:
-        number = _parameter(body)
+        number = parse_parameter_number(body)
         data = FIELDS.integer("parameter_number", number)
     # An operand that is an operation has no attributes: the comma after it separates operands.
     attributes = parse_attributes(body, form, wrapped, nested=depth > 0)
@@ -275,38 +272,6 @@ def _count_error(cursor: HloCursor, form: Form, count: int, at: int) -> ParseErr
         expected=f"{bound} operands",
         found=str(count),
     )
-
-
-def _parameter(body: Body) -> int:
-    cursor = body.cursor
-    match = _NUMBER.match(cursor.text, cursor.at)
-    if match is not None:
-        cursor.at = match.end()
-        return int(match.group(1))
-    number = cursor.parse_int_between(0, _MAX_PARAMETER, "a parameter's number")
-    cursor.expect(")")
-    return number
-
-
-def _constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
-    cursor, state = body.cursor, body.state
-    if shape is None:
-        raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
-    start = cursor.at
-    match = _SCALAR.match(cursor.text, start)
-    key = ""
-    if match is not None and shape.shape.is_scalar and shape.shape.is_array:
-        key = f"{shape.shape} {match.group(1)}"
-        data = state.literals.get(key)
-        if data is not None:
-            cursor.at = match.end()
-            return data
-    literal, cursor.at = parse_literal(state.source, start, shape.proto(), state.elided)
-    cursor.expect(")")
-    data = FIELDS.message("literal", literal)
-    if key and match is not None and cursor.at == match.end():
-        state.keep_literal(key, data)
-    return data
 
 
 def _operands(body: Body, depth: int) -> tuple[int, ...]:
@@ -429,7 +394,7 @@ def _operand(body: Body, depth: int) -> int | None:
         return _outside(body, name, shape)
     if index is not None and not cursor.looking_at("("):
         while cursor.accept("#"):
-            index = _tuple_element(body, index, cursor.parse_int_between(0, _MAX_PARAMETER, "the number of an element"))
+            index = _tuple_element(body, index, cursor.parse_int_between(0, MAX_PARAMETER, "the number of an element"))
         if shape is not None and index >= 0:
             _check_written(body, shape, index, shape_at)
         return index

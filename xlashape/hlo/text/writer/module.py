@@ -25,6 +25,7 @@ from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.text.writer.printed_module import PrintedModule
 from xlashape.hlo.text.writer.templates import PrintedComputation
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
+from xlashape.hlo.values.debug_attributes import debug_attributes_text
 from xlashape.hlo.values.objects import frontend_attributes_text
 from xlashape.hlo.values.origin import original_array_text
 from xlashape.limits import check
@@ -83,7 +84,12 @@ def _module_text(module: Message | bytes, options: PrintOptions, depth: int, con
     printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None, config.channels_0)
     writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount
-    parts = [tab + _header(proto, printed, config), *_recovery_table(proto, options, depth), ""]
+    parts = [tab + _header(proto, printed, config), *_recovery_table(proto, options, depth)]
+    debug_attributes = debug_attributes_text(proto)
+    if debug_attributes:
+        parts[-1] += ","
+        parts += debug_attributes
+    parts.append("")
     tables = printed.frames.lines()
     if tables:
         parts += [*tables, ""]

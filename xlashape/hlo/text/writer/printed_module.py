@@ -7,12 +7,13 @@ only wrapped by asynchronous instructions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.formatting import safe_name, without_suffix
 from xlashape.hlo.ops.operation import AsyncStep
-from xlashape.hlo.order import post_order, roots
+from xlashape.hlo.order import call_order, post_order, roots
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.text.writer.frames import FrameTables
 from xlashape.hlo.text.writer.options import PrintOptions
@@ -126,13 +127,13 @@ class PrintedModule:
 
     def computation_order(self) -> list[int]:
         """The indices of the computations, called ones before their callers."""
-        called: list[list[int]] = []
+        called: list[list[list[int]]] = []
         for computation in self.computations:
             templates, ids = computation.templates, computation.ids
             calls = [(ids[i] & LOCAL_ID, templates[i].called) for i in computation.notable if templates[i].called]
             calls.sort(key=itemgetter(0))
-            called.append([self.index_of(i) for _, targets in calls for i in targets])
-        order = post_order(called, roots(called))
+            called.append([[self.index_of(i) for i in targets] for _, targets in calls])
+        order = call_order(called, roots([list(chain.from_iterable(calls)) for calls in called]))
         if len(order) < len(called):
             order += sorted(set(range(len(called))).difference(order))
         return order
