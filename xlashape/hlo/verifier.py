@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from xlashape.errors import InvalidModuleError, XlashapeError
+from xlashape.errors import InvalidModuleError, UnsupportedError, XlashapeError
 from xlashape.hlo import structure
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.older import decode
@@ -275,9 +275,14 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
 
 def _same_bytes(lhs: Shape, rhs: Shape) -> bool:
     """Whether two buffers have the same size. An alias may join arrays of other types and dimensions."""
+    if compatible_shapes(lhs, rhs):
+        return True
     if not (lhs.is_array and rhs.is_array):
-        return compatible_shapes(lhs, rhs)
-    bits = [product(shape.dimensions) * shape.element_type.bit_width for shape in (lhs, rhs)]
+        return False
+    try:
+        bits = [product(shape.dimensions) * shape.element_type.bit_width for shape in (lhs, rhs)]
+    except UnsupportedError:
+        return False  # an element type of unknown width
     return bits[0] == bits[1]
 
 

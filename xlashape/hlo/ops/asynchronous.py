@@ -5,16 +5,19 @@ The asynchronous forms of collectives with opcodes of their own, such as all-gat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import any_shape
+from xlashape.hlo.ops.verification import any_shape, check_shape
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
+from xlashape.proto import xla
+from xlashape.shape import Shape
 
 __all__ = ["ASYNC_EXECUTION_THREAD", "OPERATIONS"]
 
@@ -26,6 +29,18 @@ def _write_thread(message: Any, _context: Context) -> str:
 
 # The reader reads it itself: what is read is no field of the instruction alone.
 ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
+
+
+def _verify_copy_start(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    return check_shape(shape, Shape.tuple([operands[0], operands[0], Shape.array("u32", ())]))
+
+
+def _verify_copy_done(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    parts = operands[0].tuple_shapes
+    if not parts:
+        return f"its operand must be the result of a copy-start, found {operands[0]}"
+    return check_shape(shape, parts[0])
+
 
 OPERATIONS: Final = (
     Operation(
@@ -58,6 +73,11 @@ OPERATIONS: Final = (
         runs_called_instructions=True,
         text_depends_on_operands=True,
     ),
-    Operation(Opcode.COPY_START, operands=exactly(1), attributes=(optional(CROSS_PROGRAM_PREFETCH_INDEX),)),
-    Operation(Opcode.COPY_DONE, operands=exactly(1)),
+    Operation(
+        Opcode.COPY_START,
+        operands=exactly(1),
+        attributes=(optional(CROSS_PROGRAM_PREFETCH_INDEX),),
+        verify=_verify_copy_start,
+    ),
+    Operation(Opcode.COPY_DONE, operands=exactly(1), verify=_verify_copy_done),
 )

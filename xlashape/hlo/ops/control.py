@@ -10,10 +10,19 @@ from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND
 from xlashape.hlo.ops.inference import called_result, first_operand, token, token_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, at_least, exactly
-from xlashape.hlo.ops.verification import any_shape, check_one_call, check_parameters, check_predicate, check_result
+from xlashape.hlo.ops.verification import (
+    any_shape,
+    check_one_call,
+    check_parameters,
+    check_predicate,
+    check_result,
+    check_shape,
+    check_token,
+)
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.plain import FUSION_KIND, IS_COMPOSITE
 from xlashape.hlo.values.sharding import DOMAIN
+from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
 __all__ = ["OPERATIONS"]
@@ -95,6 +104,14 @@ def _first_shape(_written: Shape, operands: Sequence[Shape]) -> Shape:
     return operands[0]
 
 
+def _verify_same(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    return check_shape(shape, operands[0])
+
+
+def _verify_add_dependency(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    return check_shape(shape, operands[0]) or check_token(operands, 1)
+
+
 OPERATIONS: Final = (
     Operation(
         Opcode.CALL,
@@ -141,16 +158,23 @@ OPERATIONS: Final = (
         operands=exactly(2),
         fixed_shape=_first_shape,
         infer=first_operand,
+        verify=_verify_add_dependency,
         passes_first_operand_through=True,
         moves_no_data=True,
     ),
-    Operation(Opcode.OPT_BARRIER, operands=exactly(1), passes_first_operand_through=True, moves_no_data=True),
+    Operation(
+        Opcode.OPT_BARRIER,
+        operands=exactly(1),
+        verify=_verify_same,
+        passes_first_operand_through=True,
+        moves_no_data=True,
+    ),
     Operation(
         Opcode.DOMAIN,
         operands=exactly(1),
         attributes=(required(DOMAIN),),
         infer=first_operand,
-        verify=any_shape,
+        verify=_verify_same,
         passes_first_operand_through=True,
         moves_no_data=True,
     ),

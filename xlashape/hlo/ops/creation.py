@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import required, written_only
+from xlashape.hlo.ops.inference import is_number
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Contents, Operation, exactly, rows
 from xlashape.hlo.ops.verification import any_shape, check_array
@@ -30,6 +31,8 @@ def _verify_constant(message: xla.HloInstructionProto, shape: Shape, _: Sequence
 
 def _verify_iota(message: xla.HloInstructionProto, shape: Shape, _: Sequence[Shape]) -> str | None:
     problem = check_array(shape, "shape")
+    if not problem and not is_number(shape.element_type):
+        problem = f"its elements must be numbers, found {shape}"
     dimension = message.dimensions[0] if message.dimensions else 0
     if problem or 0 <= dimension < shape.rank:
         return problem

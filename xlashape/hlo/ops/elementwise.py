@@ -104,6 +104,31 @@ def _verify_bitcast_convert(_: xla.HloInstructionProto, shape: Shape, operands: 
     return None if narrow.dimensions == expected else f"{shape} does not hold the bits of its operand {operand}"
 
 
+def _infer_reduce_precision(
+    message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]
+) -> Shape:
+    shape = _floating(message, operands, _results)
+    if message.exponent_bits < 1 or message.mantissa_bits < 0:
+        raise CannotInfer(
+            f"it needs a bit of exponent, found exponent_bits={message.exponent_bits}, mantissa_bits={message.mantissa_bits}"
+        )
+    return shape
+
+
+def _verify_stochastic_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    value, random = operands
+    problem = check_arrays(shape, operands)
+    if problem:
+        return problem
+    if not value.element_type.is_floating:
+        return f"its operand must be floating, found {value}"
+    if not random.element_type.is_unsigned_integral or random.element_type.bit_width != value.element_type.bit_width:
+        return f"its random numbers must be unsigned integers as wide as {value.element_type}, found {random}"
+    if not value.dimensions == random.dimensions == shape.dimensions:
+        return f"its operands and result must have equal dimensions, found {value}, {random} and {shape}"
+    return None
+
+
 # -- two operands ---------------------------------------------------------------------------
 
 
@@ -255,7 +280,12 @@ OPERATIONS: Final = (
     Operation(_O.IS_FINITE, operands=_ONE, infer=_infer_is_finite),
     Operation(_O.CONVERT, operands=_ONE, verify=_verify_convert),
     Operation(_O.BITCAST_CONVERT, operands=_ONE, verify=_verify_bitcast_convert),
-    Operation(_O.REDUCE_PRECISION, operands=_ONE, attributes=(required(EXPONENT_BITS), required(MANTISSA_BITS))),
+    Operation(
+        _O.REDUCE_PRECISION,
+        operands=_ONE,
+        attributes=(required(EXPONENT_BITS), required(MANTISSA_BITS)),
+        infer=_infer_reduce_precision,
+    ),
     *rows((_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM), operands=_TWO, infer=_binary(lambda _: True, "arrays")),
     *rows((_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT), operands=_TWO, infer=_binary(is_number, "numbers")),
     *rows((_O.AND, _O.OR, _O.XOR), operands=_TWO, infer=_binary(_is_bits, "integers or pred")),
@@ -277,7 +307,7 @@ OPERATIONS: Final = (
         infer=_infer_compare,
         text_depends_on_operands=True,  # an order that is the operands' own is not written
     ),
-    Operation(_O.STOCHASTIC_CONVERT, operands=_TWO),
+    Operation(_O.STOCHASTIC_CONVERT, operands=_TWO, verify=_verify_stochastic_convert),
     Operation(_O.SELECT, operands=_THREE, infer=_infer_select),
     Operation(_O.CLAMP, operands=_THREE, infer=_infer_clamp),
 )

@@ -10,6 +10,7 @@ from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.ops.verification import check_one_call, check_reducer, check_shape, same_type_or_both_floating
 from xlashape.hlo.values.gather_numbers import (
     COLLAPSED_SLICE_DIMS,
     GATHER_INDEX_VECTOR_DIM,
@@ -30,6 +31,7 @@ from xlashape.hlo.values.scatter_numbers import (
 from xlashape.hlo.values.slices import SLICE_SIZES
 from xlashape.proto import xla
 from xlashape.shape import Shape
+from xlashape.shape.value.equality import same_sizes
 
 __all__ = ["OPERATIONS"]
 
@@ -45,6 +47,12 @@ def _infer_gather(message: xla.HloInstructionProto, operands: Sequence[Shape], _
         raise CannotInfer(
             f"start_index_map has {len(numbers.start_index_map)} dimensions for index vectors of {vector}"
         )
+    if not indices.element_type.is_integral:
+        raise CannotInfer(f"its indices must be integers, found {indices}")
+    if not all(0 <= dim < shape.rank for dim in numbers.start_index_map):
+        raise CannotInfer(f"start_index_map={list(numbers.start_index_map)} must be dimensions of {shape}")
+    if any(0 <= dim < shape.rank and slices[dim] > 1 for dim in numbers.collapsed_slice_dims):
+        raise CannotInfer("a collapsed dimension must have slices of at most 1 element")
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     window = [size for dim, size in enumerate(slices) if dim not in dropped]
     batch = [dim for dim in range(indices.rank) if dim != numbers.index_vector_dim]
@@ -70,6 +78,57 @@ def _infer_scatter(_: xla.HloInstructionProto, operands: Sequence[Shape], _resul
     """The operand's shape; of several operands a tuple of theirs. The indices and as many updates follow the operands."""
     count = len(operands) // 2
     return operands[0] if count <= 1 else Shape.tuple(operands[:count])
+
+
+def _verify_scatter(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    count = len(operands) // 2
+    problem = check_shape(shape, _infer_scatter(message, operands, ()))
+    for operand, updates in zip(operands[:count], operands[count + 1 :], strict=True):
+        if not same_type_or_both_floating(operand, updates):
+            problem = problem or f"updates of {updates} do not fit the element type of {operand}"
+        if operand.dimensions != operands[0].dimensions or updates.dimensions != operands[count + 1].dimensions:
+            problem = problem or "its operands must have equal dimensions, and so must its updates"
+    return problem or _updates_problem(message, array(operands[0]), array(operands[count]), array(operands[count + 1]))
+
+
+def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: Shape, updates: Shape) -> str | None:
+    numbers = message.scatter_dimension_numbers
+    vector_dim = numbers.index_vector_dim
+    if not indices.element_type.is_integral:
+        return f"its indices must be integers, found {indices}"
+    if not 0 <= vector_dim <= indices.rank:
+        return f"index_vector_dim={vector_dim} is not a dimension of the indices {indices}, nor the one after the last"
+    vector = indices.dimensions[vector_dim] if vector_dim < indices.rank else 1
+    written = list(numbers.scatter_dims_to_operand_dims)
+    if len(written) != vector or not all(0 <= dim < operand.rank for dim in written):
+        return f"scatter_dims_to_operand_dims={written} must be {vector} dimensions of {operand}"
+    absent = [*numbers.inserted_window_dims, *numbers.input_batching_dims]
+    if len(set(absent)) != len(absent) or not all(0 <= dim < operand.rank for dim in absent):
+        return f"inserted and batching dimensions {absent} must be distinct dimensions of {operand}"
+    window = list(numbers.update_window_dims)
+    if len(set(window)) != len(window) or not all(0 <= dim < updates.rank for dim in window):
+        return f"update_window_dims={window} must be distinct dimensions of the updates {updates}"
+    kept = [size for dim, size in enumerate(operand.dimensions) if dim not in absent]
+    if len(window) != len(kept):
+        return f"windows of {len(window)} dimensions do not fit {operand}"
+    for dim, size in zip(window, kept, strict=True):
+        if updates.dimensions[dim] > size >= 0:
+            return f"windows of {updates.dimensions[dim]} elements along dimension {dim} of the updates exceed {size}"
+    positions = [size for dim, size in enumerate(indices.dimensions) if dim != vector_dim]
+    if not same_sizes(
+        tuple(updates.dimensions[dim] for dim in range(updates.rank) if dim not in window), tuple(positions)
+    ):
+        return f"the updates {updates} must have one window for each position of the indices {indices}"
+    return None
+
+
+def _verify_combiner(
+    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    count = len(operands) // 2
+    # Each accumulator begins as an element of an operand.
+    elements = [Shape.array(operand.element_type, ()) for operand in operands[:count] if operand.is_array]
+    return check_one_call(called) or check_reducer(operands[count + 1 :], elements, called[0], results[0])
 
 
 def _check_scatter(written: Written) -> None:
@@ -111,5 +170,7 @@ OPERATIONS: Final = (
         calls=TO_APPLY,
         check=_check_scatter,
         infer=_infer_scatter,
+        verify=_verify_scatter,
+        verify_calls=_verify_combiner,
     ),
 )

@@ -33,6 +33,8 @@ def _infer_triangular_solve(
     a, b = array(operands[0]), array(operands[1])
     if not message.triangular_solve_options.transpose_a:
         raise CannotInfer("transpose_a is not given")
+    if not is_floating(a.element_type):
+        raise CannotInfer(f"its operands must be floating or complex, found {a}")
     if a.rank != b.rank or a.rank < 2 or a.dimensions[-1] != a.dimensions[-2] or a.element_type != b.element_type:
         raise CannotInfer(f"operands {a} and {b} do not fit together")
     side = -2 if message.triangular_solve_options.left_side else -1

@@ -10,12 +10,12 @@ from xlashape.hlo.ops.completion import exactly_one_dimension
 from xlashape.hlo.ops.inference import array, first_operand, promoted_type, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type
+from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type, check_shape
 from xlashape.hlo.values.padding import PADDING
 from xlashape.hlo.values.plain import DIMENSIONS, INFERRED_DIMENSION
 from xlashape.math import product
 from xlashape.proto import xla
-from xlashape.shape import Layout, Shape
+from xlashape.shape import Layout, PrimitiveType, Shape
 
 __all__ = ["OPERATIONS"]
 
@@ -116,7 +116,27 @@ def _infer_pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: S
         if padded < 0:
             raise CannotInfer("negative padding removes more elements than the operand has")
         sizes.append(padded)
+    if shape.element_type.is_integral and shape.element_type != value.element_type:
+        raise CannotInfer(f"the operand types {shape.element_type} and {value.element_type} do not fit together")
     return Shape(promoted_type(shape, value), sizes, shape.dynamic_dimensions).with_default_layout()
+
+
+def _verify_reverse(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    dimensions = list(message.dimensions)
+    if len(set(dimensions)) != len(dimensions) or not all(0 <= dim < operands[0].rank for dim in dimensions):
+        return f"dimensions={dimensions} must be distinct dimensions of {operands[0]}"
+    return check_shape(shape, operands[0])
+
+
+def _verify_dynamic_reshape(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    operand, sizes = operands[0], operands[1:]
+    problem = check_arrays(shape, operands) or check_element_type(shape, operand)
+    if problem:
+        return problem
+    if len(sizes) != shape.rank or any(not size.is_scalar or size.element_type != PrimitiveType.S32 for size in sizes):
+        return f"it needs a size of s32[] for each dimension of {shape}, found {', '.join(map(str, sizes))}"
+    count, expected = product(shape.dimensions), product(operand.dimensions)
+    return None if count == expected else f"{shape} has {count} elements, its operand {operand} has {expected}"
 
 
 OPERATIONS: Final = (
@@ -129,9 +149,15 @@ OPERATIONS: Final = (
         verify=_verify_broadcast,
     ),
     Operation(Opcode.RESHAPE, operands=exactly(1), attributes=(optional(INFERRED_DIMENSION),), verify=_verify_reshape),
-    Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1)),
+    Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1), verify=_verify_dynamic_reshape),
     Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=_infer_transpose),
-    Operation(Opcode.REVERSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=first_operand),
+    Operation(
+        Opcode.REVERSE,
+        operands=exactly(1),
+        attributes=(required(DIMENSIONS),),
+        infer=first_operand,
+        verify=_verify_reverse,
+    ),
     Operation(
         Opcode.CONCATENATE,
         operands=at_least(0),

@@ -11,7 +11,7 @@ from xlashape.hlo.ops.completion import check_even_operand_count
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import check_scalar_parameters
+from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_reduction, same_type_or_both_floating
 from xlashape.hlo.values.enums import IS_ASSOCIATIVE
 from xlashape.hlo.values.plain import DIMENSIONS, EPSILON, FEATURE_INDEX, IS_REVERSE, NUM_CARRIES, SCAN_DIMENSION
 from xlashape.proto import xla
@@ -24,6 +24,9 @@ def _infer_reduce(message: xla.HloInstructionProto, operands: Sequence[Shape], r
     inputs = [array(operand) for operand in operands[: len(operands) // 2]]
     if not inputs or not results:
         raise CannotInfer("it needs operands and as many initial values")
+    for other in inputs[1:]:
+        if other.dimensions != inputs[0].dimensions:
+            raise CannotInfer(f"its inputs must have equal dimensions, found {inputs[0]} and {other}")
     reduced = set(message.dimensions)
     if len(reduced) != len(message.dimensions) or not all(0 <= dim < inputs[0].rank for dim in reduced):
         raise CannotInfer(f"dimensions {list(message.dimensions)} are not distinct dimensions of {inputs[0]}")
@@ -60,6 +63,18 @@ def _infer_map(message: xla.HloInstructionProto, operands: Sequence[Shape], resu
     return Shape(results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
 
 
+def _verify_mapped(
+    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    problem = check_one_call(called)
+    if problem:
+        return problem
+    scalars = [Shape.array(operand.element_type, ()) for operand in operands if operand.is_array]
+    if not results[0].is_scalar:
+        return f"its computation must give a scalar, found {results[0]}"
+    return check_parameters(scalars, called[0], "element")
+
+
 # -- scan -----------------------------------------------------------------------------------
 
 
@@ -82,6 +97,8 @@ def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")
     for vector in map(array, vectors):
+        if not same_type_or_both_floating(vector, shape):
+            raise CannotInfer(f"its operands must have the same element type, found {shape} and {vector}")
         if vector.dimensions != (shape.dimensions[dim],):
             raise CannotInfer(f"expected a vector of {shape.dimensions[dim]} features, found {vector}")
     return Shape(shape.element_type, [shape.dimensions[dim]], [shape.dynamic_dimensions[dim]]).with_default_layout()
@@ -114,7 +131,7 @@ OPERATIONS: Final = (
         calls=TO_APPLY,
         check=check_even_operand_count,
         infer=_infer_reduce,
-        verify_calls=check_scalar_parameters,
+        verify_calls=check_reduction,
     ),
     Operation(
         Opcode.MAP,
@@ -123,6 +140,7 @@ OPERATIONS: Final = (
         calls=TO_APPLY,
         check=_check_map,
         infer=_infer_map,
+        verify_calls=_verify_mapped,
     ),
     Operation(
         Opcode.SCAN,

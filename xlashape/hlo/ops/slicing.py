@@ -85,6 +85,8 @@ def _verify_start_indices(indices: Sequence[Shape], operand: Shape) -> str | Non
         return None
     if len(indices) != operand.rank:
         return f"it has {len(indices)} start indices for an operand of rank {operand.rank}"
+    if any(index.element_type != indices[0].element_type for index in indices):
+        return "its start indices must have the same element type"
     for index in indices:
         if not index.is_scalar or not index.element_type.is_integral:
             return f"a start index must be an integral scalar, found {index}"

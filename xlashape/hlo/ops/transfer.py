@@ -9,10 +9,12 @@ from xlashape.hlo.ops.attributes import Written, optional
 from xlashape.hlo.ops.inference import token_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
-from xlashape.hlo.ops.verification import any_shape
+from xlashape.hlo.ops.verification import check_shape, check_token
 from xlashape.hlo.values.plain import CHANNEL_ID, INFEED_CONFIG, IS_HOST_TRANSFER, OUTFEED_CONFIG
 from xlashape.hlo.values.shapes import OUTFEED_SHAPE
+from xlashape.proto import xla
 from xlashape.shape import Shape
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["OPERATIONS"]
 
@@ -50,6 +52,32 @@ def _received(_written: Shape, operands: Sequence[Shape]) -> Shape:
     return Shape.tuple([parts[0], Shape.token()])
 
 
+def _verify_infeed(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    parts = shape.tuple_shapes
+    if len(parts) != 2 or not parts[1].is_token:
+        return f"its shape must be a tuple of the data and a token, found {shape}"
+    return check_token(operands, 0)
+
+
+def _verify_outfeed(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    problem = check_shape(shape, Shape.token()) or check_token(operands, 1)
+    fed = Shape.from_proto(message.outfeed_shape)
+    if problem or compatible_shapes(fed, operands[0]):
+        return problem
+    return f"its outfeed_shape is {fed}, its operand {operands[0]}"
+
+
+def _verify_send(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    return check_shape(shape, _sent(shape, operands)) or check_token(operands, 1)
+
+
+def _verify_recv(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    parts = shape.tuple_shapes
+    if len(parts) != 3 or not parts[2].is_token or not parts[1].is_scalar:
+        return f"its shape must be a tuple of the data, u32[] and a token, found {shape}"
+    return check_token(operands, 0)
+
+
 _CHANNEL = (optional(CHANNEL_ID), optional(IS_HOST_TRANSFER))
 
 OPERATIONS: Final = (
@@ -58,16 +86,17 @@ OPERATIONS: Final = (
         operands=exactly(1),
         attributes=(optional(INFEED_CONFIG),),
         fixed_shape=_fed,
-        verify=any_shape,
+        verify=_verify_infeed,
     ),
     Operation(
         Opcode.OUTFEED,
         operands=exactly(2),
         attributes=(optional(OUTFEED_SHAPE, _outfeed_shape), optional(OUTFEED_CONFIG)),
         fixed_shape=token_shape,
+        verify=_verify_outfeed,
     ),
-    Operation(Opcode.SEND, operands=exactly(2), attributes=_CHANNEL, fixed_shape=_sent),
+    Operation(Opcode.SEND, operands=exactly(2), attributes=_CHANNEL, fixed_shape=_sent, verify=_verify_send),
     Operation(Opcode.SEND_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=token_shape),
-    Operation(Opcode.RECV, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_being_received),
+    Operation(Opcode.RECV, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_being_received, verify=_verify_recv),
     Operation(Opcode.RECV_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_received),
 )

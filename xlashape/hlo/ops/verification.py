@@ -16,9 +16,11 @@ __all__ = [
     "check_one_call",
     "check_parameters",
     "check_predicate",
+    "check_reducer",
+    "check_reduction",
     "check_result",
-    "check_scalar_parameters",
     "check_shape",
+    "check_token",
     "same_type_or_both_floating",
 ]
 
@@ -84,16 +86,36 @@ def check_predicate(result: Shape, what: str) -> str | None:
     return None if is_predicate else f"its {what} must give pred[], found {result}"
 
 
-def check_scalar_parameters(
-    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], _results: Sequence[Shape]
+def check_token(operands: Sequence[Shape], number: int) -> str | None:
+    """The operand of that number must be a token."""
+    return None if operands[number].is_token else f"operand {number} must be a token, found {operands[number]}"
+
+
+def check_reducer(
+    inputs: Sequence[Shape], initial: Sequence[Shape], parameters: Sequence[Shape], result: Shape
 ) -> str | None:
-    """The rule of a reducer: one computation, a scalar parameter for each operand."""
-    problem = check_one_call(called)
-    if problem:
-        return problem
-    if len(called[0]) != len(operands):
-        return f"calls a computation of {len(called[0])} parameters for {len(operands)} operands"
-    for parameter in called[0]:
-        if not parameter.is_scalar:
-            return f"its computation must take scalars, found {parameter}"
+    """A called computation must combine accumulators, which begin as `initial`, with elements of `inputs`, and give accumulators."""
+    if len(parameters) != 2 * len(inputs):
+        return f"calls a computation of {len(parameters)} parameters for {len(inputs)} inputs, it needs two for each"
+    results = result.tuple_shapes if result.is_tuple else (result,)
+    if len(results) != len(inputs):
+        return f"its computation gives {len(results)} results for {len(inputs)} inputs"
+    accumulators, elements = parameters[: len(inputs)], parameters[len(inputs) :]
+    for number, (accumulator, element) in enumerate(zip(accumulators, elements, strict=True)):
+        if not accumulator.is_scalar or not element.is_scalar:
+            return f"its computation must take scalars, found {accumulator} and {element}"
+        if not compatible_shapes(accumulator, results[number], same_type_or_both_floating):
+            return f"its computation takes {accumulator} as accumulator {number} and gives {results[number]}"
+        if not compatible_shapes(accumulator, initial[number], same_type_or_both_floating):
+            return f"the initial value {number} is {initial[number]}, its computation takes {accumulator}"
+        if not same_type_or_both_floating(element, inputs[number]):
+            return f"input {number} is {inputs[number]}, its computation takes {element}"
     return None
+
+
+def check_reduction(
+    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    """The rule of an operation whose operands are inputs and as many initial values: one computation, which combines them."""
+    count = len(operands) // 2
+    return check_one_call(called) or check_reducer(operands[:count], operands[count:], called[0], results[0])

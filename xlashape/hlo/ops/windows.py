@@ -11,7 +11,7 @@ from xlashape.hlo.ops.completion import EMPTY_WINDOW, check_even_operand_count
 from xlashape.hlo.ops.inference import array, window_steps
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import check_scalar_parameters
+from xlashape.hlo.ops.verification import check_parameters, check_predicate, check_reducer, check_reduction
 from xlashape.hlo.values.window import WINDOW
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -48,6 +48,19 @@ def _infer_select_and_scatter(message: xla.HloInstructionProto, operands: Sequen
     return shape
 
 
+def _verify_select_and_scatter(
+    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    if len(called) != 2:
+        return f"calls {len(called)} computations, not select and scatter"
+    scalar = Shape.array(operands[0].element_type, ())
+    return (
+        check_parameters([scalar, scalar], called[0], "element")
+        or check_predicate(results[0], "select")
+        or check_reducer([operands[1]], [operands[2]], called[1], results[1])
+    )
+
+
 OPERATIONS: Final = (
     Operation(
         Opcode.REDUCE_WINDOW,
@@ -56,7 +69,7 @@ OPERATIONS: Final = (
         calls=TO_APPLY,
         check=check_even_operand_count,
         infer=_infer_reduce_window,
-        verify_calls=check_scalar_parameters,
+        verify_calls=check_reduction,
     ),
     Operation(
         Opcode.SELECT_AND_SCATTER,
@@ -64,5 +77,6 @@ OPERATIONS: Final = (
         attributes=(optional(WINDOW, default=EMPTY_WINDOW),),
         calls=SELECT_AND_SCATTER,
         infer=_infer_select_and_scatter,
+        verify_calls=_verify_select_and_scatter,
     ),
 )
