@@ -35,7 +35,7 @@ def problems_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("rule", "rows"), rows_by_rule().items(), ids=str)
-def test_a_module_has_problems_where_xla_refuses_it(rule, rows):
+def test_a_module_has_problems_where_xla_refuses_it(rule: str, rows: list[dict[str, str]]) -> None:
     del rule
     for row in rows:
         problems = problems_of(row["text"])
@@ -57,7 +57,7 @@ def whole_modules() -> dict[str, HloModule]:
     return modules
 
 
-def test_modules_that_xla_made_have_no_problems():
+def test_modules_that_xla_made_have_no_problems() -> None:
     modules = whole_modules()
     found = {name: [str(problem) for problem in verify(module)] for name, module in modules.items()}
     assert len(found) > 900

@@ -12,7 +12,7 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Infer, Operation, exactly, rows
-from xlashape.hlo.ops.verification import check_arrays
+from xlashape.hlo.ops.verification import check_arrays, check_shape
 from xlashape.hlo.values.comparison import (
     COMPARISON_ORDER,
     COMPARISON_TYPE,
@@ -104,15 +104,11 @@ def _verify_bitcast_convert(_: xla.HloInstructionProto, shape: Shape, operands: 
     return None if narrow.dimensions == expected else f"{shape} does not hold the bits of its operand {operand}"
 
 
-def _infer_reduce_precision(
-    message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]
-) -> Shape:
-    shape = _floating(message, operands, _results)
-    if message.exponent_bits < 1 or message.mantissa_bits < 0:
-        raise CannotInfer(
-            f"it needs a bit of exponent, found exponent_bits={message.exponent_bits}, mantissa_bits={message.mantissa_bits}"
-        )
-    return shape
+def _verify_reduce_precision(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    exponent, mantissa = message.exponent_bits, message.mantissa_bits
+    if exponent < 1 or mantissa < 0:
+        return f"it needs a bit of exponent at least, found exponent_bits={exponent}, mantissa_bits={mantissa}"
+    return check_shape(shape, _floating(message, operands, ()))
 
 
 def _verify_stochastic_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
@@ -284,7 +280,7 @@ OPERATIONS: Final = (
         _O.REDUCE_PRECISION,
         operands=_ONE,
         attributes=(required(EXPONENT_BITS), required(MANTISSA_BITS)),
-        infer=_infer_reduce_precision,
+        verify=_verify_reduce_precision,
     ),
     *rows((_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM), operands=_TWO, infer=_binary(lambda _: True, "arrays")),
     *rows((_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT), operands=_TWO, infer=_binary(is_number, "numbers")),
