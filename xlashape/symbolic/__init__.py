@@ -10,6 +10,7 @@ A subpackage imports only those above it in this list:
 All names for users are exported here.
 """
 
+from xlashape.symbolic.expr.evaluate import evaluate
 from xlashape.symbolic.expr.expression import (
     Add,
     Binary,
@@ -30,11 +31,12 @@ from xlashape.symbolic.expr.expression import (
 )
 from xlashape.symbolic.expr.folding import ceil_div, floor_div, maximum, minimum, modulo
 from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.substitute import replace
 from xlashape.symbolic.map.image import domain_blocks, domain_size, image_bounds, image_size, same_function
 from xlashape.symbolic.map.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
 from xlashape.symbolic.map.inverse import inverse
 from xlashape.symbolic.map.parts import MapParts, Producer, Var
-from xlashape.symbolic.map.transforms import ranges_to_dims, rescale_symbols, select_results
+from xlashape.symbolic.map.transforms import join_digits, ranges_to_dims, rescale_symbols, select_results
 from xlashape.symbolic.tile.box import TileBox
 from xlashape.symbolic.tile.constraints import Divides, InRange, TileConstraints
 from xlashape.symbolic.tile.symbolic_tile import SymbolicTile, symbolic_tile
@@ -68,15 +70,18 @@ __all__ = [
     "dim",
     "domain_blocks",
     "domain_size",
+    "evaluate",
     "floor_div",
     "image_bounds",
     "image_size",
     "inverse",
+    "join_digits",
     "maximum",
     "minimum",
     "modulo",
     "parse_with_producers",
     "ranges_to_dims",
+    "replace",
     "rescale_symbols",
     "rng",
     "rt",

@@ -24,6 +24,7 @@ TAKE_A_MAP: dict[str, Callable[[Any], object]] = {
     "image_size": symbolic.image_size,
     "domain_size": symbolic.domain_size,
     "domain_blocks": lambda value: list(symbolic.domain_blocks(value)),
+    "join_digits": symbolic.join_digits,
     "rescale_symbols": symbolic.rescale_symbols,
     "ranges_to_dims": ranges_to_dims,
     "select_results": lambda value: select_results(value, [0]),

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from xlashape import caches
-from xlashape.errors import InvalidMapError, LimitExceededError
+from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceededError
 from xlashape.symbolic import (
     Add,
     Constant,
@@ -22,10 +22,12 @@ from xlashape.symbolic import (
     ceil_div,
     const,
     dim,
+    evaluate,
     floor_div,
     maximum,
     minimum,
     modulo,
+    replace,
     rng,
     rt,
 )
@@ -85,6 +87,10 @@ def test_references_are_frozen():
         (-(dim(0) % 4) + rng(0), "-(d0 mod 4) + s0"),
         (dim(0) - (dim(1) % 4) * 3, "d0 - (d1 mod 4) * 3"),
         (modulo(5, 3), "2"),
+        (dim(0) // 1, "d0"),
+        (dim(0) // -1, "-d0"),
+        (ceil_div(dim(0), 1), "d0"),
+        (dim(0) % 1, "0"),
     ],
 )
 def test_operators_fold_and_print(expr, text):
@@ -192,3 +198,37 @@ def test_the_table_of_nodes_is_in_the_register_of_caches():
 def test_intervals():
     assert Interval(0, 3).union(Interval(7, 9)) == Interval(0, 9)
     assert Interval(1, 0).union(Interval(2, 3)) == Interval(2, 3).union(Interval(1, 0)) == Interval(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("expr", "value"),
+    [
+        (const(3), 3),
+        (dim(0) // 4 + dim(0) % 4, -2 + 1),
+        (ceil_div(dim(0), 4) * rng(0), -12),
+        (minimum(dim(0), rng(0)) - maximum(dim(0), rt(0)), -7 - (1 << 80)),
+    ],
+)
+def test_expressions_are_evaluated_without_a_map(expr, value):
+    assert evaluate(expr, {dim(0): -7, rng(0): 12, rt(0): 1 << 80}) == value
+
+
+@pytest.mark.parametrize("values", [{}, {dim(1): 3}, {dim(0): None}, {dim(0): 1.5}])
+def test_evaluation_needs_an_integer_for_every_variable(values):
+    with pytest.raises(InvalidArgumentError, match="d0"):
+        evaluate(dim(0) + 1, values)
+
+
+@pytest.mark.parametrize(
+    ("expr", "replaced", "text"),
+    [
+        (dim(0) * 2 + dim(1), {dim(0): dim(1), dim(1): dim(0)}, "d1 * 2 + d0"),
+        (dim(0) * 2 + dim(1), {dim(1): 3}, "d0 * 2 + 3"),
+        ((dim(0) % 4) * 2 + dim(0) % 4, {dim(0) % 4: rng(0)}, "s0 * 2 + s0"),
+        ((dim(0) % 4) // 8, {dim(0): 5, dim(0) % 4: dim(0)}, "d0 / 8"),
+        (dim(0), {dim(0): dim(0) + 1}, "d0 + 1"),
+        (dim(0) * 2, {}, "d0 * 2"),
+    ],
+)
+def test_parts_of_expressions_are_replaced(expr, replaced, text):
+    assert repr(replace(expr, replaced)) == text

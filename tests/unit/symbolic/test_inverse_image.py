@@ -119,6 +119,14 @@ def test_same_function():
     ("text", "expected"),
     [
         (
+            "(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 30], s0 mod 2 in [0, 0], s0 mod 3 in [0, 0]",
+            "(d0)[s0] -> (d0 + s0 * 6), domain: d0 in [0, 3], s0 in [0, 5]",
+        ),
+        (
+            "(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 30], s0 mod 2 in [1, 1], s0 mod 3 in [0, 0]",
+            "(d0)[s0] -> (d0 + s0 * 2 + 1), domain: d0 in [0, 3], s0 in [0, 14], (s0 * 2 + 1) mod 3 in [0, 0]",
+        ),
+        (
             "(d0)[s0, s1] -> (s0, d0 + s1), domain: d0 in [0, 3], s0 in [0, 6], s1 in [0, 9], s0 mod 6 in [0, 0]",
             "(d0)[s0, s1] -> (s0 * 6, d0 + s1), domain: d0 in [0, 3], s0 in [0, 1], s1 in [0, 9]",
         ),

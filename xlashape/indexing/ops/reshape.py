@@ -18,7 +18,7 @@ from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
-from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng
+from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, join_digits, rng
 from xlashape.symbolic.expr.expression import as_expr
 
 
@@ -142,7 +142,7 @@ def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -
     indexing_map = make_map(
         source.dimensions, [as_expr(result) for result in results], ranges=ranges, constraints=constraints
     )
-    return Access(indexing_map.simplify())
+    return Access(join_digits(indexing_map))
 
 
 def _width(shape: Shape) -> int:

@@ -12,7 +12,8 @@ and SizeOverflowError is raised only if a result does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, SizeOverflowError
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CompiledExpressions"]
+__all__ = ["CompiledExpressions", "evaluate"]
 
 _BLOCK = 1 << 14  # points: 128 KiB a column
 
@@ -52,6 +53,35 @@ _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
     Max: max,
     Min: min,
 }
+
+
+def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
+    """The value of an expression for these values of its variables. Exact for integers of any size.
+
+    Raises InvalidArgumentError if a variable of the expression has no value, or one that is no integer.
+
+    >>> from xlashape.symbolic.expr.expression import dim, rng
+    >>> evaluate(dim(0) // 4 + rng(0) % 4, {dim(0): -7, rng(0): 6})
+    0
+    """
+    done: dict[Expr, int] = {}
+    order = postorder((expr,))
+    spend(len(order))
+    for node in order:
+        if isinstance(node, Binary):
+            done[node] = _ON_INTEGERS[node.__class__](done[node.lhs], done[node.rhs])
+        elif isinstance(node, Constant):
+            done[node] = node.value
+        else:
+            assert isinstance(node, Variable)
+            value = values.get(node)
+            if value is None:
+                raise InvalidArgumentError(f"the variable {node} has no value")
+            try:
+                done[node] = index(value)
+            except TypeError:
+                raise InvalidArgumentError(f"the value of {node} is no integer: {value!r}") from None
+    return done[expr]
 
 
 class _Instruction(NamedTuple):

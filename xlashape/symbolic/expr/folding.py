@@ -70,23 +70,27 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def floor_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards −∞; constants fold. A negative divisor negates the dividend: a / -3 is (-a) / 3.
+    """lhs / rhs rounded towards −∞; constants fold, and a / 1 is a. A negative divisor negates the dividend: a / -3 is (-a) / 3.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
     (d0 / 8, -4, -d0 / 3)
+    >>> dim(0) // 1, dim(0) // -1
+    (d0, -d0)
     """
     a, b = as_expr(lhs), as_expr(rhs)
     if isinstance(b, Constant) and b.value != 0:
         if isinstance(a, Constant):
             return Constant(a.value // b.value)
         if b.value < 0:
-            return FloorDiv(multiply(a, -1), Constant(-b.value))
+            a, b = multiply(a, -1), Constant(-b.value)
+        if b.value == 1:
+            return a
     return FloorDiv(a, b)
 
 
 def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards +∞; constants fold. A negative divisor negates the dividend.
+    """lhs / rhs rounded towards +∞; constants fold, and the quotient by 1 is the dividend. A negative divisor negates the dividend.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)
@@ -97,20 +101,24 @@ def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
         if isinstance(a, Constant):
             return Constant(-(-a.value // b.value))
         if b.value < 0:
-            return CeilDiv(multiply(a, -1), Constant(-b.value))
+            a, b = multiply(a, -1), Constant(-b.value)
+        if b.value == 1:
+            return a
     return CeilDiv(a, b)
 
 
 def modulo(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs mod rhs, in [0, rhs); constants fold. The modulus is positive.
+    """lhs mod rhs, in [0, rhs); constants fold, and a mod 1 is 0. The modulus is positive.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
-    >>> dim(0) % 8, const(-7) % 4
-    (d0 mod 8, 1)
+    >>> dim(0) % 8, const(-7) % 4, dim(0) % 1
+    (d0 mod 8, 1, 0)
     """
     a, b = as_expr(lhs), as_expr(rhs)
     if isinstance(a, Constant) and isinstance(b, Constant) and b.value > 0:
         return Constant(a.value % b.value)
+    if isinstance(b, Constant) and b.value == 1:
+        return Constant(0)
     return Mod(a, b)
 
 

@@ -1,13 +1,35 @@
-"""Replacing variables in expressions, and listing the variables that they use. Shared parts are visited once; nothing recurses."""
+"""Replacing variables and other parts of expressions, and listing the variables that they use. Shared parts are visited once; nothing recurses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import Binary, Expr, Methods, Variable, postorder
+from xlashape.symbolic.expr.expression import Binary, Expr, Methods, Operand, Variable, as_expr, postorder
 
-__all__ = ["substitute", "variables_of"]
+__all__ = ["replace", "substitute", "variables_of"]
+
+
+def replace(expr: Expr, replaced: Mapping[Expr, Operand]) -> Expr:
+    """The expression with every part that is a key of `replaced` replaced by its value; constants fold. What replaces a part is left as it is.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> replace(dim(0) * 2 + dim(1) % 4, {dim(0): dim(1), dim(1) % 4: 3})
+    d1 * 2 + 3
+    """
+    values = {part: as_expr(value) for part, value in replaced.items()}
+    done: dict[Expr, Expr] = {}
+    order = postorder((expr,))
+    spend(len(order))
+    for node in order:
+        if node in values:
+            done[node] = values[node]
+        elif isinstance(node, Binary):
+            lhs, rhs = done[node.lhs], done[node.rhs]
+            done[node] = node if lhs is node.lhs and rhs is node.rhs else Methods.fold[node.__class__](lhs, rhs)
+        else:
+            done[node] = node
+    return done[expr]
 
 
 def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tuple[Expr, ...]:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice, product
+from operator import attrgetter
+from typing import TypeAlias
 
+from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const
 from xlashape.symbolic.expr.interval import Bounds, Interval
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.map.parts import MapParts, Var
 from xlashape.symbolic.map.well_formed import distinct_names
 from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.whole_map import simplify_parts
 
-__all__ = ["composed", "restricted", "simplified"]
+__all__ = ["Flags", "composed", "restricted", "simplified", "without_unused"]
+
+Flags: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
+"""For every dimension, range and runtime variable whether a map keeps it."""
+
+_WITNESSES = 4096
+"""How many points are tried to show that constraints on unused variables hold somewhere. The first one does for congruences of simplified maps."""
 
 
 def composed(first: MapParts, second: MapParts) -> MapParts:
     """The map from A to C, not simplified, where `first` maps A to B and `second` B to C. `first` has as many results as `second` dimensions.
 
     The dimensions of `second` are replaced by the results of `first`. The range variables of `second` come before those of `first`, and so do its
-    runtime variables.
+    runtime variables. The composition is known to be empty if either map is, and has the number of results of `second` even so.
     """
+    if "empty" in (first.kind, second.kind):
+        groups = distinct_names([first.dims, second.ranges + first.ranges, second.runtime + first.runtime])
+        return MapParts("empty", *groups, second.results)
     renumbered: dict[Variable, Expr] = {}
     for kind, count, shift in (
         (VariableKind.RANGE, len(first.ranges), len(second.ranges)),
@@ -78,3 +91,57 @@ def restricted(parts: MapParts, kept: tuple[Sequence[bool], Sequence[bool], Sequ
     exprs = substitute((*parts.results, *(expr for expr, _ in parts.constraints)), renumbered)
     constraints = _with_intervals(exprs[len(parts.results) :], parts.constraints)
     return MapParts(parts.kind, *distinct_names(groups), exprs[: len(parts.results)], tuple(constraints))
+
+
+def without_unused(parts: MapParts, kinds: Collection[VariableKind]) -> tuple[MapParts, Flags]:
+    """Drops the variables of these kinds that only their own constraints mention, or nothing, with these constraints. Flags the variables kept.
+
+    A variable is used if a result mentions it, or a constraint that also mentions a used variable or one of another kind. Constraints go only if a
+    point is found at which all of them hold: without it, the map could lead somewhere where it had no points.
+    """
+    groups = (parts.dims, parts.ranges, parts.runtime)
+    bounds = {
+        Variable(kind, i): var.bounds
+        for kind, group in zip(VariableKind, groups, strict=True)
+        for i, var in enumerate(group)
+    }
+    used = variables_of(parts.results) | {variable for variable in bounds if variable.kind not in kinds}
+    if len(used) < len(bounds) and parts.constraints:
+        mentioned = [(constraint, variables_of([constraint[0]])) for constraint in parts.constraints]
+        dropped = _constraints_apart(mentioned, used)
+        variables = sorted(set[Variable]().union(*(names for _, names in dropped)), key=attrgetter("kind", "index"))
+        if dropped and _hold_somewhere([constraint for constraint, _ in dropped], variables, bounds):
+            apart = [constraint for constraint, _ in dropped]
+            parts = parts._replace(constraints=tuple([kept for kept in parts.constraints if kept not in apart]))
+        used.update(*(variables_of([expr]) for expr, _ in parts.constraints))
+    dims, ranges, runtime = [
+        tuple([Variable(kind, i) in used for i in range(len(group))])
+        for kind, group in zip(VariableKind, groups, strict=True)
+    ]
+    flags = (dims, ranges, runtime)
+    return (parts if len(used) == len(bounds) else restricted(parts, flags)), flags
+
+
+def _constraints_apart(
+    mentioned: list[tuple[Constraint, set[Variable]]], used: set[Variable]
+) -> list[tuple[Constraint, set[Variable]]]:
+    """The constraints that mention no variable in `used`, to which the variables of all the others are added."""
+    apart = mentioned
+    while True:
+        touching = [names for _, names in apart if not names.isdisjoint(used)]
+        if not touching:
+            return apart
+        apart = [pair for pair in apart if pair[1].isdisjoint(used)]
+        used.update(*touching)
+
+
+def _hold_somewhere(
+    constraints: list[Constraint], variables: list[Variable], bounds: Mapping[Variable, Interval]
+) -> bool:
+    """Whether one of the first points within the bounds satisfies all the constraints."""
+    renumbered: dict[Variable, Expr] = {variable: Variable(VariableKind.DIM, i) for i, variable in enumerate(variables)}
+    exprs = substitute(tuple([expr for expr, _ in constraints]), renumbered)
+    intervals = [bounds[variable] for variable in variables]
+    compiled = CompiledExpressions(intervals, (len(intervals), 0, 0), (), _with_intervals(exprs, constraints))
+    points = product(*(range(interval.lower, interval.upper + 1) for interval in intervals))
+    return any(compiled.evaluate(point) is not None for point in islice(points, _WITNESSES))

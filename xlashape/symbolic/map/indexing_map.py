@@ -20,7 +20,7 @@ from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, dim
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import variables_of
-from xlashape.symbolic.map.algebra import composed, restricted, simplified
+from xlashape.symbolic.map.algebra import Flags, composed, restricted, simplified, without_unused
 from xlashape.symbolic.map.parts import MapParts, Producer, Var
 from xlashape.symbolic.map.text import map_text, parse_map_parts
 from xlashape.symbolic.map.well_formed import check_names, checked_integers, checked_list, checked_parts, normalized
@@ -319,8 +319,6 @@ class IndexingMap(Frozen):
             raise InvalidMapError(
                 f"the first map has {len(self.results)} results, the second {len(second.dims)} dimensions"
             )
-        if self.is_known_empty or second.is_known_empty:
-            return IndexingMap.empty()
         return IndexingMap._of(composed(self._parts(), second._parts()))
 
     def simplify(self) -> IndexingMap:
@@ -357,28 +355,32 @@ class IndexingMap(Frozen):
         return True
 
     def remove_unused_symbols(self) -> WithoutUnused:
-        """Without the range and runtime variables that nothing mentions, and which of them were kept, so that producers can be kept likewise.
+        """Without the range and runtime variables that nothing mentions but their own constraints, which go, too.
+
+        Says which variables were kept, so that producers can be kept likewise. Matches `xla::IndexingMap::RemoveUnusedSymbols`, except that constraints
+        stay of which no point is found at which they hold.
 
         >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
         WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
         """
         if not self.ranges and not self.runtime:
             return WithoutUnused(self, (), ())
-        used = self.used_variables()
-        _, ranges, runtime = [tuple([variable in used for variable in group]) for group in self.variable_expressions()]
-        return WithoutUnused(self.keep_variables((True,) * len(self.dims), ranges, runtime), ranges, runtime)
+        kept, (_, ranges, runtime) = self._without_unused(VariableKind.RANGE, VariableKind.RUNTIME)
+        return WithoutUnused(kept, ranges, runtime)
 
     def remove_unused_vars(self) -> tuple[IndexingMap, tuple[bool, ...], WithoutUnused]:
-        """Also without the dimensions that nothing mentions: the map, which dimensions were kept, and what `remove_unused_symbols` returned.
+        """Also without the dimensions that nothing mentions but their own constraints: the map, which dimensions were kept, and what `remove_unused_symbols` returned.
 
         >>> IndexingMap.from_sizes([4, 9], results=[dim(1)]).remove_unused_vars()[:2]
         ((d0) -> (d0), domain: d0 in [0, 8], (False, True))
         """
         without = self.remove_unused_symbols()
-        used = without.map.used_variables()
-        keep = tuple([variable in used for variable in without.map.variable_expressions()[0]])
-        _, ranges, runtime = without.map.counts
-        return without.map.keep_variables(keep, (True,) * ranges, (True,) * runtime), keep, without
+        kept, (dims, _, _) = without.map._without_unused(VariableKind.DIM)
+        return kept, dims, without
+
+    def _without_unused(self, *kinds: VariableKind) -> tuple[IndexingMap, Flags]:
+        parts, flags = without_unused(self._parts(), kinds)
+        return (self if all(map(all, flags)) else IndexingMap._of(parts)), flags
 
     def keep_variables(self, dims: Sequence[bool], ranges: Sequence[bool], runtime: Sequence[bool]) -> IndexingMap:
         """Without the variables marked False, which no expression may mention; the others are renumbered."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import lcm
 
 from xlashape.errors import InvalidMapError
+from xlashape.limits import INT64_MAX
 from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.expr.interval import Interval
@@ -13,19 +16,23 @@ from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.map.well_formed import checked_integers
 from xlashape.symbolic.simplify.domain import Constraint
+from xlashape.symbolic.simplify.whole_map import joined_digits
 
-__all__ = ["ranges_to_dims", "rescale_symbols", "select_results"]
+__all__ = ["join_digits", "ranges_to_dims", "rescale_symbols", "select_results"]
 
 
 def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
     """Rescales the range variables of which a constraint `s mod k in [c, c]` allows every k-th value only: s becomes s * k + c.
 
-    Each element of A keeps its set of elements of B; the range variables take other values. Several such constraints on one variable are applied one
-    after the other. Matches `xla::IndexingMap::RescaleSymbols`.
+    Each element of A keeps its set of elements of B; the range variables take other values. Constraints `s mod k in [c, c]` and `s mod l in [c, c]`
+    are one, for the least common multiple of k and l; others on the same variable are applied one after the other. Matches `xla::IndexingMap::RescaleSymbols`.
 
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 6 in [0, 0]")
     >>> rescale_symbols(m)
     (d0)[s0] -> (d0 + s0 * 6), domain: d0 in [0, 3], s0 in [0, 2]
+    >>> m = IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 2 in [0, 0], s0 mod 3 in [0, 0]")
+    >>> rescale_symbols(m)
+    (d0)[s0] -> (s0 * 6), domain: d0 in [0, 3], s0 in [0, 2]
     """
     checked_map(indexing_map)
     while not indexing_map.is_undefined and not indexing_map.is_known_empty:
@@ -48,13 +55,22 @@ def _is_congruence_of_range(expr: Expr, interval: Interval) -> bool:
 
 
 def _rescaled(indexing_map: IndexingMap, expr: Expr, interval: Interval) -> IndexingMap:
-    assert isinstance(expr, Mod) and isinstance(expr.lhs, Variable) and isinstance(expr.rhs, Constant)
-    variable, step, first = expr.lhs, expr.rhs.value, interval.lower
+    assert isinstance(expr, Mod) and isinstance(expr.lhs, Variable)
+    variable, first = expr.lhs, interval.lower
+    merged: list[Constraint] = []
+    step = 1
+    for other, values in indexing_map.constraints:
+        if isinstance(other, Mod) and other.lhs is variable and values == interval:
+            if _is_congruence_of_range(other, values) and isinstance(other.rhs, Constant):
+                common = lcm(step, other.rhs.value)
+                if common <= INT64_MAX:
+                    step = common
+                    merged.append((other, values))
     low, high = indexing_map.ranges[variable.index].bounds
     bounds = Interval(ceil_div(low - first, step), (high - first) // step)
     ranges = list(indexing_map.ranges)
     ranges[variable.index] = Var(bounds, ranges[variable.index].name)
-    others = [constraint for constraint in indexing_map.constraints if constraint[0] is not expr]
+    others = [constraint for constraint in indexing_map.constraints if constraint not in merged]
     replaced = {variable: variable * step + first}
     exprs = substitute((*indexing_map.results, *(other for other, _ in others)), replaced)
     count = len(indexing_map.results)
@@ -104,6 +120,25 @@ def _with_variables(
 def _domain(indexing_map: IndexingMap) -> tuple[Constraint, ...]:
     """The constraints. A map known to be empty gets one that never holds, since its bounds need not show that it is empty."""
     return ((const(0), Interval(1, 1)),) if indexing_map.is_known_empty else indexing_map.constraints
+
+
+def join_digits(indexing_map: IndexingMap) -> IndexingMap:
+    """Simplifies a map, and writes adjacent digits of a mixed-radix number in its results as one.
+
+    `simplify` leaves such digits as they are, because XLA does.
+
+    >>> join_digits(IndexingMap.parse("(d0) -> (((d0 / 2) mod 4) * 2 + d0 mod 2), domain: d0 in [0, 99]"))
+    (d0) -> (d0 mod 8), domain: d0 in [0, 99]
+    """
+    simple = checked_map(indexing_map).simplify()
+    if simple.is_undefined or simple.is_known_empty:
+        return simple
+    bounds = {
+        variable: (var.bounds.lower, var.bounds.upper)
+        for variable, var in zip(chain(*simple.variable_expressions()), simple.variables, strict=True)
+    }
+    results = joined_digits(bounds, simple.results)
+    return IndexingMap(simple.dims, simple.ranges, simple.runtime, results, simple.constraints)
 
 
 def select_results(indexing_map: IndexingMap, indices: Iterable[int]) -> IndexingMap:

@@ -9,8 +9,10 @@ from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
 from xlashape.symbolic.simplify.domain import Constraint, Domain
+from xlashape.symbolic.simplify.rules import sum as sum_rules
+from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["Simplified", "simplify_parts"]
+__all__ = ["Simplified", "joined_digits", "simplify_parts"]
 
 
 class Simplified(NamedTuple):
@@ -48,3 +50,16 @@ def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr
         else:
             simplified.append(simplifier.simplify(result))
     return tuple(simplified)
+
+
+class _DigitJoiner(Simplifier):
+    """Simplifies, and writes adjacent digits of a mixed-radix number as one."""
+
+    __slots__ = ()
+    _sum_rules = (*sum_rules.RULES, sum_rules.adjacent_digits)
+
+
+def joined_digits(bounds: dict[Variable, Bounds], results: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Simplified results with adjacent digits joined: ((x / 2) mod 4) * 2 + x mod 2 becomes x mod 8."""
+    joiner = _DigitJoiner(bounds)
+    return tuple([joiner.simplify(result) for result in results])

@@ -1,4 +1,4 @@
-"""Rules for sums: they join a floor division and a mod of the same expression.
+"""Rules for sums: they join a floor division and a mod of the same expression, or two mods that are its digits.
 
 A rule takes the context, and the terms and the constant of a sum whose atoms are simplified.
 """
@@ -11,7 +11,7 @@ from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod
 from xlashape.symbolic.simplify.linear_form import Form, Terms
 from xlashape.symbolic.simplify.rules.rule import Context, law
 
-__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "plus"]
+__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "adjacent_digits", "plus"]
 
 
 def plus(terms: Terms, constant: int, other: Form, factor: int = 1) -> Form:
@@ -99,6 +99,29 @@ def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
                 dividend = context.form_of(atom.lhs)
                 total, constant = plus(_without(terms, atom), constant, context.modulo(*dividend, divisor), times)
                 return plus(total, constant, dividend, -times)
+    return None
+
+
+def adjacent_digits(context: Context, terms: Terms, constant: int) -> Form | None:
+    """((x / m) mod n) * (m k) + (x mod m) * k = (x mod (m n)) * k: two digits of a mixed-radix number are one.
+
+    XLA leaves such digits as they are. `joined_digits` in `whole_map` uses this rule.
+    """
+    if len(terms) < 2:
+        return None
+    mods = [(atom, factor) for atom, factor in terms.items() if atom.__class__ is Mod]
+    if len(mods) < 2:
+        return None
+    for low, factor in mods:
+        assert isinstance(low, Mod) and isinstance(low.rhs, Constant)
+        modulus = low.rhs.value
+        for high, other in mods:
+            if other == factor * modulus:
+                assert isinstance(high, Mod) and isinstance(high.rhs, Constant)
+                dividend = context.form_of(low.lhs)
+                if context.floor_div(*dividend, modulus) == context.form_of(high.lhs):
+                    joined = context.modulo(*dividend, modulus * high.rhs.value)
+                    return plus(_without(terms, low, high), constant, joined, factor)
     return None
 
 
