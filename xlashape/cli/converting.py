@@ -29,7 +29,12 @@ Step = Callable[[str], Callable[[int, "int | None"], None]]
     help="hlo, pb, hlo.pb, pbtxt or json, each with or without .gz. Default: the suffix of OUT; hlo for `-`.",
 )
 @click.option("--lossy", is_flag=True, help="Write what the form can hold, even if it cannot hold everything.")
-def convert(source: str, target: str, form: str | None, lossy: bool) -> None:
+@click.option(
+    "--for-version",
+    metavar="VERSION",
+    help="The jaxlib that is to load OUT, such as 0.4.35: versions before 0.10 may refuse large ids, and get small ones.",
+)
+def convert(source: str, target: str, form: str | None, lossy: bool, for_version: str | None) -> None:
     """Writes the HLO module in IN to OUT. `-` is standard input or output.
 
     The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
@@ -46,7 +51,7 @@ def convert(source: str, target: str, form: str | None, lossy: bool) -> None:
             # All mistakes are shown with their lines, not the first one alone, so that the user can correct the file.
             click.echo(f"xlashape: {error}", err=True)
             raise SystemExit(1) from None
-        write(document, target, form, lossy=lossy, progress=step("writing"))
+        write(document, target, form, lossy=lossy, for_version=for_version, progress=step("writing"))
 
 
 def _is_large(source: str) -> bool:

@@ -25,6 +25,7 @@ The files. Each imports only from those above it:
     order.py      the order in which XLA numbers and prints
     text/         reader/ from text to proto, writer/ from proto to text
     readable.py   protobuf text and JSON
+    renumber.py   ids that an older XLA loads
     convert.py    files and streams
     replica_groups.py, sharding.py ReplicaGroups, Sharding
     module.py     the views

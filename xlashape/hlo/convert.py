@@ -40,6 +40,7 @@ from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.older import Original
 from xlashape.hlo.readable import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
+from xlashape.hlo.renumber import needs_small_ids, with_small_ids
 from xlashape.proto import xla
 
 if TYPE_CHECKING:
@@ -193,11 +194,13 @@ def encode(
     form: Format | FileKind | str,
     *,
     lossy: bool = False,
+    for_version: str | None = None,
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> bytes:
     r"""The bytes of a module in a format. HLO text takes the `style` and `options` of `module_text`; it contains large constants.
 
+    `for_version` is a version of jaxlib that is to load the proto, as for `HloModule.to_proto`.
     Raises LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text cannot
     express it.
 
@@ -208,6 +211,8 @@ def encode(
     config, original = (document.config, document.original) if isinstance(document, Document) else (None, None)
     if isinstance(document, Document):
         document = document.hlo_proto if document.hlo_proto is not None else document.module
+    if for_version is not None and needs_small_ids(for_version) and form.kind is not FileKind.HLO:
+        document = with_small_ids(document)
     module = document.hlo_module if isinstance(document, xla.HloProto) else document
     lost = () if config is None or lossy or form.kind is FileKind.HLO else config.names()
     if lost:
@@ -340,6 +345,7 @@ def write(
     form: Format | FileKind | str | None = None,
     *,
     lossy: bool = False,
+    for_version: str | None = None,
     progress: Progress | None = None,
     style: str | PrintOptions = "default",
     **options: Any,
@@ -357,7 +363,7 @@ def write(
                 f"the suffix of {os.fspath(target)!r} names no format" if is_path else "no format is given"
             )
     form = _as_format(form)
-    data = encode(document, form, lossy=lossy, style=style, **options)
+    data = encode(document, form, lossy=lossy, for_version=for_version, style=style, **options)
     if not isinstance(target, (str, os.PathLike)):
         _write_all(target, data, progress)
     elif os.fspath(target) == "-":

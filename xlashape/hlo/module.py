@@ -23,6 +23,7 @@ from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto
 from xlashape.hlo.older import Original
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
+from xlashape.hlo.renumber import needs_small_ids, with_small_ids
 from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -143,8 +144,16 @@ class HloModule:
         proto, config = parse_text(text)
         return cls(proto, config=config)
 
-    def to_proto(self) -> xla.HloModuleProto:
-        """A copy of `proto`."""
+    def to_proto(self, *, for_version: str | None = None) -> xla.HloModuleProto:
+        """A copy of `proto`, or one that a version of jaxlib loads, given as "0.4.35".
+
+        jaxlib 0.4.30 and 0.4.35 refuse ids beyond 32 bits, which modules made from text have where they have several computations. For
+        versions before 0.10 instructions and computations are numbered anew, from 1; all versions load such ids.
+        """
+        if for_version is not None and needs_small_ids(for_version):
+            renumbered = with_small_ids(self.proto)
+            assert isinstance(renumbered, xla.HloModuleProto)
+            return renumbered
         copy = xla.HloModuleProto()
         copy.CopyFrom(self.proto)
         return copy
