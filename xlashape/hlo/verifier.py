@@ -96,6 +96,8 @@ def _problems(module: HloModule) -> Iterator[Problem]:
                     computation.name, instruction.name, "has the name of another instruction in its computation"
                 )
             names.add(instruction.name)
+        for message in _uses(computation):
+            yield message
         for message in _parameters(computation):
             yield Problem(computation.name, "", message)
     for message in _entry(module):
@@ -115,6 +117,29 @@ def _is_tiled(module: HloModule) -> bool:
 
 def _has_tiles(shape: xla.ShapeProto) -> bool:
     return bool(shape.layout.tiles) or any(_has_tiles(part) for part in shape.tuple_shapes)
+
+
+_ONE_USER = frozenset((Opcode.COPY_START, Opcode.ASYNC_START, Opcode.ASYNC_UPDATE))
+"""Operations that another ends. It must be one, though a tuple may carry what it takes."""
+_ENDS = frozenset((Opcode.COPY_DONE, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE))
+
+
+def _uses(computation: HloComputation) -> Iterator[Problem]:
+    """Asynchronous operations of the computation that nothing ends, or that several instructions end."""
+    for instruction in computation.instructions:
+        opcode = instruction.proto.opcode
+        if opcode not in _ONE_USER and opcode not in (Opcode.SEND, Opcode.RECV):
+            continue
+        try:
+            users = [user.proto.opcode for user in instruction.users]
+        except XlashapeError:
+            continue  # a problem of the user
+        if not users and (opcode in (Opcode.COPY_START, Opcode.SEND, Opcode.RECV) or not instruction.is_root):
+            yield Problem(computation.name, instruction.name, f"the {opcode} must be ended, found no user")
+        if opcode in _ONE_USER and sum(user in _ENDS for user in users) > 1:
+            yield Problem(
+                computation.name, instruction.name, f"the {opcode} must be ended once, found {len(users)} users"
+            )
 
 
 # -- instructions ---------------------------------------------------------------------------

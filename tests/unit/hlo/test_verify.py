@@ -69,6 +69,11 @@ def messages(proto: xla.HloModuleProto) -> list[str]:
     return [str(problem) for problem in verify(proto)]
 
 
+# XLA reads and prints these without verifying them. Its verifier (0.11.2) refuses them: a copy-start that nothing ends, and a
+# reduce-scatter whose result is not divided among the devices of a group.
+REFUSED_BY_XLA = {"collectives2", "more_bodies"}
+
+
 def test_what_xla_made_has_no_problems(proto):
     assert verify(proto) == ()
     check(HloModule.from_proto(proto))
@@ -76,7 +81,7 @@ def test_what_xla_made_has_no_problems(proto):
         rows = [json.loads(line) for line in file]
     wrong = [(row["name"], verify(base64.b64decode(row["proto"]))) for row in rows if "text" in row]
     assert len(wrong) > 150
-    assert not [row for row in wrong if row[1]]
+    assert {name for name, problems in wrong if problems} == REFUSED_BY_XLA
 
 
 @pytest.mark.parametrize(

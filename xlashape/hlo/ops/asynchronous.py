@@ -12,12 +12,13 @@ from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import any_shape, check_shape
+from xlashape.hlo.ops.verification import any_shape, check_aliasing, check_one_call, check_parameters, check_shape
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
 from xlashape.proto import xla
 from xlashape.shape import Shape
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["ASYNC_EXECUTION_THREAD", "OPERATIONS"]
 
@@ -29,6 +30,30 @@ def _write_thread(message: Any, _context: Context) -> str:
 
 # The reader reads it itself: what is read is no field of the instruction alone.
 ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
+
+
+def _verify_wrapped(
+    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    """The rule of async-start. Operands that are missing here are given to an update."""
+    problem = check_one_call(called)
+    if problem:
+        return problem
+    if len(operands) != len(called[0]):
+        return None if len(operands) < len(called[0]) else check_parameters(operands, called[0])
+    parts = shape.tuple_shapes
+    if len(parts) < 2 or not parts[0].is_tuple:
+        return f"its shape must be a tuple of its operands, its result and more, found {shape}"
+    if not compatible_shapes(parts[1], results[0]):
+        return f"its computation gives {results[0]}, its shape has {parts[1]}"
+    return check_parameters(operands, called[0]) or check_parameters(parts[0].tuple_shapes, called[0], "element")
+
+
+def _verify_async_done(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    parts = operands[0].tuple_shapes
+    if len(parts) < 2:
+        return f"its operand must be the result of an async-start or async-update, found {operands[0]}"
+    return check_shape(shape, parts[1])
 
 
 def _verify_copy_start(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
@@ -48,7 +73,8 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(optional(ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
-        verify=any_shape,
+        verify=check_aliasing,
+        verify_calls=_verify_wrapped,
         async_step=AsyncStep.START,
         runs_called_instructions=True,
         text_depends_on_operands=True,
@@ -68,7 +94,7 @@ OPERATIONS: Final = (
         operands=exactly(1),
         attributes=(optional(ASYNC_EXECUTION_THREAD),),
         calls=OPTIONAL_CALLS,
-        verify=any_shape,
+        verify=_verify_async_done,
         async_step=AsyncStep.DONE,
         runs_called_instructions=True,
         text_depends_on_operands=True,

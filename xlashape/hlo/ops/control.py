@@ -12,6 +12,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, at_least, exactly
 from xlashape.hlo.ops.verification import (
     any_shape,
+    check_aliasing,
     check_one_call,
     check_parameters,
     check_predicate,
@@ -128,7 +129,7 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(required(FUSION_KIND), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
-        verify=any_shape,
+        verify=check_aliasing,
         verify_calls=_verify_fusion,
         fuses_called_computation=True,
     ),

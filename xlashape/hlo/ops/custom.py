@@ -13,7 +13,7 @@ from xlashape.hlo.ops.completion import (
 )
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, Operation, at_least
-from xlashape.hlo.ops.verification import any_shape
+from xlashape.hlo.ops.verification import check_aliasing
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.convolution_numbers import DIM_LABELS_IF_ANY
 from xlashape.hlo.values.enums import API_VERSION, CUSTOM_CALL_SCHEDULE, PADDING_TYPE
@@ -67,7 +67,7 @@ OPERATIONS: Final = (
         ),
         calls=CALLED_COMPUTATIONS,
         check=_check_layout_constraints,
-        verify=any_shape,
+        verify=check_aliasing,
         text_depends_on_operands=True,  # a precision is written for each operand
     ),
 )

@@ -10,6 +10,7 @@ from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = [
     "any_shape",
+    "check_aliasing",
     "check_array",
     "check_arrays",
     "check_element_type",
@@ -21,6 +22,7 @@ __all__ = [
     "check_result",
     "check_shape",
     "check_token",
+    "has_part",
     "same_type_or_both_floating",
 ]
 
@@ -84,6 +86,27 @@ def check_predicate(result: Shape, what: str) -> str | None:
     """A called computation must give one predicate; `what` names it in the sentence."""
     is_predicate = result.is_scalar and result.element_type == PrimitiveType.PRED
     return None if is_predicate else f"its {what} must give pred[], found {result}"
+
+
+def check_aliasing(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """Each entry of output_to_operand_aliasing must name a part of the result and a part of an operand."""
+    for alias in message.output_operand_aliasing:
+        number = alias.operand_index
+        if not 0 <= number < len(operands):
+            return f"output_to_operand_aliasing names operand {number} of {len(operands)}"
+        for whole, index in ((shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
+            if not has_part(whole, index):
+                return f"output_to_operand_aliasing names {list(index)} of {whole}, which does not exist"
+    return None
+
+
+def has_part(shape: Shape, index: Sequence[int]) -> bool:
+    """Whether a shape has a part at an index."""
+    for element in index:
+        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
+            return False
+        shape = shape.tuple_shapes[element]
+    return True
 
 
 def check_token(operands: Sequence[Shape], number: int) -> str | None:
