@@ -101,9 +101,8 @@ def test_operands_that_do_not_fit() -> None:
                 indexing.input_to_output(root, operand)
 
 
-@pytest.mark.parametrize("opcode", ["negate", "reverse", "transpose"])
-def test_unbounded_sizes_are_unknown(opcode: str) -> None:
-    root = one_op(opcode, "f32[?,3]", ["f32[?,3]"], dimensions=[0, 1])
+def test_unbounded_sizes_are_unknown() -> None:
+    root = one_op("reverse", "f32[?,3]", ["f32[?,3]"], dimensions=[0, 1])
     assert indexing.output_to_input(root)[0].map.is_undefined
     assert indexing.input_to_output(root)[0].map.is_undefined
 

@@ -10,7 +10,20 @@ from itertools import accumulate
 from xlashape.caches import cached
 from xlashape.shape import UNBOUNDED_SIZE, PrimitiveType, Shape
 
-__all__ = ["dims_of", "element_starts", "first_leaves", "is_unbounded", "leaf_count", "leaf_sizes", "leaves"]
+__all__ = [
+    "WITHOUT_BOUND",
+    "dims_of",
+    "element_starts",
+    "first_leaves",
+    "is_unbounded",
+    "leaf_count",
+    "leaf_sizes",
+    "leaves",
+]
+
+
+WITHOUT_BOUND = 1 << 63
+"""How many indices a dimension without a bound has in maps."""
 
 
 def leaves(shape: Shape) -> tuple[Shape, ...]:
@@ -48,10 +61,19 @@ def element_starts(shape: Shape) -> tuple[int, ...]:
 
 
 def dims_of(leaf: Shape) -> tuple[int, ...]:
-    """The sizes of a leaf: of a buffer those of the array it holds; of a token or opaque none. A dynamic size counts with its bound."""
+    """The sizes of a leaf: of a buffer those of the array it holds; of a token or opaque none. A dynamic size counts with its bound.
+
+    A dimension without a bound has indices up to the largest int64, as in XLA's maps: 2⁶³ of them.
+    """
     if leaf.element_type is PrimitiveType.BUFFER and leaf.tuple_shapes:
-        return leaf.tuple_shapes[0].dimensions
-    return leaf.dimensions
+        return _known_sizes(leaf.tuple_shapes[0].dimensions)
+    return _known_sizes(leaf.dimensions)
+
+
+def _known_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    if UNBOUNDED_SIZE in sizes:
+        return tuple([WITHOUT_BOUND if size == UNBOUNDED_SIZE else size for size in sizes])
+    return sizes
 
 
 def leaf_sizes(shape: Shape) -> list[tuple[int, ...]]:
@@ -70,4 +92,4 @@ def is_unbounded(shape: Shape) -> bool:
 
 @cached(max_bytes=4 << 20, weigh=lambda key, value: 200 + 100 * len(key[0].tuple_shapes))
 def _has_unbounded(shape: Shape) -> bool:
-    return any(UNBOUNDED_SIZE in dims_of(leaf) for leaf in leaves(shape))
+    return any(WITHOUT_BOUND in dims_of(leaf) for leaf in leaves(shape))

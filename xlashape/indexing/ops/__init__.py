@@ -29,13 +29,14 @@ from xlashape.indexing.ops import (
     reshape,
     slicing,
 )
-from xlashape.indexing.ops.registry import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN
+from xlashape.indexing.ops.registry import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN, WITHOUT_BOUNDS
 
 __all__ = [
     "CALLS",
     "INPUT_TO_OUTPUT",
     "OUTPUT_TO_INPUT",
     "UNKNOWN",
+    "WITHOUT_BOUNDS",
     "collective",
     "contraction",
     "control",

@@ -17,7 +17,7 @@ from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Replicas, Row, Ro
 from xlashape.indexing.ops.attributes import Groups, collective, permutation_pairs
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
 from xlashape.indexing.ops.op import Op
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.indexing.ops.replica_groups import MAX_REPLICAS
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
@@ -54,6 +54,9 @@ def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None)
 
 
 # -- all-reduce, collective-broadcast: the same index on other replicas ---------------------------------------------------------
+
+
+without_bounds(Opcode.ALL_REDUCE)
 
 
 @output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)

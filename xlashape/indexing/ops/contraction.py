@@ -23,7 +23,7 @@ from xlashape.indexing.ops.build import (
     to_scalar,
 )
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.indexing.ops.windows import check_window, simplified_window_input, window_input, window_output
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
@@ -104,6 +104,9 @@ class _Dot:
 def _is_sparse(op: Op) -> bool:
     """Whether a dot has the operands of a sparse one, as XLA had before jaxlib 0.7: one or two after lhs and rhs."""
     return 2 < len(op.operands) <= 4
+
+
+without_bounds(Opcode.DOT)
 
 
 @output_to_input(Opcode.DOT, attributes=dot)

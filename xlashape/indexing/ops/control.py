@@ -13,7 +13,7 @@ from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Rows, SparseRows
 from xlashape.indexing.ops.attributes import opcode, tuple_index
 from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, passed, require, to_scalar
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import calls, input_to_output, output_to_input
+from xlashape.indexing.ops.registry import calls, input_to_output, output_to_input, without_bounds
 
 calls(Opcode.FUSION, "the maps of the fused computation's root, through every path")
 calls(Opcode.CALL, "the maps of the computation's root")
@@ -93,6 +93,8 @@ def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 _PASSED_ON = (Opcode.COPY, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
 """Each takes an array or a tuple, whose arrays the result holds in the same order."""
+
+without_bounds(Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.ADD_DEPENDENCY, *_PASSED_ON)
 
 
 @output_to_input(*_PASSED_ON)

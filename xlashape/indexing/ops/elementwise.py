@@ -6,12 +6,12 @@ Matches XLA's elementwise ops, map, constants and random numbers. A scalar opera
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
-from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
 from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import random_algorithm
 from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, make_map, require, to_scalar
 from xlashape.indexing.ops.op import Op, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.proto import xla
 from xlashape.symbolic import Interval, dim, rng
 
@@ -76,6 +76,7 @@ BINARY = (
     Opcode.XOR,
 )
 TERNARY = (Opcode.CLAMP, Opcode.SELECT)
+without_bounds(*UNARY, *BINARY, *TERNARY, Opcode.MAP, Opcode.BITCAST_CONVERT)
 NO_OPERANDS = (
     Opcode.CONSTANT,
     Opcode.GET_DIMENSION_SIZE,
@@ -92,7 +93,7 @@ def elementwise_output_to_input(op: Op, output: int) -> Rows:
     """The element of the same index; the only element of a scalar operand."""
     dims = output_dims(op, output)
     same = identity(dims)
-    return tuple([same if _dims(op, i) == dims else to_scalar(dims) for i in range(len(op.operands))])
+    return tuple([same if len(_dims(op, i)) == len(dims) else to_scalar(dims) for i in range(len(op.operands))])
 
 
 @input_to_output(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
@@ -100,8 +101,8 @@ def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The element of the same index; every element from a scalar operand."""
     dims = output_dims(op, leaf)
     own = _dims(op, operand)
-    if own == dims:
-        return (identity(dims),)
+    if len(own) == len(dims):
+        return (identity(own),)
     return ((everything(own, dims),),)
 
 
@@ -113,9 +114,14 @@ def _dims(op: Op, operand: int) -> tuple[int, ...]:
     )
     dims = dims_of(op.operands[operand][0])
     result = dims_of(op.outputs[0])
-    if dims and dims != result:
+    if dims and dims != result and not _same_without_bounds(dims, result):
         raise Malformed(f"is elementwise, but operand {operand} is of {list(dims)} and the result of {list(result)}")
     return dims
+
+
+def _same_without_bounds(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether the sizes may be the same, where some have no bound."""
+    return len(a) == len(b) and all(m == n or WITHOUT_BOUND in (m, n) for m, n in zip(a, b, strict=True))
 
 
 @output_to_input(*NO_OPERANDS)

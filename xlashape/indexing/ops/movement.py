@@ -16,9 +16,11 @@ from xlashape.indexing.ops.build import (
     to_scalar,
 )
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE)
 
 
 @output_to_input(Opcode.BROADCAST, attributes=dimensions)

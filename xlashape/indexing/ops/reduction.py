@@ -16,7 +16,7 @@ from xlashape.indexing.ops.build import (
     to_scalar,
 )
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, registered_rule
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, registered_rule, without_bounds
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,
@@ -24,6 +24,8 @@ from xlashape.indexing.ops.windows import (
     window_output,
 )
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+without_bounds(Opcode.REDUCE)
 
 
 @output_to_input(Opcode.REDUCE, attributes=dimensions)

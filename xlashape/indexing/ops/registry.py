@@ -23,6 +23,7 @@ __all__ = [
     "INPUT_TO_OUTPUT",
     "OUTPUT_TO_INPUT",
     "UNKNOWN",
+    "WITHOUT_BOUNDS",
     "InputRule",
     "OutputRule",
     "Registered",
@@ -31,6 +32,7 @@ __all__ = [
     "output_to_input",
     "registered_rule",
     "unknown",
+    "without_bounds",
 ]
 
 OutputRule: TypeAlias = Callable[[Op, int], Rows]
@@ -58,6 +60,8 @@ OUTPUT_TO_INPUT: dict[str, Registered] = {}
 INPUT_TO_OUTPUT: dict[str, Registered] = {}
 CALLS: dict[str, str] = {}
 """Opcodes whose maps come from the computations that they call, and how in a few words."""
+WITHOUT_BOUNDS: set[str] = set()
+"""Opcodes whose rules answer for dimensions without a bound too."""
 UNKNOWN: dict[str, str] = {}
 """Opcodes that are knowingly not answered, and why."""
 
@@ -68,6 +72,11 @@ def registered_rule(rule: Callable[..., Rows], attributes: Reader | None = None)
     registered = Registered(rule, attributes, key, len(_registrations))
     _registrations.append(registered)
     return registered
+
+
+def without_bounds(*opcodes: Opcode) -> None:
+    """Declares opcodes whose rules answer for dimensions without a bound too: their maps do not depend on sizes."""
+    WITHOUT_BOUNDS.update(opcodes)
 
 
 def _register(

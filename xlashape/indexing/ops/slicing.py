@@ -7,9 +7,11 @@ from xlashape.indexing.ops.access import Access, Rows, Runtime
 from xlashape.indexing.ops.attributes import dynamic_slice_sizes, slices
 from xlashape.indexing.ops.build import Malformed, everything, identity, make_map, require, require_operands, to_scalar
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, Interval, const, dim, rt
+
+without_bounds(Opcode.SLICE)
 
 
 @output_to_input(Opcode.SLICE, attributes=slices)

@@ -75,7 +75,7 @@ def utilisation_of(
     """`operand_utilisation`, where the maps are known."""
     utilisations: list[OperandUtilisation] = []
     for operand, reads in zip(instruction.operands, operands, strict=True):
-        if is_unbounded(operand.shape):
+        if is_unbounded(operand.shape) or is_unbounded(instruction.shape):
             utilisations.append(OperandUtilisation(None, None, None))
             continue
         sizes = [product(dims) for dims in leaf_sizes(operand.shape)]

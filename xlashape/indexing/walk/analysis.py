@@ -192,7 +192,7 @@ class Analysis:
         opcode = instruction.proto.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_output(instruction, output, len(outputs))
-        if _has_unbounded(instruction):
+        if _is_unanswered(instruction):
             return unknown_from_output(instruction)
         if opcode == Opcode.CONDITIONAL:
             selector = set_of(to_scalar(dims_of(outputs[output]))[0].map)
@@ -224,7 +224,7 @@ class Analysis:
         opcode = instruction.proto.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_operand(instruction, operand, leaf)
-        if _has_unbounded(instruction):
+        if _is_unanswered(instruction):
             return unknown_from_operand(instruction)
         dims = dims_of(leaves(operands[operand].shape)[leaf])
         if opcode == Opcode.CONDITIONAL:
@@ -409,7 +409,10 @@ def _give_up(
     of_leaf[every_element(dims, dims_of(leaves(target.shape)[number]), leaf, exchanges=exchanges).simplify()] = None
 
 
-def _has_unbounded(instruction: HloInstruction) -> bool:
+def _is_unanswered(instruction: HloInstruction) -> bool:
+    """Whether dimensions without a bound leave the maps of a loop, scan, sort or asynchronous call unknown."""
+    if instruction.proto.opcode in (Opcode.FUSION, Opcode.CALL, Opcode.CONDITIONAL):
+        return False
     return is_unbounded(instruction.shape) or any(is_unbounded(operand.shape) for operand in instruction.operands)
 
 

@@ -20,7 +20,7 @@ from xlashape.indexing.answers.runtime_variable import RuntimeVariable
 from xlashape.indexing.ops.access import Access, Row, Rows, SparseRows
 from xlashape.indexing.ops.build import Malformed
 from xlashape.indexing.ops.op import Op
-from xlashape.indexing.ops.registry import Registered
+from xlashape.indexing.ops.registry import WITHOUT_BOUNDS, Registered
 from xlashape.indexing.walk.answer_cache import BoundRow, KeptAnswer, Signature, answers, sets_of_rows
 from xlashape.indexing.walk.constant_folding import fold_constants
 from xlashape.limits import spend
@@ -100,9 +100,14 @@ def answer_of_signature(instruction: HloInstruction, output: int, known: Signatu
         spend(1)
         op = known.op
         check_output(instruction, output, len(op.outputs))
-        if known.is_unbounded:
+        if known.is_unbounded and instruction.proto.opcode not in WITHOUT_BOUNDS:
             return unknown_from_output(instruction)
-        rows = _rows(instruction, known.registered, op, output)
+        try:
+            rows = _rows(instruction, known.registered, op, output)
+        except InvalidModuleError:
+            if known.is_unbounded:  # a dimension with a bound may fit one without
+                return unknown_from_output(instruction)
+            raise
         kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
         answers.keep(known, output, kept)
     return kept.answer or _bound(kept, instruction)
@@ -118,9 +123,14 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
         spend(1)
         op = known.op
         check_operand(instruction, operand, leaf)
-        if known.is_unbounded:
+        if known.is_unbounded and instruction.proto.opcode not in WITHOUT_BOUNDS:
             return unknown_from_operand(instruction)
-        rows = _rows(instruction, known.registered, op, operand, leaf)
+        try:
+            rows = _rows(instruction, known.registered, op, operand, leaf)
+        except InvalidModuleError:
+            if known.is_unbounded:  # a dimension with a bound may fit one without
+                return unknown_from_operand(instruction)
+            raise
         targets = tuple([(shape,) for shape in op.outputs])
         kept = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
         answers.keep(known, (operand, leaf), kept)
