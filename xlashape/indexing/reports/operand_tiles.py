@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xlashape.hlo import HloInstruction
+from xlashape.indexing.answers.leaves import is_unbounded
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.queries import errors_name_instruction, output_to_input
 from xlashape.indexing.reports.tiles import TileBox, push_tile, symbolic_tile
@@ -48,7 +49,12 @@ def operand_tiles(
     tiles: list[OperandTile] = []
     with errors_name_instruction(instruction):
         for operand, accesses in enumerate(output_to_input(instruction, output)):
+            shapes = instruction.shape, instruction.operands[operand].shape
+            has_no_bound = any(map(is_unbounded, shapes))
             for access in accesses.simplify():
-                pushed = None if tile is None or access.map.is_undefined else push_tile(access.map, tile)
+                if has_no_bound or access.map.is_undefined:
+                    tiles.append(OperandTile(operand, access, None, None))
+                    continue
+                pushed = None if tile is None else push_tile(access.map, tile)
                 tiles.append(OperandTile(operand, access, symbolic_tile(access.map), pushed))
     return tuple(tiles)
