@@ -36,7 +36,7 @@ FUNCTIONS = {
         GetMutableSubshape GetNormalizedLogicalTransposeShape GetSubshape GetSubshapeOneIndex GetTupleElementShape
         HasDegenerateDimensions HasPrimitiveType HigherPrecisionElementType HumanString HumanStringWithLayout IndexIsValid
         InsertDimensionAtIndex InsertDimensionsAtIndex InsertedOrDeleted1SizedDimensions IsDecomposableBitcast
-        IsEffectiveScalar IsEffectivelyMostMajorDimension IsEmptyTuple IsInitialized IsLeafIndex IsNestedTuple
+        IsEffectiveScalar IsEffectivelyMostMajorDimension IsEmptyTuple IsInitialized IsLeafIndex IsNestedTuple IsPrefix
         IsReshapeOrTransposeBitcast IsScalar IsScalarWithElementType IsZeroElementArray LastDimIsMinorMost MakeBufferShape
         MakeMaybeTupleShape MakeNil MakeOpaqueShape MakeProgramShape MakeScalarShape MakeShape MakeShapeWithDenseLayout
         MakeShapeWithDescendingLayout MakeShapeWithDescendingLayoutAndSamePhysicalLayout MakeShapeWithSparseLayout

@@ -3,6 +3,7 @@
 Each file imports only from those below it in this list:
 
 - `shape_util`, `layout_util`, `index_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil
+- `primitive_util`: what floating-point types can hold, and which conversions keep every value
 - `legacy`: layouts written before 2018
 - `tiling`: where elements lie in the buffer of a tiled array
 - `arguments`: checks of function arguments
@@ -26,7 +27,7 @@ from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
 
 if TYPE_CHECKING:
-    from xlashape.shape import index_util, layout_util, legacy, shape_util, tiling
+    from xlashape.shape import index_util, layout_util, legacy, primitive_util, shape_util, tiling
 
 __all__ = [
     "COMBINE",
@@ -42,6 +43,7 @@ __all__ = [
     "index_util",
     "layout_util",
     "legacy",
+    "primitive_util",
     "shape_util",
     "tiling",
 ]

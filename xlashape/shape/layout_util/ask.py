@@ -17,7 +17,7 @@ from xlashape.shape.parts.error_text import shown
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.tiling.untiled import moves_nothing
-from xlashape.shape.value.equality import equal_layouts
+from xlashape.shape.value.equality import equal_layouts, ignored_fields
 from xlashape.shape.value.shape import Layout, Shape
 
 __all__ = [
@@ -45,15 +45,19 @@ __all__ = [
 ]
 
 
-def equal(lhs: Layout, rhs: Layout) -> bool:
+def equal(lhs: Layout, rhs: Layout, *, ignore: Iterable[str] = ()) -> bool:
     """Whether two layouts are the same to XLA, which ignores `dynamic_shape_metadata_prefix_bytes`.
 
-    `==` compares every field, and unknown protobuf fields.
+    `ignore` names what else does not count, as the methods of XLA's `Layout::Equal`: `tiles`, `tail_padding_alignment_in_elements`,
+    `index_primitive_type`, `pointer_primitive_type`, `element_size`, `memory_space`, `split_configs`, `physical_shape`; and
+    `minor_to_major_only` for all of them. `==` compares every field, and unknown protobuf fields.
 
     >>> equal(Layout.parse("{0}"), Layout.parse("{0:M(8)}")), equal(Layout.parse("{0}"), Layout.parse("{0:S(1)}"))
     (True, False)
+    >>> equal(Layout.parse("{0:T(8)S(5)}"), Layout.parse("{0:S(1)}"), ignore=["tiles", "memory_space"])
+    True
     """
-    return equal_layouts(lhs, rhs)
+    return equal_layouts(lhs, rhs, ignored_fields(ignore))
 
 
 def human_string(layout: Layout) -> str:

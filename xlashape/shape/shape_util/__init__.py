@@ -46,6 +46,7 @@ from xlashape.shape.shape_util.compare import (
     equal_ignoring_element_type,
     equal_ignoring_fp_precision,
     equal_structure,
+    is_prefix,
     same_dimensions,
     same_rank,
 )
@@ -246,6 +247,7 @@ __all__ = [
     "is_empty_tuple",
     "is_leaf_index",
     "is_nested_tuple",
+    "is_prefix",
     "is_reshape_or_transpose_bitcast",
     "is_scalar",
     "is_scalar_with_element_type",

@@ -14,11 +14,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from xlashape.errors import InvalidArgumentError
 from xlashape.shape.shape_util._common import array_of
 from xlashape.shape.shape_util.elements import same_element_type, same_element_type_ignoring_fp_precision
-from xlashape.shape.value.equality import compatible_shapes, equal_shapes, same_kind_and_length, same_sizes
+from xlashape.shape.value.equality import (
+    compatible_shapes,
+    equal_layouts,
+    equal_shapes,
+    ignored_fields,
+    same_kind_and_length,
+    same_sizes,
+)
 from xlashape.shape.value.shape import Shape
 
 __all__ = [
@@ -32,6 +40,7 @@ __all__ = [
     "equal_ignoring_element_type",
     "equal_ignoring_fp_precision",
     "equal_structure",
+    "is_prefix",
     "same_dimensions",
     "same_rank",
 ]
@@ -93,15 +102,75 @@ def compatible_kind(lhs: Shape, rhs: Shape, ignore_buffer: bool = False) -> bool
     )
 
 
-def equal(lhs: Shape, rhs: Shape) -> bool:
+_LAYOUT_PARTS = {
+    "tiles_in_layout": "tiles",
+    "element_size_in_layout": "element_size",
+    "memory_space_in_layout": "memory_space",
+    "tail_padding_alignment_in_elements": "tail_padding_alignment_in_elements",
+    "split_config_in_layout": "split_configs",
+    "minor_to_major_only_in_layout": "minor_to_major_only",
+}
+"""What a comparison of shapes can ignore in layouts, and the name for it in a comparison of layouts."""
+_PARTS = frozenset(["buffer", "dimensions", "dynamic_dimension", "element_type", "fp_precision", "layout"])
+
+
+def equal(lhs: Shape, rhs: Shape, *, ignore: Iterable[str] = ()) -> bool:
     """Whether two shapes are the same to XLA: types, sizes, dynamic flags and layouts.
 
-    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are ignored.
+    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are ignored. `ignore` names what else does not count, as the
+    methods of XLA's `Shape::Equal`: `element_type`, `fp_precision` (all real floats count as one type), `dynamic_dimension`,
+    `dimensions` (only their number counts), `buffer` (a buffer counts as its array), `layout`, or of the layout `tiles_in_layout`,
+    `element_size_in_layout`, `memory_space_in_layout`, `tail_padding_alignment_in_elements`, `split_config_in_layout` or
+    `minor_to_major_only_in_layout` (only the order counts).
 
     >>> equal(Shape.parse("f32[2]{0}"), Shape.parse("f32[2]{0:M(8)}")), equal(Shape.parse("f32[2]"), Shape.parse("f32[<=2]"))
     (True, False)
+    >>> equal(Shape.parse("f32[2]{0:S(1)}"), Shape.parse("bf16[<=2]"), ignore=["fp_precision", "dynamic_dimension", "layout"])
+    True
     """
-    return lhs == rhs or equal_shapes(lhs, rhs)
+    ignored = frozenset(ignore)
+    if not ignored:
+        return lhs == rhs or equal_shapes(lhs, rhs)
+    for name in ignored:
+        if name not in _PARTS and name not in _LAYOUT_PARTS:
+            raise InvalidArgumentError(f"nothing to ignore is called {name!r:.60}", field="ignore")
+    fields = ignored_fields([_LAYOUT_PARTS[name] for name in ignored if name in _LAYOUT_PARTS])
+    return _equal_ignoring(lhs, rhs, ignored, fields)
+
+
+def _equal_ignoring(lhs: Shape, rhs: Shape, ignored: frozenset[str], fields: frozenset[str]) -> bool:
+    if "buffer" in ignored:
+        lhs, rhs = [shape.buffer_shape if shape.is_buffer else shape for shape in (lhs, rhs)]
+    if not (lhs.is_array and rhs.is_array):
+        return same_kind_and_length(lhs, rhs) and all(
+            _equal_ignoring(a, b, ignored, fields) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+        )
+    if "element_type" not in ignored:
+        same_type = same_element_type_ignoring_fp_precision if "fp_precision" in ignored else same_element_type
+        if not same_type(lhs, rhs):
+            return False
+    return (
+        (lhs.rank == rhs.rank if "dimensions" in ignored else lhs.dimensions == rhs.dimensions)
+        and ("dynamic_dimension" in ignored or lhs.dynamic_dimensions == rhs.dynamic_dimensions)
+        and ("layout" in ignored or equal_layouts(lhs.layout, rhs.layout, fields))
+    )
+
+
+def is_prefix(prefix: Shape, shape: Shape, matches: Callable[[Shape, Shape], bool] = equal) -> bool:
+    """Whether `shape` begins as `prefix` does: they match, or each element of the tuple `prefix` is a prefix of the element of `shape`
+    with the same number. `shape` may have more elements; the empty tuple is a prefix of everything.
+
+    >>> is_prefix(Shape.parse("(f32[])"), Shape.parse("(f32[], s32[])")), is_prefix(Shape.parse("f32[]"), Shape.parse("(f32[])"))
+    (True, False)
+    """
+    if matches(prefix, shape):
+        return True
+    if not prefix.is_tuple:
+        return False
+    elements = shape.tuple_shapes if shape.is_tuple else ()
+    return len(prefix.tuple_shapes) <= len(elements) and all(
+        is_prefix(a, b, matches) for a, b in zip(prefix.tuple_shapes, elements, strict=False)
+    )
 
 
 def equal_ignoring_element_type(lhs: Shape, rhs: Shape) -> bool:

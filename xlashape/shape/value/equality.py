@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from xlashape.errors import InvalidArgumentError
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.value.shape import Layout, Shape
 
-__all__ = ["compatible_shapes", "equal_layouts", "equal_shapes", "same_kind_and_length", "same_sizes"]
+__all__ = ["compatible_shapes", "equal_layouts", "equal_shapes", "ignored_fields", "same_kind_and_length", "same_sizes"]
+
+_PLAIN_FIELDS = (
+    "tail_padding_alignment_in_elements",
+    "index_primitive_type",
+    "pointer_primitive_type",
+    "element_size_in_bits",
+    "memory_space",
+)
+_LAYOUT_FIELDS = frozenset([*_PLAIN_FIELDS, "tiles", "split_configs", "physical_shape"])
+"""The fields of a layout that a comparison can ignore: all that XLA compares but the order."""
 
 
 def _same_type(lhs: Shape, rhs: Shape) -> bool:
@@ -47,23 +58,39 @@ def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape]
     )
 
 
-def equal_layouts(lhs: Layout | None, rhs: Layout | None) -> bool:
-    """Whether two layouts are the same to XLA. No layout is not the same as the default layout."""
+def equal_layouts(lhs: Layout | None, rhs: Layout | None, ignored: frozenset[str] = frozenset()) -> bool:
+    """Whether two layouts are the same to XLA, the `ignored` fields aside. No layout is not the same as the default layout."""
     if lhs is None or rhs is None:
         return lhs is rhs
-    return lhs == rhs or (
-        lhs.minor_to_major == rhs.minor_to_major
-        and [tile.dimensions for tile in lhs.tiles] == [tile.dimensions for tile in rhs.tiles]
-        and lhs.tail_padding_alignment_in_elements == rhs.tail_padding_alignment_in_elements
-        and lhs.index_primitive_type == rhs.index_primitive_type
-        and lhs.pointer_primitive_type == rhs.pointer_primitive_type
-        and lhs.element_size_in_bits == rhs.element_size_in_bits
-        and lhs.memory_space == rhs.memory_space
-        and [(s.dimension, s.split_indices) for s in lhs.split_configs]
-        == [(s.dimension, s.split_indices) for s in rhs.split_configs]
-        and _equal_physical(lhs.physical_shape, rhs.physical_shape)
+    if lhs == rhs:
+        return True
+    if lhs.minor_to_major != rhs.minor_to_major:
+        return False
+    return (
+        ("tiles" in ignored or [t.dimensions for t in lhs.tiles] == [t.dimensions for t in rhs.tiles])
+        and all(field in ignored or getattr(lhs, field) == getattr(rhs, field) for field in _PLAIN_FIELDS)
+        and (
+            "split_configs" in ignored
+            or [(s.dimension, s.split_indices) for s in lhs.split_configs]
+            == [(s.dimension, s.split_indices) for s in rhs.split_configs]
+        )
+        and ("physical_shape" in ignored or _equal_physical(lhs.physical_shape, rhs.physical_shape))
     )
 
 
 def _equal_physical(lhs: Shape | None, rhs: Shape | None) -> bool:
     return lhs is rhs if lhs is None or rhs is None else equal_shapes(lhs, rhs)
+
+
+def ignored_fields(names: Iterable[str]) -> frozenset[str]:
+    """The fields of a layout that a comparison ignores. InvalidArgumentError for a name that is not among those of `layout_util.equal`."""
+    fields: set[str] = set()
+    for name in names:
+        field = "element_size_in_bits" if name == "element_size" else name
+        if field == "minor_to_major_only":
+            fields |= _LAYOUT_FIELDS
+        elif field in _LAYOUT_FIELDS:
+            fields.add(field)
+        else:
+            raise InvalidArgumentError(f"nothing to ignore is called {name!r:.60}", field="ignore")
+    return frozenset(fields)

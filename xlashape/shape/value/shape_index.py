@@ -68,6 +68,14 @@ class ShapeIndex(tuple[int, ...]):
         """
         return ShapeIndex((*self, integer(number, "number")))
 
+    def is_prefix(self, other: Iterable[int]) -> bool:
+        """Whether `other` is this index or one inside the shape at this index.
+
+        >>> ShapeIndex((1,)).is_prefix((1, 2)), ShapeIndex((1,)).is_prefix((0, 1))
+        (True, False)
+        """
+        return self == ShapeIndex(other)[: len(self)]
+
     def __str__(self) -> str:
         return "{" + ",".join(map(str, self)) + "}"
 
