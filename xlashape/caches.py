@@ -108,13 +108,14 @@ class BoundedCache(Generic[_K, _V]):
         if weight > self._half >> 2:
             return
         with self._lock:
-            if key in self._young:
-                return
             if self._weight + weight > self._half:
                 self._old, self._old_weight = self._young, self._weight
                 self._young, self._weight = {}, 0
-            self._young[key] = value
-            self._weight += weight
+            young = self._young
+            count = len(young)
+            young.setdefault(key, value)  # looks the key up once: its hash may be Python code
+            if len(young) > count:
+                self._weight += weight
 
     def results_of(self: BoundedCache[tuple[Any, ...], _V], function: Callable[..., _V]) -> Callable[..., _V]:
         """The function, with its results kept by the tuple of its positional arguments."""
@@ -123,7 +124,7 @@ class BoundedCache(Generic[_K, _V]):
         def call(*key: Any) -> _V:
             # Most results are in the young generation, and a call of `get` would take 70 ns more.
             found = self._young.get(key)
-            if found is None:
+            if found is None and self._old:
                 found = self.get(key)
             if found is None:
                 found = function(*key)

@@ -369,7 +369,7 @@ class Analysis:
         limits: PathLimits,
     ) -> None:
         """Adds the accesses composed with a step to those that lead to the target, in its leaf `leaf` (None: in the leaf that the step leads to)."""
-        for second in step:
+        for second in step.members:
             number = second.leaf if leaf is None else leaf
             of_leaf = reached.setdefault(target, {}).setdefault(number, {})
             if limits.is_given_up(target, number):

@@ -171,7 +171,16 @@ class IndexingMap(Frozen):
             return True
         if not isinstance(other, IndexingMap):
             return NotImplemented
-        return _KEY(self) == _KEY(other)
+        # The results differ first where anything does. Field by field takes half of the time that two tuples of all fields take.
+        return (
+            self.results == other.results
+            and self.dims == other.dims
+            and self.ranges == other.ranges
+            and self.runtime == other.runtime
+            and self.constraints == other.constraints
+            and self.is_known_empty == other.is_known_empty
+            and self.is_undefined == other.is_undefined
+        )
 
     def __hash__(self) -> int:
         try:
