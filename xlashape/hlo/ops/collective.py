@@ -175,7 +175,8 @@ def _verify_permute_start(message: xla.HloInstructionProto, _shape: Shape, _oper
 
 
 def _verify_broadcast(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, _together(operands)) if operands else None
+    # With a dynamic root, further operands say which device sends.
+    return check_shape(shape, operands[0]) if len(operands) == 1 else None
 
 
 # -- rows -----------------------------------------------------------------------------------
@@ -223,11 +224,12 @@ def _collective_permute(opcode: Opcode, verify: Verify) -> Operation:
     )
 
 
-def _groups_only(opcode: Opcode, *further: Use) -> Operation:
+def _groups_only(opcode: Opcode, *further: Use, verify: Verify | None = None) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
         attributes=(*_GROUPS, written_only(CONSTRAIN_LAYOUT), *further),
+        verify=verify,
         exchanges_with_replicas=True,
     )
 
@@ -259,7 +261,7 @@ OPERATIONS: Final = (
         exchanges_with_replicas=True,
     ),
     _groups_only(Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension)),
-    _groups_only(Opcode.COLLECTIVE_BROADCAST, optional(HAS_DYNAMIC_ROOT)),
+    _groups_only(Opcode.COLLECTIVE_BROADCAST, optional(HAS_DYNAMIC_ROOT), verify=_verify_broadcast),
     Operation(
         Opcode.COLLECTIVE_REDUCE,
         operands=_ANY_COUNT,
