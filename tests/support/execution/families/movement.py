@@ -31,6 +31,12 @@ def transpose(r: random.Random, seed: int) -> Case:
 
 
 @family()
+def copy(r: random.Random, seed: int) -> Case:
+    dims = sizes(r, 0)
+    return make("copy", text("s64", dims), [text("s64", dims)])
+
+
+@family()
 def reverse(r: random.Random, seed: int) -> Case:
     dims = sizes(r)
     over = r.sample(range(len(dims)), r.randint(0, len(dims)))
