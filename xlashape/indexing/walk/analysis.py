@@ -34,13 +34,7 @@ from xlashape.indexing.ops import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
 from xlashape.indexing.ops.build import everything, identity, to_scalar
 from xlashape.indexing.walk.answer_cache import Signature
 from xlashape.indexing.walk.call_arguments import with_call_arguments
-from xlashape.indexing.walk.coroutines import (
-    ACCESSES,
-    FROM_RESULT,
-    ComputationMaps,
-    ComputationRequest,
-    MapsCoroutine,
-)
+from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationMaps, ComputationRequest, MapsCoroutine
 from xlashape.indexing.walk.dependencies.instruction_order import operands_first
 from xlashape.indexing.walk.dependencies.leaf_dependencies import KnownContents, dependencies
 from xlashape.indexing.walk.instruction_answers import (
