@@ -54,6 +54,24 @@ def test_answers_do_not_depend_on_caches():
     assert len(texts[0]) == 8
 
 
+def test_collectives_on_different_channels_share_answers():
+    module = HloModule.parse(
+        """HloModule m, num_partitions=2
+
+ENTRY e {
+  p = f32[4] parameter(0)
+  a = f32[8] all-gather(p), dimensions={0}, channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true
+  b = f32[8] all-gather(p), dimensions={0}, channel_id=2, replica_groups={{0,1}}, use_global_device_ids=true
+  c = f32[8] all-gather(p), dimensions={0}, channel_id=3, replica_groups={{0,1}}
+  ROOT t = (f32[8], f32[8], f32[8]) tuple(a, b, c)
+}
+"""
+    )
+    first, second, across_partitions = [output_to_input(module.instruction(name)) for name in "abc"]
+    assert first is second
+    assert first is not across_partitions
+
+
 def test_equal_modules_share_answers():
     first, second = HloModule.parse(MIXED), HloModule.parse(MIXED)
     one, other = output_to_input(first.instruction("t")), output_to_input(second.instruction("t"))

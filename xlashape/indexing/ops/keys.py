@@ -73,7 +73,8 @@ def _collective(proto: xla.HloInstructionProto) -> Hashable:
         groups: Any = tuple([group.SerializeToString() for group in proto.replica_groups])
     else:
         groups = getattr(proto, form).SerializeToString()
-    return form, groups, tuple(proto.dimensions[:]), proto.channel_id, proto.use_global_device_ids
+    # Each collective has a channel of its own, so that equal ones differ in the number; only whether there is one matters.
+    return form, groups, tuple(proto.dimensions[:]), proto.channel_id > 0, proto.use_global_device_ids
 
 
 _KEYS: dict[Callable[..., Hashable], Key] = {
