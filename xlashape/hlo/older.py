@@ -12,7 +12,7 @@ byte. Who needs the meaning (the writer of text, the indexing maps) asks the fun
 
 There is one exception. Field numbers of the first kind of origins were used again with other types, so that protobuf refuses the
 module: the name of an instruction stands where the schema has a message. `decode` reads such a module by rewriting its origins to
-today's form; the bytes of the file are kept beside it (`Decoded.original`) and are written back as long as the module is not changed.
+today's form; the bytes of the file are kept beside it (`Original`) and are written back as long as the module is not changed.
 
 `modernized` gives the module in today's schema, for formats that cannot hold fields that the schema does not name.
 """
@@ -20,7 +20,7 @@ today's form; the bytes of the file are kept beside it (`Decoded.original`) and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from xlashape.errors import DecodeError
 from xlashape.proto import coerce, xla
@@ -29,7 +29,6 @@ from xlashape.proto.wire import BYTES, VARINT, fields, read_varint, signed, size
 __all__ = [
     "DOT_SPARSITY",
     "OLDER_PRECISIONS",
-    "Decoded",
     "Original",
     "SparseOperand",
     "decode",
@@ -210,21 +209,14 @@ class Original(NamedTuple):
     """What was read instead, as protobuf writes it."""
 
 
-class Decoded(NamedTuple, Generic[Modules]):
-    """A module that was read."""
-
-    message: Modules
-    original: Original | None
-    """None where the message holds all that the bytes held."""
-
-
-def decode(message_class: type[Modules], value: object) -> Decoded[Modules]:
+def decode(message_class: type[Modules], value: object) -> tuple[Modules, Original | None]:
     """The HloModuleProto or HloProto in bytes, or in a message of any package's classes, as `coerce` reads it. Raises as `coerce` does.
 
-    Where older origins keep protobuf from reading it, they are rewritten first.
+    Where older origins keep protobuf from reading it, they are rewritten first. The second value holds the bytes as they came; it is None
+    where the message holds all that they held.
     """
     try:
-        return Decoded(coerce(message_class, value), None)
+        return coerce(message_class, value), None
     except DecodeError as error:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise
@@ -236,7 +228,7 @@ def decode(message_class: type[Modules], value: object) -> Decoded[Modules]:
         if rewritten == data:
             raise
     message = coerce(message_class, rewritten)
-    return Decoded(message, Original(data, message.SerializeToString(deterministic=True)))
+    return message, Original(data, message.SerializeToString(deterministic=True))
 
 
 def original_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes | None:

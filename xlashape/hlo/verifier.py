@@ -65,7 +65,7 @@ def verify(module: HloModule | xla.HloModuleProto | bytes) -> tuple[Problem, ...
     if isinstance(module, HloModule):
         # A view keeps what it has decoded; the proto may have changed since.
         module = module.proto
-    proto = decode(xla.HloModuleProto, module).message
+    proto, _ = decode(xla.HloModuleProto, module)
     try:
         structure.check_module(proto)
         view = HloModule(proto)

@@ -125,12 +125,12 @@ def test_other_broken_modules_stay_errors():
     for broken in (data[:-1], data[:40], b"\x0a\x05ab"):
         with pytest.raises(DecodeError):
             older.decode(xla.HloModuleProto, broken)
-    assert older.decode(xla.HloModuleProto, proto_of(CASES[3])).original is None
+    assert older.decode(xla.HloModuleProto, proto_of(CASES[3]))[1] is None
 
 
 def test_the_bytes_of_todays_modules_are_not_looked_through():
     today = xla.HloModuleProto(name="m")
-    assert older.decode(xla.HloModuleProto, today).message is today
+    assert older.decode(xla.HloModuleProto, today)[0] is today
     assert older.modernized(today) is today
 
 

@@ -80,7 +80,7 @@ def module_text(
 
 
 def _module_text(module: Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
-    proto = decode(xla.HloModuleProto, module).message
+    proto, _ = decode(xla.HloModuleProto, module)
     printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None, config.channels_0)
     writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount
