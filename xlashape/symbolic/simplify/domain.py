@@ -34,7 +34,11 @@ class Domain:
         self.simplifier = Simplifier(bounds)
 
     def simplify(self) -> None:
-        """Repeats `_step` until nothing changes. Each repetition narrows a bound or shortens a constraint."""
+        """Repeats `_step` until nothing changes, each time with a narrower bound or a shorter constraint, then merges the congruences.
+
+        Congruences narrow bounds, too. As in XLA the constraints are not simplified by those: a congruence that leaves its variable one value stays,
+        until the map is simplified again.
+        """
         while self.constraints and not self.is_empty:
             spend(1 + len(self.constraints))
             before, bounds = self.constraints, self.bounds
@@ -42,7 +46,20 @@ class Domain:
             if self.bounds is not bounds:
                 self.simplifier = self.simplifier.within(self.bounds)
             elif self.constraints == before:
-                return
+                break
+        if self.is_empty:
+            return
+        bounds = self.bounds
+        self.constraints = self._congruences(self.constraints)
+        if self.bounds is not bounds and not self.is_empty:
+            self.simplifier = self.simplifier.within(self.bounds)
+            self.is_empty = any(self._excludes(constraint) for constraint in self.constraints)
+
+    def _excludes(self, constraint: Constraint) -> bool:
+        """Whether the range of the constraint's expression and its interval have no value in common."""
+        expr, interval = constraint
+        low, high = self.simplifier.range_of_form(*self.simplifier.form_of(expr))
+        return high < interval.lower or interval.upper < low
 
     @domain_law(
         ("d0 in [0, 5], d1 in [0, 10], d0 + d1 in [23, 80]", ""),
@@ -50,7 +67,7 @@ class Domain:
         ("d0 in [0, 5], d1 in [0, 10], d0 + d1 in [-3, 15]", "d0 in [0, 5], d1 in [0, 10]"),
     )
     def _step(self) -> None:
-        """Simplifies every constraint once and merges those on the same expression; constraints on variables become bounds.
+        """Simplifies every constraint once and intersects those on the same expression; constraints on variables become bounds.
 
         A constraint goes if the range of its expression lies within its interval. The domain is empty if the two have no value in common.
         """
@@ -74,7 +91,7 @@ class Domain:
                 if interval.lower > low or high > interval.upper:
                     known = merged.get(expr)
                     merged[expr] = interval if known is None else known.intersect(interval)
-        self.constraints = self._congruences(merged)
+        self.constraints = list(merged.items())
         self.is_empty = self.is_empty or any(interval.is_empty for _, interval in self.constraints)
 
     def _narrow(self, variable: Variable, low: int, high: int) -> None:
@@ -175,7 +192,7 @@ class Domain:
             "d0 in [-9, 9], d1 in [-9, 9], (d0 * 2 + d1) mod 12 in [1, 1]",
         ),
     )
-    def _congruences(self, constraints: dict[Expr, Interval]) -> list[Constraint]:
+    def _congruences(self, constraints: list[Constraint]) -> list[Constraint]:
         """x mod m = c and x mod n = c is x mod lcm(m, n) = c, for 0 ≤ c < m, n and a least common multiple that fits int64.
 
         A variable is narrowed to the first and last value that all its congruences allow.
@@ -184,7 +201,7 @@ class Domain:
         moduli: dict[tuple[Expr, int], int] = {}
         unmerged: list[Constraint] = []
         of_variables: dict[Variable, list[tuple[int, int]]] = {}
-        for expr, interval in constraints.items():
+        for expr, interval in constraints:
             if isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.lower == interval.upper:
                 value, modulus = interval.lower, expr.rhs.value
                 if 0 <= value < modulus:  # otherwise it never holds, and merging could give a congruence that does
