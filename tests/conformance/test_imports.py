@@ -69,6 +69,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.shape.value.program_shape", "xlashape.proto.xla"): _PROTOBUF,
     ("xlashape.shape.value.program_shape", "xlashape.shape.proto_codec"): _PROTOBUF,
     ("xlashape.shape.value.shape", "xlashape.proto.xla"): _PROTOBUF,
+    ("xlashape.shape.value.shape", "xlashape.shape.objects"): "few programs make shapes of other libraries' objects",
     ("xlashape.shape.value.shape", "xlashape.shape.proto_codec"): _PROTOBUF,
     ("xlashape.symbolic.map.indexing_map", "xlashape.proto.v1"): _PROTOBUF,
     ("xlashape.symbolic.map.indexing_map", "xlashape.symbolic.map.serde"): _PROTOBUF,

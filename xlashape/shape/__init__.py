@@ -8,7 +8,7 @@ Each file imports only from those below it in this list:
 - `tiling`: where elements lie in the buffer of a tiled array
 - `arguments`: checks of function arguments
 - `value`: `Shape` and `Layout`, `ProgramShape`, `ShapeIndex`
-- `text`, `proto_codec`: reading and writing them
+- `text`, `proto_codec`: reading and writing them; `objects`: shapes of arrays of other libraries
 - `parts`: what they are made of: `PrimitiveType`, `Tile`, `SplitConfig`; and `Target`, a kind of device
 
 The modules of functions are imported on first use: `xlashape.shape.tiling`, or `from xlashape.shape import tiling`.

@@ -6,16 +6,20 @@ width. What needs the width raises UnsupportedError.
 
 from __future__ import annotations
 
+import sys
 from enum import IntEnum
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["PrimitiveType", "type_spelled", "unknown_type_message"]
+__all__ = ["ElementTypeLike", "PrimitiveType", "type_spelled", "unknown_type_message"]
+
+ElementTypeLike: TypeAlias = "PrimitiveType | str | int | np.dtype[Any] | type[Any]"
+"""What `PrimitiveType.of` takes."""
 
 _UNKNOWN = "unknown_"
 _INT32 = range(-(1 << 31), 1 << 31)
@@ -129,16 +133,28 @@ class PrimitiveType(IntEnum):
         return kind
 
     @classmethod
-    def of(cls, value: PrimitiveType | str | int, field: str = "element_type") -> PrimitiveType:
-        """`value` itself, or the type of a spelling or a known protobuf number. `field` names it in the error."""
+    def of(cls, value: ElementTypeLike, field: str = "element_type") -> PrimitiveType:
+        """`value` itself, or the type of a spelling, a known protobuf number, or a NumPy type. `field` names it in the error.
+
+        A NumPy type is a dtype, a scalar type such as `numpy.float32`, `ml_dtypes.bfloat16` or `jax.numpy.bfloat16`, or its name. Where
+        NumPy's codes differ from the spellings of shapes, text is the latter: "u8" has 8 bits. Python's `int` and `float` are refused,
+        because NumPy and JAX give them different widths.
+
+        >>> PrimitiveType.of("bf16"), PrimitiveType.of("bfloat16"), PrimitiveType.of(bool)
+        (<PrimitiveType.BF16: 16>, <PrimitiveType.BF16: 16>, <PrimitiveType.PRED: 1>)
+        """
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
-            return cls.parse(value)
+            return _BY_NUMPY_NAME.get(value) or cls.parse(value)
         try:
-            return cls._value2member_map_[index(value)]  # pyright: ignore[reportReturnType]  # the members of this class
+            # Whatever is no number raises TypeError; the values of the dictionary are members of this class.
+            return cls._value2member_map_[index(value)]  # pyright: ignore[reportArgumentType, reportReturnType]
         except (KeyError, TypeError):
-            raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
+            kind = _of_dtype(value, field)
+            if kind is None:
+                raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
+            return kind
 
     @property
     def is_known(self) -> bool:
@@ -231,11 +247,30 @@ class PrimitiveType(IntEnum):
             name = str(np.dtype(dtype))  # contains a foreign byte order too, which no element type has
         except TypeError:
             raise InvalidArgumentError(f"{dtype!r:.60} is no NumPy type", field="dtype") from None
-        for names in (_NUMPY, _ML_DTYPES):
-            for text, known in names.items():
-                if known == name:
-                    return _BY_TEXT[text]
-        raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}", field="dtype")
+        kind = _BY_NUMPY_NAME.get(name)
+        if kind is None:
+            raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}", field="dtype")
+        return kind
+
+
+def _of_dtype(value: Any, field: str) -> PrimitiveType | None:
+    """The element type of a NumPy type, or of a type of another library that has NumPy's name; None for another value."""
+    if value is bool:
+        return PrimitiveType.PRED
+    numpy = sys.modules.get("numpy")  # it is loaded if the value is one of its types
+    if numpy is not None:
+        # jax.numpy.bfloat16 is a class that is not NumPy's and has a dtype.
+        dtype = getattr(value, "dtype", None) if isinstance(value, type) else value
+        if isinstance(value, type) and issubclass(value, numpy.generic):
+            dtype = numpy.dtype(value)
+        if isinstance(dtype, numpy.dtype):
+            try:
+                return PrimitiveType.from_numpy(dtype)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(error.message, field=field) from None
+    if type(value).__name__ in ("dtype", "DType"):  # torch.bfloat16, tf.bfloat16
+        return _BY_NUMPY_NAME.get(str(getattr(value, "name", value)).rpartition(".")[2])
+    return None
 
 
 def type_spelled(text: str) -> PrimitiveType | None:
@@ -301,4 +336,8 @@ _ML_DTYPES = {
     "f8e8m0fnu": "float8_e8m0fnu",
     "f6e3m2fn": "float6_e3m2fn",
     "f6e2m3fn": "float6_e2m3fn",
+}
+
+_BY_NUMPY_NAME: dict[str, PrimitiveType] = {
+    name: _BY_TEXT[text] for names in (_NUMPY, _ML_DTYPES) for text, name in names.items()
 }

@@ -7,13 +7,13 @@ shape. Their text and their protos are read and written by modules that this fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape.caches import BoundedCache
 from xlashape.errors import InvalidShapeError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.parts import checks, constructor_checks
-from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.primitive_type import ElementTypeLike, PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.text.layout import layout_text
@@ -208,7 +208,7 @@ class Shape(FrozenValue):
 
     def __init__(
         self,
-        element_type: PrimitiveType | str | int,
+        element_type: ElementTypeLike,
         dimensions: Iterable[int] = (),
         dynamic_dimensions: Iterable[bool] | None = None,
         layout: Layout | None = None,
@@ -268,6 +268,21 @@ class Shape(FrozenValue):
             _by_proto.put(data, shape)
         return shape
 
+    @classmethod
+    def of(cls, value: Any) -> Shape:
+        """The shape of an array of NumPy or JAX, a `jax.ShapeDtypeStruct`, a Shape of jaxlib, an element type, `(type, dimensions)`,
+        or a tuple, list or dict of these, which becomes a tuple; `xlashape.shape.objects` lists all. InvalidArgumentError for others.
+
+        A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included; everything else has the default one.
+
+        >>> import numpy as np
+        >>> Shape.of(np.zeros((2, 3), np.float32)), Shape.of(("bfloat16", (8, 128)))
+        (Shape('f32[2,3]{1,0}'), Shape('bf16[8,128]{1,0}'))
+        """
+        from xlashape.shape import objects  # few programs need it
+
+        return objects.ObjectReader(cls, cls.array, cls.tuple, Layout, cls.parse, cls.from_proto).shape(value)
+
     def to_proto(self) -> xla.ShapeProto:
         """A new `xla.ShapeProto`, unknown fields included."""
         from xlashape.shape import proto_codec  # protobuf loads on first use
@@ -277,7 +292,7 @@ class Shape(FrozenValue):
     @classmethod
     def array(
         cls,
-        element_type: PrimitiveType | str | int,
+        element_type: ElementTypeLike,
         dimensions: Iterable[int] = (),
         layout: Layout | None = None,
         dynamic_dimensions: Iterable[bool] | None = None,
@@ -381,7 +396,7 @@ class Shape(FrozenValue):
         """The array with another layout, or without one."""
         return self.replace(layout=layout)
 
-    def with_element_type(self, element_type: PrimitiveType | str | int) -> Shape:
+    def with_element_type(self, element_type: ElementTypeLike) -> Shape:
         """The array with another element type."""
         return self.replace(element_type=element_type)
 
