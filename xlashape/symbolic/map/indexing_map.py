@@ -17,10 +17,18 @@ from xlashape.caches import cached
 from xlashape.errors import InvalidMapError
 from xlashape.frozen import Frozen, set_field
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
-from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, dim
+from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, dim
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import variables_of
-from xlashape.symbolic.map.algebra import Flags, composed, restricted, simplified, without_unused
+from xlashape.symbolic.map.algebra import (
+    Flags,
+    composed,
+    has_congruence,
+    is_plain,
+    restricted,
+    simplified,
+    without_unused,
+)
 from xlashape.symbolic.map.parts import MapParts, Producer, Var
 from xlashape.symbolic.map.text import map_text, parse_map_parts
 from xlashape.symbolic.map.well_formed import check_names, checked_integers, checked_list, checked_parts, normalized
@@ -335,33 +343,24 @@ class IndexingMap(Frozen):
 
         >>> IndexingMap.parse("(d0, d1) -> (d0 + d1 / 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]").simplify()
         (d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 14]
+
+        As in XLA the bounds that a congruence narrows are used for the results, and for the constraints only if the map is simplified again:
+
+        >>> IndexingMap.parse("(d0) -> (d0), domain: d0 in [1, 15], d0 mod 8 in [0, 0]").simplify()
+        (d0) -> (8), domain: d0 in [8, 8], d0 mod 8 in [0, 0]
+        >>> IndexingMap.parse("(d0) -> (d0), domain: d0 in [1, 15], d0 mod 8 in [0, 0]").simplify().simplify()
+        (d0) -> (8), domain: d0 in [8, 8]
         """
         simple = self._simplified
         if simple is False:
-            is_simple = self.is_undefined or self.is_known_empty or self._is_plain()
+            is_simple = self.is_undefined or self.is_known_empty or is_plain(self._parts())
             simple = self if is_simple else _simplified(self)
-            set_field(simple, "_simplified", True)
+            if simple is self or not has_congruence(simple.constraints):
+                set_field(simple, "_simplified", True)
             if simple == self:
                 simple = True
             set_field(self, "_simplified", simple)
         return simple if isinstance(simple, IndexingMap) else self
-
-    def _is_plain(self) -> bool:
-        """Whether the results are constants and variables of more than one value, without constraints: such a map is simplified already.
-
-        Half of the maps of a module are. Telling them apart saves a twentieth of the time of a first analysis of the module.
-        """
-        if self.constraints:
-            return False
-        groups = (self.dims, self.ranges, self.runtime)
-        for result in self.results:
-            if isinstance(result, Variable):
-                lower, upper = groups[result.kind][result.index].bounds
-                if lower == upper:
-                    return False
-            elif not isinstance(result, Constant):
-                return False
-        return True
 
     def remove_unused_symbols(self) -> WithoutUnused:
         """Without the range and runtime variables that nothing mentions but their own constraints, which go, too.

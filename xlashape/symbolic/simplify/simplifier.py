@@ -218,16 +218,17 @@ class Simplifier(Canonicalizer):
     @law(
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8 + d1 * 4) mod 4", "(d0 * 3 + d1) mod 4"),
         ("d0 in [-7, -4]", "(d0 mod 7 + d0 * 10) mod 30", "(d0 mod 3) * 10 + d0 + 7"),
+        ("d0 in [0, 63]", "(d0 * 11 - (d0 / 16) * 16) mod 4", "(d0 * 11) mod 4"),
     )
     def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
-        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before x mod (m k) is simplified; stand-ins in x stay."""
+        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before its terms are simplified; stand-ins in x stay."""
         inner, innermost = node.lhs, None
         while True:
             if isinstance(inner, Add):
                 others = [term for term in sum_terms(inner) if not _is_multiple(term, modulus)]
                 if len(others) != 1:
                     break
-                inner = others[0]
+                inner = innermost = others[0]
             if not isinstance(inner, Mod) or _value(inner.rhs) % modulus:
                 break
             inner = innermost = inner.lhs
