@@ -228,11 +228,24 @@ class Simplifier(Canonicalizer):
                 others = [term for term in sum_terms(inner) if not _is_multiple(term, modulus)]
                 if len(others) != 1:
                     break
-                inner = innermost = others[0]
+                inner = others[0]
             if not isinstance(inner, Mod) or _value(inner.rhs) % modulus:
                 break
             inner = innermost = inner.lhs
+        if innermost is None:
+            innermost = self._without_multiples(node.lhs, modulus)
         return super().modulo(*(dividend if innermost is None else self.form_of(innermost)), modulus)
+
+    def _without_multiples(self, dividend: Expr, modulus: int) -> Expr | None:
+        """The one term of a sum in canonical form that is no multiple of the modulus, if quotients are among the others.
+
+        Otherwise x - (x / 16) * 16 becomes x mod 16 in the sum, and no multiple is left.
+        """
+        if not isinstance(dividend, Add) or not any(map(_is_quotient_times, sum_terms(dividend))):
+            return None
+        terms, constant = self.canonicalizer.form_of(dividend)
+        others = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
+        return expression_of(others, 0) if len(others) == 1 < len(terms) and constant == 0 else None
 
     @law(
         ("d0 in [3, 3], d1 in [3, 9]", "min(d0, d1)", "3"),
@@ -341,6 +354,11 @@ def _is_as_written(operand: Expr, terms: Terms) -> bool:
 def _is_mod(operand: Expr) -> bool:
     """Whether the operand of a sum is a mod or a multiple of one."""
     return isinstance(operand.lhs if isinstance(operand, Mul) else operand, Mod)
+
+
+def _is_quotient_times(term: Expr) -> bool:
+    """Whether the term is written as a multiple of a division."""
+    return isinstance(term, Mul) and isinstance(term.lhs, FloorDiv) and isinstance(term.rhs, Constant)
 
 
 def _is_multiple(term: Expr, modulus: int) -> bool:
