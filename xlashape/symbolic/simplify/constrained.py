@@ -99,17 +99,23 @@ class ConstrainedSimplifier(Simplifier):
             if all(isinstance(atom, Variable) for atom in form[0]):
                 break
             expr = expression_of(*form)
-            if not self._has_part_of_one_value(expr):
+            if not self._has_simpler_part(expr):
                 break
             self._forms.clear()
             form = self._passes(expr)
         return form
 
-    def _has_part_of_one_value(self, expr: Expr) -> bool:
-        """Whether an operator node of the expression has one value: simplification may have produced the expression of a constraint."""
+    def _has_simpler_part(self, expr: Expr) -> bool:
+        """Whether an operator node has one value, or a mod one period: simplification may have produced the expression of a constraint."""
         self._ranges_as_written.of(expr)
         known = self._ranges_as_written.known
-        return any(isinstance(node, Binary) and known[node][0] == known[node][1] for node in postorder((expr,)))
+        return any(
+            isinstance(node, Binary)
+            and (
+                known[node][0] == known[node][1] or (isinstance(node, Mod) and self._start_of_period(node) is not None)
+            )
+            for node in postorder((expr,))
+        )
 
     # The methods of `Context`, for rules
 
@@ -173,6 +179,28 @@ class ConstrainedSimplifier(Simplifier):
             if low == high:
                 return {}, low
         return super()._form_of_operator(node)
+
+    @law(
+        (
+            "d0 in [0, 9], d1 in [0, 9], d2 in [0, 9], d0 * 3 + d1 in [0, 9]",
+            "(d0 * 3 + d1 + d2) mod 32",
+            "d0 * 3 + d1 + d2",
+        ),
+    )
+    def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
+        """x mod m = x - q m if constraints keep x, as it is written, within [q m, q m + m - 1]."""
+        start = self._start_of_period(node)
+        if start is None:
+            return super()._form_of_mod(node, dividend, modulus)
+        return self._after_sum_rules(dividend[0], dividend[1] - start)
+
+    def _start_of_period(self, node: Mod) -> int | None:
+        """q m if x in x mod m, as it is written, stays within [q m, q m + m - 1]."""
+        assert isinstance(node.rhs, Constant)
+        modulus = node.rhs.value
+        low, high = self._ranges_as_written.of(node.lhs)
+        start = low // modulus * modulus
+        return start if high < start + modulus else None
 
     @law(
         ("d0 in [3, 80], d1 in [0, 10], -d1 + d0 in [5, 99]", "max(-d1 + d0 - 1, 2)", "-d1 + d0 - 1"),
