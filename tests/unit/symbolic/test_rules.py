@@ -62,7 +62,7 @@ def test_example(name: str, example: Example):
 
 def test_rules_are_told_apart():
     assert len(NAMED) == len({id(rule) for rule in RULES})
-    assert (len(METHODS), len(OF_DOMAINS)) == (9, 6)
+    assert (len(METHODS), len(OF_DOMAINS)) == (10, 6)
 
 
 @pytest.mark.parametrize("name", OF_DOMAINS)
