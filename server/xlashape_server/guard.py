@@ -125,7 +125,7 @@ class Guard:
         return answer
 
     def both_streams(
-        self, name: str, handler: Callable[[Iterator[Q]], Iterable[A]], *, limit: str, maximum: int
+        self, name: str, handler: Callable[[Iterator[Q], float], Iterable[A]], *, limit: str, maximum: int
     ) -> Callable[[Iterator[Q], CallContext], Iterator[A]]:
         """For a handler that answers a stream with a stream, message by message; `maximum` and `limit` as in `client_stream`."""
         free = threading.BoundedSemaphore(maximum)
@@ -138,13 +138,34 @@ class Guard:
                     self._cancelled_when_overdue(context),
                     closing(received(requests, deadline)) as stream,
                 ):
-                    yield from handler(stream)
+                    yield from handler(stream, deadline)
             except grpc.RpcError:
                 raise
             except Exception as error:
                 self._refuse(name, error, context)
 
         return answer
+
+    def bulk_stream(
+        self, name: str, handler: Callable[[Iterator[bytes], float], Iterator[bytes]], *, limit: str, maximum: int
+    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
+        """`both_streams` for a handler of serialized requests, whose size is checked and whose calls are logged."""
+
+        def sized(requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
+            return handler(self._sized(requests), deadline)
+
+        answer = self.both_streams(name, sized, limit=limit, maximum=maximum)
+        if not self._logs_calls:
+            return answer
+
+        def logged(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
+            started, count, size = time.perf_counter(), 0, 0
+            for response in answer(requests, context):
+                count, size = count + 1, size + len(response)
+                yield response
+            _log_call(name, "OK", started, context, response_bytes=size, responses=count)
+
+        return logged
 
     @contextmanager
     def _cancelled_when_overdue(self, context: CallContext) -> Generator[None]:

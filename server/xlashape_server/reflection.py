@@ -47,7 +47,7 @@ class _Reflection(reflection.ReflectionServicer):
         super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
         converse = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", super().ServerReflectionInfo)
 
-        def handle(requests: Iterator[Any]) -> Iterator[Any]:
+        def handle(requests: Iterator[Any], deadline: float) -> Iterator[Any]:  # noqa: ARG001  # the guard ends the stream
             return converse(requests, None)
 
         answer: Any = guard.both_streams(

@@ -6,6 +6,7 @@ Requests and responses pass as bytes; handlers decode and encode them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -20,11 +21,20 @@ __all__ = ["add_services"]
 
 def add_services(server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard, config: Config) -> None:
     """Makes `server` answer `rpcs`."""
+    # A bulk stream lasts as long as its client sends. With threads of their own, bulk streams never keep other calls waiting.
+    bulk = max(1, config.threads // 4)
+    bulk_threads = ThreadPoolExecutor(bulk, thread_name_prefix="bulk")
     by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
     for rpc in rpcs:
         method = rpc.method
         name = f"{method.containing_service.name}/{method.name}"
-        made = _guarded(name, method, rpc.handler, guard, max_uploads=max(1, config.threads // 2))
+        made: grpc.RpcMethodHandler[Any, Any]
+        if method.client_streaming and method.server_streaming:
+            answer: Any = guard.bulk_stream(name, rpc.handler, limit="concurrent_streams", maximum=bulk)
+            answer.experimental_thread_pool = bulk_threads
+            made = grpc.stream_stream_rpc_method_handler(answer)
+        else:
+            made = _guarded(name, method, rpc.handler, guard, max_uploads=max(1, config.threads // 2))
         by_service.setdefault(method.containing_service.full_name, {})[method.name] = made
     # Registered methods are matched by grpc's core; older versions of grpc do not have them.
     register: Callable[[str, Any], None] | None = getattr(server, "add_registered_method_handlers", None)

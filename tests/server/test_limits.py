@@ -85,12 +85,12 @@ def test_elements_of_one_shape() -> None:
         proto = shape.to_proto()
         return [
             v1.ShapeInput(text=str(shape).replace("{0}", "")),
-            v1.ShapeInput(proto=proto),
+            v1.ShapeInput(shape=v1.Shape.FromString(proto.SerializeToString())),
             v1.ShapeInput(serialized=proto.SerializeToString()),
         ]
 
     assert handlers.byte_size(v1.ByteSizeRequest(shapes=forms(within)).SerializeToString())
-    for form, value in zip(("text", "proto", "serialized"), forms(beyond), strict=True):
+    for form, value in zip(("text", "shape", "serialized"), forms(beyond), strict=True):
         expected = ("shape_elements", 1000, 1001 if form == "text" else None)
         many = v1.ByteSizeRequest(shapes=[value]).SerializeToString()
         assert refused(lambda many=many: handlers.byte_size(many)) == (*expected, f"shapes[0].{form}")

@@ -223,7 +223,7 @@ def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -
     assert facts[3]["responses"] == 2
 
 
-@pytest.mark.parametrize("field", ["dimensions[0]", "shapes[0].proto.dimensions[0]"])
+@pytest.mark.parametrize("field", ["dimensions[0]", "shapes[0].shape.dimensions[0]"])
 def test_a_message_that_begins_with_the_field_does_not_repeat_it(field: str) -> None:
     status = status_of(errors.InvalidShapeError("dimensions[0]: a size is 0 or more: not -3", field=field))
     assert status.message == f"{field}: a size is 0 or more: not -3"

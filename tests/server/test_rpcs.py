@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
@@ -27,23 +28,32 @@ from xlashape_server.store import Store
 METHODS: list[MethodDescriptor] = [method for service in services() for method in service.methods]
 TILED = "f32[3,5]{1,0:T(2,2)}"
 MAP = "(d0) -> (d0 mod 4), domain: d0 in [0, 7]"
+# More than fit one message of the usual size.
+ROWS = np.stack(np.unravel_index(np.arange(600_000) % 15, (3, 5)), axis=1)
+POSITIONS = np.arange(600_000) % 24
+POINTS = (np.arange(600_000) % 10)[:, None]
 
 CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "DescribeShape": lambda service, module: service.describe_shape(TILED),
     "ByteSize": lambda service, module: service.byte_size(TILED),
     "LinearIndex": lambda service, module: service.linear_index(TILED, (2, 3)),
     "MultiIndex": lambda service, module: service.multi_index(TILED, 17),
+    "LinearIndices": lambda service, module: service.linear_indices(TILED, ROWS).tolist(),
+    "MultiIndices": lambda service, module: [part.tolist() for part in service.multi_indices(TILED, POSITIONS)],
     "UploadModule": lambda service, module: service.upload_module(module).module_name,
+    "PutModule": lambda service, module: service.put_module(module).module_name,
     "GetModule": lambda service, module: service.get_module(service.upload_module(module)).instruction_count,
     "DeleteModule": lambda service, module: service.delete_module(service.upload_module(module)),
     "ListInstructions": lambda service, module: list(service.list_instructions(module)),
     "ByteSizes": lambda service, module: list(service.byte_sizes(module)),
     "IndexingMaps": lambda service, module: list(service.indexing_maps(module, "t")),
+    "InstructionMaps": lambda service, module: service.instruction_maps(module, "t"),
     "OperandReads": lambda service, module: list(service.operand_reads(module)),
     "OperandTiles": lambda service, module: service.operand_tiles(module, "t", (2, 2)),
     "SimplifyMap": lambda service, module: service.simplify_map(MAP),
     "ComposeMaps": lambda service, module: service.compose_maps(MAP, MAP),
     "EvaluateMap": lambda service, module: service.evaluate_map(MAP, (6,)),
+    "EvaluateMapBatch": lambda service, module: [part.tolist() for part in service.evaluate_map_batch(MAP, POINTS)],
 }
 """A call of the client's method for each RPC, with the answer that is compared."""
 
@@ -63,7 +73,7 @@ class Recording(Local):
         self.asked.add(method)
         return super().send(method, request, timeout)
 
-    def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
+    def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
         self.asked.add(method)
         return super().stream(method, request, timeout)
 
@@ -77,7 +87,9 @@ def test_the_server_answers_it(channel: grpc.Channel, method: MethodDescriptor) 
     path = f"/{method.containing_service.full_name}/{method.name}"
     not_a_message = b"\xff"
     with pytest.raises(grpc.RpcError) as caught:
-        if method.client_streaming:
+        if method.client_streaming and method.server_streaming:
+            list(channel.stream_stream(path)(iter([not_a_message]), timeout=30))
+        elif method.client_streaming:
             channel.stream_unary(path)(iter([not_a_message]), timeout=30)
         elif method.server_streaming:
             list(channel.unary_stream(path)(not_a_message, timeout=30))

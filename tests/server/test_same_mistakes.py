@@ -193,7 +193,7 @@ CASES: dict[str, Case] = {
         lambda: Shape.from_proto(SIZE_BELOW_0),
         lambda service: service.byte_size(SIZE_BELOW_0),
         errors.InvalidShapeError,
-        ("shapes", 0, "proto", "dimensions", 1),
+        ("shapes", 0, "serialized", "dimensions", 1),
         ("dimensions", 1),
     ),
     "the bytes of a shape with a size below 0": Case(

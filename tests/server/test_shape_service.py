@@ -53,7 +53,9 @@ def test_linear_index_and_its_inverse_are_those_of_the_library(ask: Any, written
 def test_many_indices_take_the_path_through_numpy_with_the_same_result(ask: Any) -> None:
     shape = Shape.parse("bf16[64,300]{1,0:T(8,128)(2,1)}")
     rows = numbers_of(shape)
-    request = v1.LinearIndexRequest(shape=v1.ShapeInput(proto=shape.to_proto()), indices=rows.ravel().tolist())
+    request = v1.LinearIndexRequest(
+        shape=v1.ShapeInput(serialized=shape.to_proto().SerializeToString()), indices=rows.ravel().tolist()
+    )
     assert list(ask("ShapeService/LinearIndex", request).positions) == tiling.linear_indices(shape, rows).tolist()
 
 
@@ -69,8 +71,8 @@ def test_every_form_of_a_shape_is_the_same_shape(ask: Any) -> None:
     shape = Shape.parse(TILED)
     forms = [
         text(TILED),
-        v1.ShapeInput(proto=shape.to_proto()),
         v1.ShapeInput(serialized=shape.to_proto().SerializeToString()),
+        v1.ShapeInput(shape=v1.Shape.FromString(shape.to_proto().SerializeToString())),
     ]
     described = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=forms)).descriptions
     assert [one.text for one in described] == [TILED] * 3
@@ -109,7 +111,7 @@ def test_a_description_has_all_fields(ask: Any) -> None:
         1,
     )
     assert [list(tile.dimensions) for tile in layout.tiles] == [[2, 2], [2, 1]]
-    assert one.proto == Shape.parse(one.text).to_proto()
+    assert one.shape.SerializeToString() == Shape.parse(one.text).to_proto().SerializeToString()
 
 
 def test_tuples_tokens_and_unbounded_sizes_are_described(ask: Any) -> None:
@@ -133,7 +135,7 @@ def test_what_needs_no_width_is_said_of_an_unknown_element_type(ask: Any) -> Non
     array, pair, packed = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=shapes)).descriptions
     assert (array.text, array.element_type, list(array.dimensions)) == ("unknown_37[3,5]{1,0:T(2,2)}", 37, [3, 5])
     assert (array.HasField("size"), array.HasField("padding"), array.layout.element_bits) == (False, False, 0)
-    assert (array.layout.is_tiled, array.proto.element_type) == (True, 37)
+    assert (array.layout.is_tiled, array.shape.element_type) == (True, 37)
     assert (pair.HasField("size"), pair.leaf_count) == (False, 2)
     assert (packed.size.physical_bytes, packed.layout.element_bits) == (3, 4)
     request = v1.LinearIndexRequest(shape=shapes[0], indices=[2, 3])
@@ -178,10 +180,16 @@ def test_the_number_of_indices_of_a_scalar_is_one_or_the_count(ask: Any) -> None
 
 def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
     bare = xla.ShapeProto(element_type=xla.F32, dimensions=[2, 3])
-    [one] = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[v1.ShapeInput(proto=bare)])).descriptions
+    [one] = ask(
+        "ShapeService/DescribeShape",
+        v1.DescribeShapeRequest(shapes=[v1.ShapeInput(serialized=bare.SerializeToString())]),
+    ).descriptions
     assert one.text == "f32[2,3]{1,0}"
     pair = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[bare])
-    [one] = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=[v1.ShapeInput(proto=pair)])).descriptions
+    [one] = ask(
+        "ShapeService/DescribeShape",
+        v1.DescribeShapeRequest(shapes=[v1.ShapeInput(shape=v1.Shape.FromString(pair.SerializeToString()))]),
+    ).descriptions
     assert one.text == "(f32[2,3]{1,0})"
 
 
@@ -257,9 +265,9 @@ def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
         (
             "DescribeShape",
             v1.DescribeShapeRequest(
-                shapes=[v1.ShapeInput(proto=xla.ShapeProto(element_type=xla.F32, dimensions=[4, -2]))]
+                shapes=[v1.ShapeInput(shape=v1.Shape(element_type=v1.ELEMENT_TYPE_F32, dimensions=[4, -2]))]
             ),
-            "shapes[0].proto.dimensions[1]:",
+            "shapes[0].shape.dimensions[1]:",
         ),
         ("DescribeShape", v1.DescribeShapeRequest(shapes=[text("(" * 20_000)]), "shapes[0].text:"),
         ("ByteSize", b"\x0a\xff\xff", "not a xlashape.v1.ByteSizeRequest"),

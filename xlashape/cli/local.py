@@ -44,7 +44,7 @@ class Local(ServiceMethods):
         """Calls the handler of the RPC."""
         return self._handlers[method](request, self._deadline(timeout))
 
-    def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
+    def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
         """Calls the handler of an RPC that answers with a stream."""
         return self._handlers[method](request, self._deadline(timeout))
 

@@ -7,6 +7,7 @@ with Client("127.0.0.1:50051") as client:
 
 - `client`: `Client`, a connection to a server.
 - `methods`: the RPCs as methods, for any transport. `transport`: what a transport does.
+- `bulk`: questions about many items, in one message or as a stream.
 - `inputs`: from arguments to requests. `results`: what methods return.
 - `status`: from the error of a call to the exception that the server raised.
 """

@@ -65,7 +65,9 @@ class Client(ServiceMethods):
         for service in services():
             for method in service.methods:
                 path = f"/{service.full_name}/{method.name}"
-                if method.client_streaming:
+                if method.client_streaming and method.server_streaming:
+                    self._calls[method.name] = self._channel.stream_stream(path)
+                elif method.client_streaming:
                     self._calls[method.name] = self._channel.stream_unary(path)
                 elif method.server_streaming:
                     self._calls[method.name] = self._channel.unary_stream(path)
@@ -116,8 +118,8 @@ class Client(ServiceMethods):
         except ValueError as error:
             raise self._closed() from error
 
-    def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
-        """Calls the server. The call begins at once; its responses are read as they are asked for."""
+    def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
+        """Calls the server. The call begins at once; its responses are read as they are asked for. Another thread reads a stream of requests."""
         try:
             call: Any = self._calls[method](request, timeout=self.timeout if timeout is None else timeout)
         except ValueError as error:

@@ -74,9 +74,9 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
         # Text holds everything but unknown fields, and is faster to write and to read than a message.
         if not shape.unknown_fields and _is_plain(shape):
             return v1.ShapeInput(text=str(shape))
-        return v1.ShapeInput(proto=shape.to_proto())
+        return v1.ShapeInput(serialized=shape.to_proto().SerializeToString())
     if isinstance(shape, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
-        return v1.ShapeInput(proto=coerce(xla.ShapeProto, shape))
+        return v1.ShapeInput(serialized=coerce(xla.ShapeProto, shape).SerializeToString())
     raise InvalidArgumentError(f"expected a shape, its text, its bytes or its message, found {type(shape).__name__}")
 
 

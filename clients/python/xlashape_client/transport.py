@@ -32,8 +32,8 @@ class Transport(ABC):
         """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the transport's default."""
 
     @abstractmethod
-    def stream(self, method: str, request: bytes, timeout: float | None) -> Iterator[bytes]:
-        """The responses of an RPC that answers with a stream, as they arrive."""
+    def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
+        """The responses of an RPC that answers a request, or a stream of requests, with a stream, as they arrive."""
 
     def _module_input(self, module: AnyModule, timeout: float | None) -> v1.ModuleInput:
         """The message for a module. A module larger than `inline_bytes` is uploaded, unless the server has it already."""

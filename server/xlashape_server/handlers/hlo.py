@@ -19,7 +19,7 @@ from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import choice, decoded, placed
 from xlashape_server.handlers.shapes import size_of
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
-from xlashape_server.store import Stored
+from xlashape_server.store import Stored, Upload
 
 __all__ = ["HloHandlers", "page", "selected"]
 
@@ -67,14 +67,30 @@ class HloHandlers:
                 upload.write(request.data)
             if size and upload.size_bytes != size:
                 raise InvalidArgumentError(f"{upload.size_bytes} bytes came, {size} were announced", field="size_bytes")
-            if sha256 and upload.sha256 != sha256.lower():
-                raise InvalidArgumentError(
-                    f"the content has the SHA-256 {upload.sha256}, {sha256} was announced", field="sha256"
-                )
-            stored, already_present = upload.store(self._facts(upload.content(), upload.sha256))
+            stored, already_present = self._store(upload, sha256)
         return v1.UploadModuleResponse(
             module=self._module_message(stored), already_present=already_present
         ).SerializeToString()
+
+    def put_module(self, data: bytes, deadline: float) -> bytes:
+        """PutModule."""
+        request = decoded(v1.PutModuleRequest, data)
+        _check_announced(request.sha256, 0)
+        self._modules.check_size(len(request.data), ("data",))
+        with self._modules.store.upload() as upload, budget(deadline=deadline, subject="an upload"):
+            upload.write(request.data)
+            stored, already_present = self._store(upload, request.sha256)
+        return v1.PutModuleResponse(
+            module=self._module_message(stored), already_present=already_present
+        ).SerializeToString()
+
+    def _store(self, upload: Upload, announced_sha256: str) -> tuple[Stored, bool]:
+        """The module that was written, stored; and whether it was already."""
+        if announced_sha256 and upload.sha256 != announced_sha256.lower():
+            raise InvalidArgumentError(
+                f"the content has the SHA-256 {upload.sha256}, {announced_sha256} was announced", field="sha256"
+            )
+        return upload.store(self._facts(upload.content(), upload.sha256))
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
         """What the store keeps about a module. It follows from the decoded module, so content that cannot be decoded is not stored."""

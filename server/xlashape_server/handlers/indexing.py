@@ -51,9 +51,22 @@ class IndexingHandlers(MapHandlers):
         super().__init__(config)
         self._modules = modules
 
+    def instruction_maps(self, data: bytes, deadline: float) -> bytes:
+        """InstructionMaps."""
+        request = decoded(v1.InstructionMapsRequest, data)
+        if not request.instruction:
+            raise InvalidArgumentError("an instruction's name is missing", field="instruction")
+        # The two requests have the same fields, and so have the responses.
+        same = decoded(v1.IndexingMapsRequest, data)
+        same.report_errors = False
+        [response] = self._indexing_maps(same, deadline)
+        return response
+
     def indexing_maps(self, data: bytes, deadline: float) -> Iterator[bytes]:
         """IndexingMaps."""
-        request = decoded(v1.IndexingMapsRequest, data)
+        return self._indexing_maps(decoded(v1.IndexingMapsRequest, data), deadline)
+
+    def _indexing_maps(self, request: v1.IndexingMapsRequest, deadline: float) -> Iterator[bytes]:
         style = style_of(request.style)
         direction = choice(request.direction, ("out", "out", "in"), "direction")
         index = request.index if request.HasField("index") else None

@@ -20,7 +20,9 @@ from xlashape_server.precount import count
 __all__ = [
     "batch",
     "choice",
+    "counted_from",
     "decoded",
+    "first_message_only",
     "item_count",
     "map_of",
     "map_output",
@@ -28,6 +30,7 @@ __all__ = [
     "placed",
     "response_size",
     "shape_of",
+    "stated_count",
     "style_of",
 ]
 
@@ -72,13 +75,14 @@ def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
             if len(value.serialized) > _SMALL_SHAPE:
                 _check_elements(value.serialized, config)
             return _with_layout(Shape.from_proto(value.serialized))
-        if form == "proto":
-            if value.ByteSize() > _SMALL_SHAPE:
-                _check_elements(value.proto.SerializeToString(), config)
-            return _with_layout(Shape.from_proto(value.proto))
+        if form == "shape":
+            data = value.shape.SerializeToString()  # the bytes of xlashape.v1.Shape are those of xla.ShapeProto
+            if len(data) > _SMALL_SHAPE:
+                _check_elements(data, config)
+            return _with_layout(Shape.from_proto(data))
     except XlashapeError as error:
         raise error.within(*path, form or "") from None
-    raise InvalidArgumentError("a shape is missing: expected proto, serialized or text", field=path)
+    raise InvalidArgumentError("a shape is missing: expected shape, serialized or text", field=path)
 
 
 def _check_commas(text: str, maximum: int) -> None:
@@ -197,6 +201,27 @@ def item_count(
             field=field,
         )
     return found
+
+
+def stated_count(request: v1.LinearIndicesRequest | v1.EvaluateMapBatchRequest, each: int) -> int | None:
+    """The number of items that a message of a stream states. Items of no numbers cannot be counted: there are none unless it states them."""
+    if request.HasField("count"):
+        return request.count
+    return None if each else 0
+
+
+def first_message_only(request: Message, *names: str) -> None:
+    """InvalidArgumentError if a message of a stream after the first has a field that belongs into the first."""
+    for descriptor, _ in request.ListFields():
+        if descriptor.name in names:
+            raise InvalidArgumentError("belongs into the first message of the stream only", field=descriptor.name)
+
+
+def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
+    """An error about one number of `field` in a message of a stream, with the number's place in the whole stream, after `seen` others."""
+    if len(error.path) == 2 and error.path[0] == field and isinstance(error.path[1], int):
+        error.path = (field, seen + error.path[1])
+    return error
 
 
 def response_size(size: int, maximum: int, path: FieldPath) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from xlashape.errors import FieldPath, InvalidArgumentError, XlashapeError
 from xlashape.limits import Budget, budget, spend
@@ -12,13 +15,16 @@ from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import (
     batch,
+    counted_from,
     decoded,
+    first_message_only,
     item_count,
     map_of,
     map_output,
     payload,
     placed,
     response_size,
+    stated_count,
     style_of,
 )
 
@@ -96,21 +102,45 @@ class MapHandlers:
         request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
         with budget(self._max_steps, deadline, "a map") as current:
             given = map_of(request.map, ("map",))
-            numbers = np.frombuffer(bulk, "<i8")
-            variables = len(given.variables)
             stated = request.count if request.HasField("count") else None
-            count = item_count(len(numbers), variables, stated, self._max_indices, "points", "a point")
-            response_size(count * (8 * len(given.results) + 1), self._max_answer, ("points",))
-            try:
-                results, inside = _evaluated(given, numbers.reshape(count, variables), current)
-            except XlashapeError as error:
-                raise placed(error, ("map",), points=("points",)) from None
+            results, inside = self._evaluated(given, np.frombuffer(bulk, "<i8"), stated, current)
         return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
 
+    def evaluate_map_batch(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
+        """EvaluateMapBatch. The budget is one for each message."""
+        given: IndexingMap | None = None
+        seen = 0  # numbers of the messages before
+        for data in requests:
+            request, [bulk] = split(v1.EvaluateMapBatchRequest, data, "points")
+            with budget(self._max_steps, deadline, "a map") as current:
+                if given is None:
+                    given = map_of(request.map, ("map",))
+                else:
+                    first_message_only(request, "map")
+                numbers = np.frombuffer(bulk, "<i8")
+                stated = stated_count(request, len(given.variables))
+                try:
+                    results, inside = self._evaluated(given, numbers, stated, current)
+                except XlashapeError as error:
+                    raise counted_from(seen, error, "points") from None
+                seen += len(numbers)
+            yield join(v1.EvaluateMapBatchResponse(), results=payload(results), in_domain=payload(inside))
 
-def _evaluated(
-    given: IndexingMap, points: np.ndarray[tuple[int, int], np.dtype[np.int64]], current: Budget
-) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    def _evaluated(
+        self, given: IndexingMap, numbers: NDArray[np.int64], stated: int | None, current: Budget
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        variables = len(given.variables)
+        count = item_count(len(numbers), variables, stated, self._max_indices, "points", "a point")
+        response_size(count * (8 * len(given.results) + 1), self._max_answer, ("points",))
+        try:
+            return _in_chunks(given, numbers.reshape(count, variables), current)
+        except XlashapeError as error:
+            raise placed(error, ("map",), points=("points",)) from None
+
+
+def _in_chunks(
+    given: IndexingMap, points: NDArray[np.int64], current: Budget
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The results as little-endian int64s, and which points are in the domain; evaluated in chunks, between which the deadline is checked."""
     results = np.zeros((len(points), len(given.results)), "<i8")
     inside = np.zeros(len(points), np.bool_)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, XlashapeError
@@ -15,7 +18,19 @@ from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.text.layout import layout_text
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import batch, choice, decoded, item_count, payload, placed, response_size, shape_of
+from xlashape_server.handlers.inputs import (
+    batch,
+    choice,
+    counted_from,
+    decoded,
+    first_message_only,
+    item_count,
+    payload,
+    placed,
+    response_size,
+    shape_of,
+    stated_count,
+)
 
 __all__ = ["ShapeHandlers"]
 
@@ -122,21 +137,66 @@ class ShapeHandlers:
     def _multi_index(self, data: bytes) -> bytes:
         request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
         shape = _array(request.shape, request.order, self._config)
-        positions = np.frombuffer(bulk, "<i8")
+        indices, is_element = self._multi_indices(shape, np.frombuffer(bulk, "<i8"))
+        return join(v1.MultiIndexResponse(), indices=payload(indices), is_element=payload(is_element))
+
+    def _multi_indices(self, shape: Shape, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         item_count(len(positions), 1, None, self._max_indices, "positions", "a position")
         response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, ("positions",))
         try:
-            indices, is_element = tiling.multi_indices(shape, positions)
+            return tiling.multi_indices(shape, positions)
         except XlashapeError as error:
             raise placed(error, ("positions",), shape=("shape",), positions=("positions",)) from None
-        return join(v1.MultiIndexResponse(), indices=payload(indices), is_element=payload(is_element))
+
+    def linear_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
+        """LinearIndices."""
+        shape: Shape | None = None
+        seen = 0  # numbers of the messages before
+        for data in requests:
+            with budget(deadline=deadline, subject="indices"):
+                spend(256)
+                request, [bulk] = split(v1.LinearIndicesRequest, data, "indices")
+                if shape is None:
+                    shape = _array(request.shape, request.order, self._config)
+                else:
+                    first_message_only(request, "shape", "order")
+                flat = np.frombuffer(bulk, "<i8")
+                stated = stated_count(request, shape.rank)
+                count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
+                try:
+                    found = tiling.linear_indices(shape, flat.reshape(count, shape.rank))
+                except XlashapeError as error:
+                    raise counted_from(seen, _of_row(error, shape), "indices") from None
+                seen += len(flat)
+            yield join(v1.LinearIndicesResponse(), positions=payload(found))
+
+    def multi_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
+        """MultiIndices."""
+        shape: Shape | None = None
+        seen = 0
+        for data in requests:
+            with budget(deadline=deadline, subject="positions"):
+                spend(256)
+                request, [bulk] = split(v1.MultiIndicesRequest, data, "positions")
+                if shape is None:
+                    shape = _array(request.shape, request.order, self._config)
+                else:
+                    first_message_only(request, "shape", "order")
+                positions = np.frombuffer(bulk, "<i8")
+                try:
+                    indices, is_element = self._multi_indices(shape, positions)
+                except XlashapeError as error:
+                    raise counted_from(seen, error, "positions") from None
+                seen += len(positions)
+            yield join(v1.MultiIndicesResponse(), indices=payload(indices), is_element=payload(is_element))
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
     """The description of a shape. Sizes and padding are left out where a dynamic dimension has no bound or an element no known width."""
+    described = v1.Shape.FromString(shape.to_proto().SerializeToString())
     message = v1.ShapeDescription(
         text=str(shape),
-        proto=shape.to_proto(),
+        shape=described,
         element_type=int(shape.element_type),
         is_static=shape.is_static,
         leaf_count=sum(leaf.is_array or leaf.is_buffer for leaf in shape.leaves()),
@@ -150,7 +210,7 @@ def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
         message.rank = shape.rank
         message.true_rank = sum(size > 1 or size < 0 for size in shape.dimensions)
         if shape.layout is not None:
-            message.layout.CopyFrom(_layout(shape, shape.layout))
+            message.layout.CopyFrom(_layout(shape, shape.layout, described.layout.tiles))
         if has_size:
             _padding(message.padding, padding_report(shape))
     return message
@@ -178,13 +238,13 @@ def _padding(message: v1.PaddingDescription, report: PaddingReport) -> None:
     message.best_bytes = report.best_bytes
 
 
-def _layout(shape: Shape, layout: Layout) -> v1.LayoutDescription:
+def _layout(shape: Shape, layout: Layout, tiles: Iterable[v1.LayoutTile]) -> v1.LayoutDescription:
     return v1.LayoutDescription(
         text=layout_text(layout),
         minor_to_major=layout.minor_to_major,
         is_major_to_minor=layout.minor_to_major == Layout.default(shape.rank).minor_to_major,
         is_tiled=bool(layout.tiles),
-        tiles=shape.to_proto().layout.tiles,
+        tiles=tiles,
         element_bits=tiling.stored_bits(shape) if _has_known_width(shape) else 0,
         tail_padding_alignment_in_elements=layout.tail_padding_alignment_in_elements,
         memory_space=layout.memory_space,

@@ -161,8 +161,8 @@ def test_errors_are_the_librarys_own(client: Client) -> None:
         client.get_module("modules/" + "0" * 64)
     assert (missing.value.kind, missing.value.name) == ("module", "modules/" + "0" * 64)
     with pytest.raises(errors.LimitExceededError) as limit:
-        client.linear_indices("f32[]", np.zeros((20_000_000, 0), np.int64))
-    assert limit.value.limit == "indices"
+        client.shape_sizes(["f32[]"] * 100_001)
+    assert (limit.value.limit, limit.value.value) == ("batch", 100_001)
 
 
 def test_every_form_of_a_module_is_accepted(client: Client, tmp_path: Path) -> None:

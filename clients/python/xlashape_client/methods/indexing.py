@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.proto import coerce, v1
-from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
+from xlashape_client.bulk import BulkRpc, ask
 from xlashape_client.inputs import (
     AnyMap,
     AnyModule,
@@ -20,7 +20,6 @@ from xlashape_client.inputs import (
     message_of,
     of_rows,
     one_row,
-    payload,
     result_count_of,
 )
 from xlashape_client.results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
@@ -30,6 +29,17 @@ __all__ = ["IndexingMethods"]
 
 _STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
 _DIRECTIONS = {"output_to_input": v1.DIRECTION_OUTPUT_TO_INPUT, "input_to_output": v1.DIRECTION_INPUT_TO_OUTPUT}
+
+_EVALUATE = BulkRpc(
+    "EvaluateMap",
+    v1.EvaluateMapRequest,
+    v1.EvaluateMapResponse,
+    "EvaluateMapBatch",
+    v1.EvaluateMapBatchRequest,
+    v1.EvaluateMapBatchResponse,
+    "points",
+    ("results", "in_domain"),
+)
 
 
 class IndexingMethods(Transport):
@@ -70,6 +80,34 @@ class IndexingMethods(Transport):
         )
         responses = self.stream("IndexingMaps", request.SerializeToString(), timeout)
         return (InstructionMaps.of(coerce(v1.IndexingMapsResponse, data)) for data in responses)
+
+    def instruction_maps(
+        self,
+        module: AnyModule,
+        instruction: str,
+        *,
+        computation: str = "",
+        direction: str = "output_to_input",
+        index: int | None = None,
+        raw: bool = False,
+        physical: bool = False,
+        style: str = "xla",
+        timeout: float | None = None,
+    ) -> InstructionMaps:
+        """The maps of one instruction: what `indexing_maps` gives for it, in one message."""
+        request = message_of(
+            v1.InstructionMapsRequest,
+            direction=choice(_DIRECTIONS, direction, "direction"),
+            style=choice(_STYLES, style, "style"),
+            module=self._module_input(module, timeout),
+            instruction=instruction,
+            computation=computation,
+            index=index,
+            raw=raw,
+            physical=physical,
+        )
+        response = self.send("InstructionMaps", request.SerializeToString(), timeout)
+        return InstructionMaps.of(coerce(v1.IndexingMapsResponse, response))  # the same bytes, by the schema
 
     def operand_reads(
         self,
@@ -192,17 +230,15 @@ class IndexingMethods(Transport):
     def evaluate_map_batch(
         self, value: AnyMap, points: ArrayLike, *, timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """`evaluate_map` of each row of int64[n, variables], in one call.
+        """`evaluate_map` of each row of int64[n, variables], in one call: a stream if there are many.
 
         Returns the results as int64[n, results], whose rows for points outside the domain hold 0, and bool[n], false outside the domain.
         """
         table = integers(points, "points", 2)
-        request = join(v1.EvaluateMapRequest(map=map_input(value), count=len(table)), points=payload(table))
+        fields = {"map": map_input(value)}
         try:
-            response = self.send("EvaluateMap", request, timeout)
+            flat, inside = ask(self, _EVALUATE, fields, table, lambda: 8 * result_count_of(value) + 1, timeout)
         except XlashapeError as error:
             raise of_rows(error, table, "points") from None
-        _, [results, inside] = split(v1.EvaluateMapResponse, response, "results", "in_domain")
-        flat = np.frombuffer(results, "<i8")
         width = len(flat) // len(table) if len(table) else result_count_of(value)
-        return flat.reshape(len(table), width), np.frombuffer(inside, np.bool_)
+        return flat.reshape(len(table), width), inside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from xlashape.errors import InvalidArgumentError
@@ -30,6 +31,14 @@ class HloMethods(Transport):
             return self.get_module(content, timeout=timeout)
         response = self.send("UploadModule", upload_messages(content), timeout)
         return Module.of(coerce(v1.UploadModuleResponse, response).module)
+
+    def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
+        """`upload_module` in one message, which a server takes up to 64 MiB by default."""
+        content = content_of(module)
+        if isinstance(content, str):
+            return self.get_module(content, timeout=timeout)
+        request = v1.PutModuleRequest(data=content, sha256=hashlib.sha256(content).hexdigest())
+        return Module.of(self._call("PutModule", request, v1.PutModuleResponse, timeout).module)
 
     def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
         """The description of a module that the server keeps. NotFoundError if the server does not have it, or no longer."""

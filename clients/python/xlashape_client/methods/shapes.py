@@ -9,14 +9,35 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import XlashapeError
 from xlashape.proto import v1
-from xlashape.proto.packed import join, split
-from xlashape_client.inputs import AnyShape, each, integers, of_rows, one_row, payload, rank_of, shape_input
+from xlashape_client.bulk import BulkRpc, ask
+from xlashape_client.inputs import AnyShape, each, integers, of_rows, one_row, rank_of, shape_input
 from xlashape_client.results import ShapeDescription, ShapeSize
 from xlashape_client.transport import Transport, choice
 
 __all__ = ["ShapeMethods"]
 
 _LINEAR_ORDERS = {"physical": v1.LINEAR_ORDER_PHYSICAL, "logical": v1.LINEAR_ORDER_LOGICAL}
+
+_LINEAR_INDICES = BulkRpc(
+    "LinearIndex",
+    v1.LinearIndexRequest,
+    v1.LinearIndexResponse,
+    "LinearIndices",
+    v1.LinearIndicesRequest,
+    v1.LinearIndicesResponse,
+    "indices",
+    ("positions",),
+)
+_MULTI_INDICES = BulkRpc(
+    "MultiIndex",
+    v1.MultiIndexRequest,
+    v1.MultiIndexResponse,
+    "MultiIndices",
+    v1.MultiIndicesRequest,
+    v1.MultiIndicesResponse,
+    "positions",
+    ("indices", "is_element"),
+)
 
 
 class ShapeMethods(Transport):
@@ -61,17 +82,14 @@ class ShapeMethods(Transport):
     def linear_indices(
         self, shape: AnyShape, rows: ArrayLike, *, order: str = "physical", timeout: float | None = None
     ) -> NDArray[np.int64]:
-        """`linear_index` of each row of int64[n, rank], in one call. Returns int64[n]."""
+        """`linear_index` of each row of int64[n, rank], in one call: a stream if there are many. Returns int64[n]."""
         table = integers(rows, "rows", 2)
-        message = v1.LinearIndexRequest(
-            order=choice(_LINEAR_ORDERS, order, "order"), shape=shape_input(shape), count=len(table)
-        )
+        fields = {"order": choice(_LINEAR_ORDERS, order, "order"), "shape": shape_input(shape)}
         try:
-            response = self.send("LinearIndex", join(message, indices=payload(table)), timeout)
+            [positions] = ask(self, _LINEAR_INDICES, fields, table, lambda: 8, timeout)
         except XlashapeError as error:
             raise of_rows(error, table, "indices") from None
-        _, [positions] = split(v1.LinearIndexResponse, response, "positions")
-        return np.frombuffer(positions, "<i8")
+        return positions
 
     def multi_index(
         self, shape: AnyShape, position: int, *, order: str = "physical", timeout: float | None = None
@@ -83,16 +101,12 @@ class ShapeMethods(Transport):
     def multi_indices(
         self, shape: AnyShape, positions: ArrayLike, *, order: str = "physical", timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """`multi_index` of each position of int64[n], in one call.
+        """`multi_index` of each position of int64[n], in one call: a stream if there are many.
 
         Returns the indices as int64[n, rank], whose rows for padding hold -1, and bool[n], false for padding.
         """
         numbers = integers(positions, "positions", 1)
-        message = v1.MultiIndexRequest(order=choice(_LINEAR_ORDERS, order, "order"), shape=shape_input(shape))
-        request = join(message, positions=payload(numbers))
-        _, [indices, is_element] = split(
-            v1.MultiIndexResponse, self.send("MultiIndex", request, timeout), "indices", "is_element"
-        )
-        flat = np.frombuffer(indices, "<i8")
+        fields = {"order": choice(_LINEAR_ORDERS, order, "order"), "shape": shape_input(shape)}
+        flat, is_element = ask(self, _MULTI_INDICES, fields, numbers, lambda: 8 * rank_of(shape) + 1, timeout)
         rank = len(flat) // len(numbers) if len(numbers) else rank_of(shape)
-        return flat.reshape(len(numbers), rank), np.frombuffer(is_element, np.bool_)
+        return flat.reshape(len(numbers), rank), is_element

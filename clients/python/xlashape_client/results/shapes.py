@@ -53,7 +53,7 @@ class ShapeDescription(NamedTuple):
         """From the message."""
         layout = message.layout
         return cls(
-            shape=Shape.from_proto(message.proto),
+            shape=Shape.from_proto(message.shape.SerializeToString()),
             text=message.text,
             size=ShapeSize.of(message.size) if message.HasField("size") else None,
             true_rank=message.true_rank,

@@ -1,0 +1,100 @@
+"""Questions about many items: in one message where request and response fit the 4 MiB that gRPC receives by default, else as a stream of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+
+from xlashape.errors import DecodeError
+from xlashape.proto.packed import join, split
+from xlashape_client.inputs import payload
+from xlashape_client.transport import Transport
+
+__all__ = ["BulkRpc", "ask"]
+
+_MESSAGE_BYTES = (4 << 20) - (64 << 10)  # leaves room for the shape or the map
+_PART_BYTES = 1 << 20
+_FEW_ITEMS = 4096  # which fit in any case
+
+
+class BulkRpc(NamedTuple):
+    """An RPC that answers a question in one message, and the one that answers it as a stream.
+
+    `numbers` is the field of the items in the requests of both, `answers` are the fields of their responses: int64s, bools in the last of two.
+    """
+
+    unary: str
+    unary_request: type[Message]
+    unary_response: type[Message]
+    stream: str
+    stream_request: type[Message]
+    stream_response: type[Message]
+    numbers: str
+    answers: tuple[str, ...]
+
+
+def ask(
+    transport: Transport,
+    rpc: BulkRpc,
+    fields: dict[str, Any],
+    items: NDArray[np.int64],
+    answer_bytes: Callable[[], int],
+    timeout: float | None,
+) -> list[NDArray[Any]]:
+    """The content of `rpc.answers` for all `items`, the first axis of an array.
+
+    `fields` are the other fields of the request; of a stream, of its first message. `answer_bytes` says how many bytes the answer has for each item; it
+    is only called for many items. The server may refuse a stream of which it has answered a part: then nothing is returned.
+    """
+    counts = "count" in rpc.unary_request.DESCRIPTOR.fields_by_name
+    if len(items) > _FEW_ITEMS:
+        item_bytes = max(8 * (items.size // len(items)), answer_bytes(), 1)
+        if len(items) * item_bytes > _MESSAGE_BYTES:
+            return _streamed(transport, rpc, fields, items, max(1, _PART_BYTES // item_bytes), counts, timeout)
+    message = rpc.unary_request(**fields, **({"count": len(items)} if counts else {}))
+    response = transport.send(rpc.unary, join(message, **{rpc.numbers: payload(items)}), timeout)
+    return _numbers(rpc.unary_response, rpc, response)
+
+
+def _streamed(
+    transport: Transport,
+    rpc: BulkRpc,
+    fields: dict[str, Any],
+    items: NDArray[np.int64],
+    part_items: int,
+    counts: bool,
+    timeout: float | None,
+) -> list[NDArray[Any]]:
+    starts = range(0, len(items), part_items)
+
+    def requests() -> Iterator[bytes]:
+        for start in starts:
+            part = items[start : start + part_items]
+            message = rpc.stream_request(**({} if start else fields), **({"count": len(part)} if counts else {}))
+            yield join(message, **{rpc.numbers: payload(part)})
+
+    results: list[NDArray[Any]] = []
+    responses = transport.stream(rpc.stream, requests(), timeout)
+    for start, response in zip(starts, responses, strict=False):
+        stop = min(start + part_items, len(items))
+        parts = _numbers(rpc.stream_response, rpc, response)
+        if not results:
+            results = [np.empty(len(part) // (stop - start) * len(items), part.dtype) for part in parts]
+        for result, part in zip(results, parts, strict=True):
+            width = len(result) // len(items)
+            if len(part) != width * (stop - start):
+                raise DecodeError(f"the answer to {stop - start} items has {len(part)} numbers, not {width} for each")
+            result[width * start : width * stop] = part
+        if stop == len(items):
+            next(responses, None)  # the end of the call, or its error
+            return results
+    raise DecodeError(f"{rpc.stream} ended before all of {len(starts)} messages were answered")
+
+
+def _numbers(response_class: type[Message], rpc: BulkRpc, data: bytes) -> list[NDArray[Any]]:
+    _, contents = split(response_class, data, *rpc.answers)
+    return [np.frombuffer(content, np.bool_ if i else "<i8") for i, content in enumerate(contents)]

@@ -1,0 +1,124 @@
+"""The service's schema: it stands by itself, its messages for shapes have the bytes of XLA's, and it keeps the rules of buf.yaml."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
+
+from xlashape import proto
+from xlashape.proto import is_repeated, services, v1, xla
+from xlashape.shape import Shape
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+FILES: list[FileDescriptor] = [
+    proto.pool.FindFileByName(f"xlashape/v1/{name}.proto")
+    for name in ("types", "shape_service", "hlo_service", "indexing_service")
+]
+TWINS = {"Shape": "ShapeProto", "Layout": "LayoutProto", "LayoutTile": "TileProto", "SplitConfig": "SplitConfigProto"}
+ENUM_TWINS = {"ElementType": "PrimitiveType", "DimensionLevel": "DimLevelType"}
+
+
+def test_every_file_of_the_package_is_tested_here() -> None:
+    assert {file.name for file in FILES} == {
+        path.relative_to(CHECKOUT / "protos").as_posix() for path in (CHECKOUT / "protos" / "xlashape").rglob("*.proto")
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_it_imports_nothing_of_xla(file: FileDescriptor) -> None:
+    assert all(needed.package in ("xlashape.v1", "google.protobuf") for needed in file.dependencies)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_options_for_the_languages(file: FileDescriptor) -> None:
+    options = file.GetOptions()
+    assert options.go_package == "github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1"
+    assert (options.java_package, options.java_multiple_files) == ("io.github.xlashape.v1", True)
+    words = file.name.removesuffix(".proto").rpartition("/")[2].split("_")
+    assert options.java_outer_classname == "".join(word.capitalize() for word in words) + "Proto"
+    assert (options.csharp_namespace, options.objc_class_prefix, options.swift_prefix) == ("Xlashape.V1", "XLS", "XLS")
+    assert (options.php_namespace, options.ruby_package) == ("Xlashape\\V1", "Xlashape::V1")
+
+
+def test_only_what_stores_and_deletes_has_side_effects() -> None:
+    idempotent, no_side_effects = 2, 1
+    for service in services():
+        for method in service.methods:
+            changes = method.name in ("UploadModule", "PutModule", "DeleteModule")
+            assert method.GetOptions().idempotency_level == (idempotent if changes else no_side_effects), method.name
+
+
+def _told(field: FieldDescriptor) -> tuple[object, ...]:
+    """What the bytes of a field depend on."""
+    kind = field.message_type.name if field.message_type else field.enum_type.name if field.enum_type else field.type
+    return field.number, TWINS.get(str(kind), ENUM_TWINS.get(str(kind), kind)), is_repeated(field)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), TWINS.items())
+def test_messages_for_shapes_have_the_fields_of_xlas(ours: str, theirs: str) -> None:
+    mine: Descriptor = getattr(v1, ours).DESCRIPTOR
+    other: Descriptor = getattr(xla, theirs).DESCRIPTOR
+    assert {field.name: _told(field) for field in mine.fields} == {field.name: _told(field) for field in other.fields}
+
+
+@pytest.mark.parametrize(("ours", "theirs"), ENUM_TWINS.items())
+def test_enums_for_shapes_have_the_numbers_of_xlas(ours: str, theirs: str) -> None:
+    mine: EnumDescriptor = getattr(v1, ours).DESCRIPTOR
+    other: EnumDescriptor = getattr(xla, theirs).DESCRIPTOR
+    assert {value.number for value in mine.values} == {value.number for value in other.values}
+    renamed = {"PRIMITIVE_TYPE_INVALID": "UNSPECIFIED", "OPAQUE_TYPE": "OPAQUE", "DIM_DENSE": "UNSPECIFIED"}
+    for value in mine.values:
+        same = other.values_by_number[value.number].name
+        prefix = "ELEMENT_TYPE_" if ours == "ElementType" else "DIMENSION_LEVEL_"
+        assert value.name == prefix + renamed.get(same, same.removeprefix("DIM_"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f32[3,5]{1,0:T(2,2)}",
+        "bf16[<=20,300]{0,1:T(8,128)(2,1)E(16)S(1)}",
+        "(s4[2]{0:E(4)}, (token[], u8[?,2]{1,0}))",
+        "f32[8]{0:D(C)#(u32)*(u16)}",
+        "f32[8,4]{1,0:SC(0:4)}",
+        "unknown_99[2]{0}",
+    ],
+)
+def test_a_shape_is_the_same_bytes_in_both_schemas(text: str) -> None:
+    data = Shape.parse(text).to_proto().SerializeToString()
+    ours = v1.Shape.FromString(data)
+    assert ours.SerializeToString() == data
+    assert str(Shape.from_proto(ours.SerializeToString())) == str(Shape.parse(text))
+
+
+def _buf() -> str:
+    found = shutil.which("buf")
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("buf is not here; .ci/run installs it")
+        pytest.skip("buf is not here: go install github.com/bufbuild/buf/cmd/buf@latest")
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments", [["lint", "protos"], ["format", "--diff", "--exit-code", "protos", "--path", "protos/xlashape"]]
+)
+def test_buf_finds_nothing(arguments: list[str]) -> None:
+    done = subprocess.run([_buf(), *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_instruction_maps_have_the_fields_of_indexing_maps() -> None:
+    """The handler and the client rely on it."""
+    for ours, theirs, beyond in (
+        (v1.InstructionMapsRequest, v1.IndexingMapsRequest, {"report_errors"}),
+        (v1.InstructionMapsResponse, v1.IndexingMapsResponse, {"error"}),
+    ):
+        mine = {field.name: _told(field) for field in ours.DESCRIPTOR.fields}
+        others = {field.name: _told(field) for field in theirs.DESCRIPTOR.fields}
+        assert mine == {name: told for name, told in others.items() if name not in beyond}
