@@ -12,7 +12,12 @@ streams         how many streams of requests are taken, and how long each is wai
 services        the RPCs of the schema, registered with grpc
 reflection      gRPC reflection: the schema of the server
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
-worker, app     one process; all of them, started, watched and stopped
+placement       which worker gets a new connection
+tls             certificates: checked, and read again when they are replaced
+scratch         temporary directories, and those that killed servers left
+worker          one process that answers calls
+worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
+app             the server: all workers
 """
 
 from xlashape_server.app import Server, serve

@@ -6,8 +6,8 @@
 '127.0.0.1'
 
 This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one port
-(SO_REUSEPORT); the system spreads connections over them. A worker that ends is started again, after a pause that doubles each time a
-worker ends soon after its start.
+(SO_REUSEPORT); `placement` spreads connections over them. A worker that ends is started again, after a pause that doubles each time a worker
+ends soon after its start. A worker that gives no sign of life is killed, and started again.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import socket
-import subprocess
+import stat
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from xlashape.errors import UnavailableError
 from xlashape.extras import require
-from xlashape_server import logs
+from xlashape_server import logs, placement, tls
 from xlashape_server.config import Config
+from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
+from xlashape_server.worker_process import WorkerProcess
 
 __all__ = ["Server", "serve"]
 
 _log = logging.getLogger("xlashape_server.app")
 
-_MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a worker that ended is started again
-_STABLE_SECONDS = 30.0  # after a worker has run so long, the pause is the first one again
+_WATCH_SECONDS = 0.25  # between two looks at the workers
 _EVICTION_SECONDS = 60.0  # between two looks for modules that are too old
 
 
@@ -49,15 +49,20 @@ class Server:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
-        self._workers: list[_Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._port_holder: socket.socket | None = None
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: ScratchDirectory | None = None
+        self._start_lock: int | None = (
+            None  # a descriptor: workers begin to listen one after another, so that their order is known
+        )
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+        self._order = placement.SocketOrder()
+        self._placed: list[list[int]] = []
 
     @property
     def address(self) -> str:
-        """HOST:PORT. Once the server has started, a port of 0 is replaced by the port that was chosen."""
+        """HOST:PORT, or unix:PATH. Once the server has started, a port of 0 is replaced by the port that was chosen."""
         return self.config.address
 
     @property
@@ -65,22 +70,45 @@ class Server:
         """The process ids of the workers that are running."""
         return [worker.pid for worker in self._workers if worker.pid]
 
+    @property
+    def connections(self) -> dict[int, int]:
+        """How many connections each worker has, by its process id, as it said at most a fifth of a second ago. Zeros where systems do not tell."""
+        return {worker.pid: worker.connections for worker in self._workers if worker.pid}
+
     def start(self) -> Server:
         """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a worker cannot start."""
         require("server", "a server")
         self.config.check_files()
-        self._port_holder, port = _reserved_port(self.config)
-        config = self.config.with_port(port)
-        if not config.store_directory:
-            self._scratch = tempfile.TemporaryDirectory(prefix="xlashape-")
-            config = replace(config, store_directory=self._scratch.name)
-        self.config = config
-        count = config.worker_count()
-        cpus = sorted(os.sched_getaffinity(0)) if config.pin and sys.platform == "linux" else []
+        tls.check(self.config)
+        config = self.config
+        if config.unix_path is not None:
+            _free_socket(config.unix_path)
+        else:
+            self._port_holder, port = _reserved_port(config)
+            config = config.with_port(port)
         try:
+            if not config.store_directory:
+                remove_orphans()
+                self._scratch = ScratchDirectory()
+                config = replace(config, store_directory=str(self._scratch.path))
+            self.config = config
             store = Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
+            store.evict()
+            inherited = (self._scratch.lock,) if self._scratch is not None else ()
+            if sys.platform == "linux":
+                self._start_lock = os.memfd_create("start")
+            cpus = sorted(os.sched_getaffinity(0)) if config.pin and sys.platform == "linux" else []
             self._workers = [
-                _Worker(i, config, cpus[i % len(cpus)] if cpus else None, self._stopping) for i in range(count)
+                WorkerProcess(
+                    i,
+                    config,
+                    cpus[i % len(cpus)] if cpus else None,
+                    self._stopping,
+                    self._on_event,
+                    start_lock=self._start_lock,
+                    inherited=inherited,
+                )
+                for i in range(config.worker_count())
             ]
             for worker in self._workers:
                 worker.launch()
@@ -94,6 +122,7 @@ class Server:
             raise
         for worker in self._workers:
             threading.Thread(target=worker.keep_alive, name=f"worker {worker.number}", daemon=True).start()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         threading.Thread(target=self._evict_regularly, args=(store,), name="store", daemon=True).start()
         return self
 
@@ -105,14 +134,46 @@ class Server:
             worker.ask_to_stop()
         end = time.monotonic() + seconds + (2.0 if seconds else 0.0)
         for worker in self._workers:
-            worker.end(max(0.0, end - time.monotonic()))
+            worker.end(end)
         with self._lock:
-            holder, scratch = self._port_holder, self._scratch
-            self._port_holder = self._scratch = None
+            holder, scratch, start_lock = self._port_holder, self._scratch, self._start_lock
+            self._port_holder = self._scratch = self._start_lock = None
         if holder is not None:
             holder.close()
+        if start_lock is not None:
+            os.close(start_lock)
         if scratch is not None:
-            scratch.cleanup()
+            scratch.remove()
+        if self.config.unix_path is not None and self._workers:
+            with contextlib.suppress(OSError):
+                Path(self.config.unix_path).unlink()
+
+    def _watch(self) -> None:
+        last = time.monotonic()
+        while not self._stopping.wait(_WATCH_SECONDS):
+            now = time.monotonic()
+            absent = max(0.0, now - last - 2 * _WATCH_SECONDS)
+            last = now
+            for worker in self._workers:
+                worker.watch(absent)
+
+    def _on_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
+        """Keeps the order of the workers' sockets, and has new connections placed by how many each worker has."""
+        with self._lock:
+            kind = event["event"]
+            if kind == "ready" and event.get("listening") is not None:
+                self._order.listens(worker.number, event["listening"])
+            elif kind in ("ended", "stopping"):
+                self._order.closed(worker.number)
+            indices = self._order.indices()
+            ready = [each for each in self._workers if each.number in indices and each.is_ready]
+            if len(indices) < 2 or not ready or self._stopping.is_set():
+                return
+            chances = placement.weights([each.connections for each in ready])
+            wanted = [[indices[each.number], weight] for each, weight in zip(ready, chances, strict=True)]
+            if wanted != self._placed or kind == "ready":
+                self._placed = wanted
+                ready[0].send({"place": wanted})
 
     def _evict_regularly(self, store: Store) -> None:
         while not self._stopping.wait(_EVICTION_SECONDS):
@@ -167,6 +228,24 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     return 0
 
 
+def _free_socket(path: str) -> None:
+    """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or it is something else."""
+    try:
+        if not stat.S_ISSOCK(Path(path).lstat().st_mode):
+            raise UnavailableError(f"cannot listen on unix:{path}: it exists and is no socket")
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(5)
+            probe.connect(path)
+        raise UnavailableError(f"cannot listen on unix:{path}: another server answers there")
+    except FileNotFoundError:
+        pass
+    except ConnectionRefusedError:
+        with contextlib.suppress(FileNotFoundError):
+            Path(path).unlink()
+    except OSError as error:
+        raise UnavailableError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
+
+
 def _reserved_port(config: Config) -> tuple[socket.socket, int]:
     """A socket that is bound to the address, and its port. It never listens: it reserves the port while workers end and start.
 
@@ -190,118 +269,3 @@ def _reserved_port(config: Config) -> tuple[socket.socket, int]:
     except OSError as error:
         raise UnavailableError(f"cannot listen on {config.address}: {error.strerror or error}") from error
     raise AssertionError("the second socket is returned")
-
-
-class _Worker:
-    """The process of a worker, and the process that replaces it when it ends."""
-
-    def __init__(self, number: int, config: Config, cpu: int | None, stopping: threading.Event) -> None:
-        self.number = number
-        self._start_message = json.dumps({"worker": number, "cpu": cpu, "config": json.loads(config.to_json())}) + "\n"
-        self._stopping = stopping
-        self._process: subprocess.Popen[str] | None = None
-        self._start_time = 0.0
-        self._lock = threading.Lock()
-
-    @property
-    def pid(self) -> int:
-        """The process id; 0 while there is none."""
-        process = self._process
-        return process.pid if process is not None and process.poll() is None else 0
-
-    def launch(self) -> None:
-        """Starts a process, unless the server stops."""
-        with self._lock:
-            if self._stopping.is_set():
-                return
-            self._start_time = time.monotonic()
-            # The terminal sends SIGINT for Ctrl-C to parent and children. Children inherit the mask and ignore it, so that the parent alone
-            # handles it and stops its workers with grace. (A session for each child would do that too, but Linux shares processor time by session.)
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                self._process = process = subprocess.Popen(
-                    [sys.executable, "-m", "xlashape_server.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        try:
-            assert process.stdin is not None
-            process.stdin.write(self._start_message)
-            process.stdin.flush()
-        except OSError:
-            pass  # the process has ended already; `await_ready` reports that
-
-    def await_ready(self) -> None:
-        """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
-        process = self._process
-        if process is None:
-            return
-        assert process.stdout is not None
-        timer = threading.Timer(_MAX_START_SECONDS, process.kill)
-        timer.start()
-        try:
-            line = process.stdout.readline()
-        finally:
-            timer.cancel()
-        event: dict[str, str] = json.loads(line) if line.startswith("{") else {}
-        if event.get("event") != "ready":
-            reason = event.get("reason") or f"it ended with code {process.wait()} before it was ready"
-            raise UnavailableError(f"worker {self.number} cannot start: {reason}")
-
-    def keep_alive(self) -> None:
-        """Starts a new process whenever the process ends, until the server stops."""
-        pause = _FIRST_PAUSE
-        while True:
-            process = self._process
-            if process is None:
-                return
-            code = process.wait()
-            if self._stopping.is_set():
-                return
-            if time.monotonic() - self._start_time > _STABLE_SECONDS:
-                pause = _FIRST_PAUSE
-            _log.warning(
-                "worker %d (process %d) ended with code %d; starting it again in %g s",
-                self.number,
-                process.pid,
-                code,
-                pause,
-            )
-            if self._stopping.wait(pause):
-                return
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            _close(process)
-            try:
-                self.launch()
-                self.await_ready()
-            except (OSError, UnavailableError) as error:
-                if not self._stopping.is_set():
-                    _log.error("%s", error)
-
-    def ask_to_stop(self) -> None:
-        """Sends SIGTERM."""
-        with self._lock:
-            if self._process is not None and self._process.poll() is None:
-                self._process.terminate()
-
-    def end(self, seconds: float) -> None:
-        """Waits for the process to end, and kills it after `seconds`."""
-        process = self._process
-        if process is None:
-            return
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        _close(process)
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()

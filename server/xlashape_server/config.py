@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,8 +39,9 @@ class Config:
 
     address: str = _setting(
         "127.0.0.1:50051",
-        "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Callers are not authenticated: think before you serve beyond loopback.",
+        "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Or unix:PATH, a socket in the file system, which one worker serves.",
     )
+    socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
     workers: int = _setting(
         0,
         "Processes. 0: one for each core this process may run on (only one where processes cannot share a port).",
@@ -46,6 +49,9 @@ class Config:
     pin: bool = _setting(True, "Whether each worker is bound to one core, where the system supports that.")
     threads: int = _setting(16, "Calls that one worker answers at a time; further calls wait.")
     log_level: str = _setting("info", "debug (a line for each call), info, warning or error.")
+    log_calls_per_second: float = _setting(
+        10.0, "Lines about calls that succeeded, of one worker at the level info; refused calls have a line each."
+    )
 
     tls_certificate: str = _setting(
         "", "File of the certificate chain in PEM. With `tls_key`, the server speaks TLS only."
@@ -80,6 +86,18 @@ class Config:
     )
     max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
 
+    connection_age_seconds: float = _setting(
+        300.0,
+        "Seconds after which a connection is ended once its calls are done, give or take a tenth, so that clients spread over workers again. 0: never.",
+    )
+    keepalive_seconds: float = _setting(
+        60.0,
+        "Seconds without traffic after which a client is asked for a sign of life; without one, its connection ends.",
+    )
+    watchdog_seconds: float = _setting(
+        10.0, "Seconds without a sign of life after which a worker is replaced. 0: never, such as under a debugger."
+    )
+
     store_directory: str = _setting(
         "",
         "Directory where modules are kept, also over restarts. Empty: a temporary directory, removed when the server stops.",
@@ -96,10 +114,25 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        self.host_and_port()
+        if self.unix_path is None:
+            self.host_and_port()
+        elif not 0 < len(os.fsencode(self.unix_path)) <= _MAX_UNIX_PATH_BYTES or "\0" in self.unix_path:
+            raise InvalidArgumentError(
+                f"address: expected unix: and a path of 1 to {_MAX_UNIX_PATH_BYTES} bytes, found {self.address!r}",
+                field="address",
+            )
         if self.log_level not in _LOG_LEVELS:
             raise InvalidArgumentError(
                 f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
+            )
+        if not _MODE.fullmatch(self.socket_mode):
+            raise InvalidArgumentError(
+                f"socket_mode: expected permissions in octal such as 0660, found {self.socket_mode!r}",
+                field="socket_mode",
+            )
+        if self.unix_path and self.workers > 1:
+            raise InvalidArgumentError(
+                f"workers: processes cannot share {self.address}; one worker serves it", field="workers"
             )
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
@@ -117,8 +150,26 @@ class Config:
         if self.tls_client_ca and not self.tls_certificate:
             raise InvalidArgumentError("tls_client_ca: clients have certificates under TLS only", field="tls_client_ca")
 
+    @property
+    def unix_path(self) -> str | None:
+        """The path of a unix: address, None of another address."""
+        return self.address[len(_UNIX) :] if self.address.startswith(_UNIX) else None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only callers on this machine can reach the address."""
+        if self.unix_path is not None:
+            return True
+        host = self.host_and_port()[0]
+        if host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+        except ValueError:
+            return False
+
     def host_and_port(self) -> tuple[str, int]:
-        """Host and port of the address; the host without the brackets of IPv6."""
+        """Host and port of the address, which is not a unix: address; the host without the brackets of IPv6."""
         host, colon, port = self.address.rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         if (
@@ -128,7 +179,9 @@ class Config:
             or int(port[:6]) > 65535
             or (":" in host and not bracketed)
         ):
-            raise InvalidArgumentError(f"address: expected HOST:PORT, found {self.address!r}", field="address")
+            raise InvalidArgumentError(
+                f"address: expected HOST:PORT or unix:PATH, found {self.address!r}", field="address"
+            )
         return (host[1:-1] if bracketed else host), int(port)
 
     def with_port(self, port: int) -> Config:
@@ -137,8 +190,8 @@ class Config:
 
     def worker_count(self) -> int:
         """How many processes to start."""
-        if self.workers:
-            return self.workers
+        if self.workers or self.unix_path is not None:
+            return self.workers or 1
         return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
     def check_files(self) -> None:
@@ -162,6 +215,9 @@ class Config:
         return cls(**json.loads(text))
 
 
+_UNIX = "unix:"
+_MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # sockaddr_un
+_MODE = re.compile(r"0?[0-7]{3}")
 _MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
 
 _MINIMUM: dict[str, float] = {
@@ -179,6 +235,10 @@ _MINIMUM: dict[str, float] = {
     "max_page_size": 1,
     "max_analysis_steps": 1,
     "max_call_seconds": 0.001,
+    "log_calls_per_second": 0,
+    "connection_age_seconds": 0,
+    "keepalive_seconds": 1,
+    "watchdog_seconds": 0,
     "store_bytes": 1,
     "store_age_seconds": 0.001,
     "module_cache_bytes": 0,

@@ -1,13 +1,22 @@
-"""Log lines on standard error, each a JSON object: readable for collectors of logs, and for people with grep."""
+"""Log lines on standard error, each a JSON object: readable for collectors of logs, and for people with grep.
+
+What a worker writes otherwise, such as the lines of gRPC's core or the stacks of a crash, becomes log lines of the server.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import time
-from typing import Any
+from typing import Any, TextIO
 
-__all__ = ["configure"]
+__all__ = ["OutputLines", "configure"]
+
+# absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed"
+_ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
+_MAX_LINES_PER_SECOND = 100  # of the output of one worker
+_MAX_CHARACTERS = 2000  # of one line of it
 
 
 class _JsonLines(logging.Formatter):
@@ -30,9 +39,41 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(level: str, **always: Any) -> None:
-    """Sends the logs of this process to standard error. Every line has the entries `always`."""
-    handler = logging.StreamHandler()
+class OutputLines:
+    """Logs what a worker wrote to its standard error, with at most 100 lines a second."""
+
+    def __init__(self, worker: int, pid: int) -> None:
+        self._log = logging.getLogger("xlashape_server.output")
+        self._facts: dict[str, Any] = {"worker": worker, "worker_pid": pid}
+        self._second = 0
+        self._count = 0
+        self._dropped = 0
+
+    def log(self, line: str) -> None:
+        """Logs a line: one of gRPC's core as a warning at most, since any caller can provoke its errors; another one as a warning."""
+        line = line.rstrip()[:_MAX_CHARACTERS]
+        if not line or line.startswith("WARNING: All log messages before absl::InitializeLog"):
+            return
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._dropped:
+                self._log.warning("%d more lines were not logged", self._dropped, extra={"facts": self._facts})
+            self._second, self._count, self._dropped = second, 0, 0
+        self._count += 1
+        if self._count > _MAX_LINES_PER_SECOND:
+            self._dropped += 1
+            return
+        match = _ABSL.fullmatch(line)
+        if match is None:
+            self._log.warning("%s", line, extra={"facts": self._facts})
+            return
+        level = logging.INFO if match["letter"] == "I" else logging.WARNING
+        self._log.log(level, "%s", match["message"], extra={"facts": {**self._facts, "source": match["source"]}})
+
+
+def configure(level: str, stream: TextIO | None = None, **always: Any) -> None:
+    """Sends the logs of this process to `stream` (default: standard error). Every line has the entries `always`."""
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(_JsonLines(**always))
     root = logging.getLogger("xlashape_server")
     root.handlers[:] = [handler]

@@ -1,4 +1,4 @@
-"""Waits for SIGTERM and SIGINT without losing one.
+"""Waits for SIGTERM, SIGINT and SIGHUP without losing one.
 
 A Python signal handler runs between two bytecodes of the main thread. It can therefore meet a lock that the main thread holds
 (threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
@@ -15,18 +15,25 @@ from types import FrameType, TracebackType
 
 __all__ = ["StopSignals"]
 
-_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+_NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WAKE = 0  # written by `wake`; no signal has this number
 
 
 class StopSignals:
-    """Within the `with` block, SIGTERM and SIGINT only end `wait`. Only the main thread can enter the block."""
+    """Within the `with` block, SIGTERM, SIGINT and SIGHUP only end `wait`. Only the main thread can enter the block.
+
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored.
+    """
 
     def __enter__(self) -> StopSignals:
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._previous = {number: signal.signal(number, _nothing) for number in _NUMBERS}
+        self._previous = {
+            number: signal.signal(number, _nothing)
+            for number in _NUMBERS
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
         return self
 
     def __exit__(

@@ -1,29 +1,32 @@
-"""A worker: one process of the server. `app` starts it with `python -m xlashape_server.worker`; do not start it by hand.
+"""A worker: one process of the server. `worker_process` starts it and describes the lines that both send; do not start it by hand.
 
-The worker reads one line of JSON from standard input, which stays open as long as the parent runs: at its end the worker stops as on
-SIGTERM. It writes one line of JSON to standard output: {"event": "ready"} or {"event": "failed", "reason": …}.
+Standard input stays open as long as the parent runs: at its end the worker stops as on SIGTERM.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import fcntl
 import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from xlashape import caches
 from xlashape.proto import services
-from xlashape_server import logs, reflection
+from xlashape_server import logs, placement, reflection, tls
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
@@ -32,15 +35,19 @@ from xlashape_server.services import add_services
 from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
 
-__all__ = ["make_server", "run"]
+__all__ = ["main", "make_server", "run"]
 
 _log = logging.getLogger("xlashape_server.worker")
+
+_LIFE_SECONDS = 0.2  # between two signs of life
+_KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
+_MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
 
 
 def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
     """A grpc server with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
     options: list[tuple[str, Any]] = [
-        ("grpc.so_reuseport", 1),
+        *_connection_options(config),
         # Twice the limit of the guard, whose error names the limit.
         ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
         ("grpc.max_send_message_length", -1),
@@ -64,23 +71,55 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
         health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     reflection.enable(server, guard)
+    _listen(server, config)
+    return server, health_servicer
+
+
+def _listen(server: grpc.Server, config: Config) -> None:
+    """Binds the address. OSError if that is not possible."""
+    # Nobody can connect to a unix: address before its mode is set.
+    umask = os.umask(0o177) if config.unix_path is not None else None
     try:
         if config.tls_certificate:
-            bound = server.add_secure_port(config.address, _credentials(config))
+            bound = server.add_secure_port(config.address, tls.server_credentials(config))
         else:
             bound = server.add_insecure_port(config.address)
     except RuntimeError as error:
         raise OSError(f"cannot listen on {config.address}: {error}") from error
+    finally:
+        if umask is not None:
+            os.umask(umask)
+    if config.unix_path is not None:
+        Path(config.unix_path).chmod(int(config.socket_mode, 8))
+        return
     port = config.host_and_port()[1]
     if not bound or (port and bound != port):
         raise OSError(f"cannot listen on {config.address}")
-    return server, health_servicer
 
 
-def _credentials(config: Config) -> grpc.ServerCredentials:
-    key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
-    ca = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
-    return grpc.ssl_server_credentials([(key, chain)], root_certificates=ca, require_client_auth=ca is not None)
+def _connection_options(config: Config) -> list[tuple[str, Any]]:
+    """Options of gRPC that bound the life of a connection. gRPC itself varies the age by a tenth."""
+    options: list[tuple[str, Any]] = [
+        ("grpc.so_reuseport", int(config.unix_path is None)),
+        ("grpc.keepalive_time_ms", round(config.keepalive_seconds * 1e3)),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_MS),
+        ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_MS),
+        ("grpc.keepalive_permit_without_calls", 1),
+    ]
+    if config.connection_age_seconds:
+        options += [
+            ("grpc.max_connection_age_ms", max(1, round(config.connection_age_seconds * 1e3))),
+            ("grpc.max_connection_age_grace_ms", round((config.max_call_seconds + 5) * 1e3)),
+        ]
+    return [(name, min(value, (1 << 31) - 1)) for name, value in options]
+
+
+def main() -> None:
+    """Runs a worker, and ends the process."""
+    code = run()
+    logging.shutdown()
+    # A call that did not end within the grace period still has its thread, for which a normal exit would wait.
+    os._exit(code)
 
 
 def run() -> int:
@@ -89,30 +128,39 @@ def run() -> int:
     if start_message is None:
         return 0
     config = Config.from_json(json.dumps(start_message["config"]))
-    logs.configure(config.log_level, worker=start_message["worker"], pid=os.getpid())
+    worker, log = start_message["worker"], os.fdopen(start_message["log"], "w", encoding="utf-8")
+    logs.configure(config.log_level, log, worker=worker, pid=os.getpid())
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
-        return _serve(start_message["cpu"], config, signals)
+        return _serve(start_message["cpu"], start_message["start_lock"], config, signals)
 
 
-def _serve(cpu: int | None, config: Config, signals: StopSignals) -> int:
+def _serve(cpu: int | None, start_lock: int | None, config: Config, signals: StopSignals) -> int:
     if cpu is not None and sys.platform == "linux":
         try:
             os.sched_setaffinity(0, {cpu})
         except OSError as error:
             _log.warning("cannot stay on core %d: %s", cpu, error)
+    parent = Parent(sys.stdout)
     try:
-        server, health_servicer = make_server(config)
+        with _locked(start_lock):
+            server, health_servicer = make_server(config)
+            listening = time.monotonic()
         server.start()
     except Exception as error:
         _log.error("cannot start", exc_info=error)
-        _report({"event": "failed", "reason": str(error)})
+        parent.tell(event="failed", reason=str(error))
         return 1
-    threading.Thread(target=_watch_parent, args=(signals,), daemon=True).start()
-    _report({"event": "ready"})
+    sockets = [] if config.unix_path is not None else placement.listening_sockets(config.host_and_port()[1])
+    threading.Thread(target=_listen_to_parent, args=(signals, sockets), daemon=True).start()
+    parent.tell(event="ready", listening=listening)
     _log.debug("ready at %s", config.address)
+    threading.Thread(target=_show_life, args=(parent, placement.open_sockets()), daemon=True).start()
     signals.wait()
+    for each in sockets:
+        each.close()
     health_servicer.enter_graceful_shutdown()
+    parent.tell(event="stopping")
     if config.drain_seconds:
         time.sleep(config.drain_seconds)
     server.stop(config.grace_seconds).wait()
@@ -120,19 +168,42 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals) -> int:
     return 0
 
 
-def _report(event: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(event) + "\n")
-    sys.stdout.flush()
+class Parent:
+    """Where lines to the parent go. A line is lost if the parent does not read, so that a parent that is stopped does not stop its workers."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._descriptor = stream.fileno()
+        os.set_blocking(self._descriptor, False)
+
+    def tell(self, **event: Any) -> None:
+        """Writes a line."""
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, (json.dumps(event) + "\n").encode())
 
 
-def _watch_parent(signals: StopSignals) -> None:
-    while sys.stdin.buffer.read(4096):
-        pass
+def _show_life(parent: Parent, other_sockets: int) -> None:
+    """Tells the parent several times a second that this process runs, and how many connections it has."""
+    while True:
+        started = time.monotonic()
+        parent.tell(event="alive", connections=max(0, placement.open_sockets() - other_sockets))
+        # With thousands of connections counting takes milliseconds, and is done less often.
+        time.sleep(max(_LIFE_SECONDS, 100 * (time.monotonic() - started)))
+
+
+def _listen_to_parent(signals: StopSignals, sockets: list[socket.socket]) -> None:
+    for line in sys.stdin:
+        chances: list[list[int]] = json.loads(line).get("place", [])
+        placement.steer(sockets, [(index, weight) for index, weight in chances])
     signals.wake()
 
 
-if __name__ == "__main__":
-    code = run()
-    logging.shutdown()
-    # A call that did not end within the grace period still has its thread, for which a normal exit would wait.
-    os._exit(code)
+@contextlib.contextmanager
+def _locked(descriptor: int | None) -> Generator[None]:
+    """Lets workers begin to listen one after another, so that the order in which they did is known. The lock is one of processes."""
+    if descriptor is not None:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN)

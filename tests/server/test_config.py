@@ -44,7 +44,7 @@ def test_addresses(address: str, expected: tuple[str, int]) -> None:
     ],
 )
 def test_wrong_addresses_are_refused(address: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="address: expected HOST:PORT") as caught:
+    with pytest.raises(InvalidArgumentError, match="address: expected HOST:PORT or unix:PATH") as caught:
         Config(address=address)
     assert caught.value.field == "address"
 

@@ -207,7 +207,7 @@ def test_draw(tmp_path):
         (["shape", "f32[]", "--server", "127.0.0.1:1", "--timeout", "2"], "127.0.0.1:1"),
         (["draw", "f32[1024,1024]", "-o", "-"], "cells drawn: 1048576 is more than 16384"),
         (["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"], "/nonexistent/folder/x.svg: No such file or directory"),
-        (["serve", "--address", "nowhere"], "address: expected HOST:PORT, found 'nowhere'"),
+        (["serve", "--address", "nowhere"], "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
         (["serve", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
     ],
 )

@@ -1,0 +1,160 @@
+"""Which worker gets a new connection, on Linux: the worker with the fewest connections.
+
+All workers listen on one port with SO_REUSEPORT, and the system chooses among their sockets by a hash of the addresses: two clients may share
+a worker while another idles. So the server counts the connections of its workers, and gives the system a program (classic BPF, which needs no
+privileges) that chooses a socket at random with weights: a worker with fewer connections is chosen more often, and with few connections
+altogether only the worker with the fewest is. Where the system does not take the program, the hash chooses.
+
+The program names a socket by its index: sockets have the order in which they began to listen, and the last one takes the index of one that
+closes. Linux: Documentation/networking/filter.rst, net/core/sock_reuseport.c.
+
+>>> weights([1, 0])  # the second of two clients gets a worker of its own
+[0, 1]
+>>> weights([4, 4])
+[1, 1]
+>>> weights([32, 0])  # a worker that was started again, among many connections
+[4, 36]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["SocketOrder", "listening_sockets", "open_sockets", "program", "steer", "weights"]
+
+_SO_ATTACH_REUSEPORT_CBPF = 51
+_INSTRUCTION = struct.Struct("=HBBI")  # code, jump if true, jump if false, constant
+_FILTER = struct.Struct("HxxxxxxQ" if sys.maxsize > 1 << 32 else "HxxI")  # count, address
+_LOAD, _JUMP_IF_GREATER_OR_EQUAL, _RETURN = 0x20, 0x35, 0x06
+_RANDOM = 0xFFFFF000 + 56  # the place of a random number: SKF_AD_OFF + SKF_AD_RANDOM
+
+
+def weights(connections: Sequence[int]) -> list[int]:
+    """How often each worker is to be chosen, by the connections that each has.
+
+    A worker's weight is the number that it lacks to the most of any worker. Many connections may come before the next count, so with many
+    connections each weight is higher by an eighth of the mean: the worker with the fewest does not get all of them.
+    """
+    most = max(connections)
+    spare = sum(connections) // (4 * len(connections))
+    found = [most - count + spare for count in connections]
+    return found if any(found) else [1] * len(connections)
+
+
+def program(chances: Sequence[tuple[int, int]]) -> bytes:
+    """The instructions that choose among sockets. `chances` has the index of a socket and its weight, of which one at least is positive."""
+    chosen = [(index, weight) for index, weight in chances if weight > 0]
+    total, passed = sum(weight for _, weight in chosen), 0
+    made = [_INSTRUCTION.pack(_LOAD, 0, 0, _RANDOM)]
+    for index, weight in chosen[:-1]:
+        passed += weight
+        made.append(_INSTRUCTION.pack(_JUMP_IF_GREATER_OR_EQUAL, 1, 0, min((passed << 32) // total, 0xFFFFFFFF)))
+        made.append(_INSTRUCTION.pack(_RETURN, 0, 0, index))
+    made.append(_INSTRUCTION.pack(_RETURN, 0, 0, chosen[-1][0]))
+    return b"".join(made)
+
+
+def steer(sockets: Sequence[socket.socket], chances: Sequence[tuple[int, int]]) -> bool:
+    """Makes the system choose among all sockets that listen on the port of `sockets`. False where it cannot."""
+    if sys.platform != "linux" or not sockets or not any(weight > 0 for _, weight in chances):
+        return False
+    instructions = ctypes.create_string_buffer(program(chances))
+    count = (len(instructions) - 1) // _INSTRUCTION.size
+    try:
+        for each in sockets:
+            each.setsockopt(
+                socket.SOL_SOCKET, _SO_ATTACH_REUSEPORT_CBPF, _FILTER.pack(count, ctypes.addressof(instructions))
+            )
+    except OSError:
+        return False
+    return True
+
+
+def listening_sockets(port: int) -> list[socket.socket]:
+    """The sockets of this process that listen on a TCP port. gRPC opened them, and does not give them out. Each is a duplicate to be closed."""
+    found: list[socket.socket] = []
+    for number in _descriptors():
+        if any(each.fileno() == number for each in found):
+            continue  # the number of the descriptor that listed the folder, used again
+        try:
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            made = socket.socket(fileno=os.dup(number))
+        except OSError:
+            continue  # closed by another thread since
+        with contextlib.suppress(OSError, IndexError, TypeError):
+            name = made.getsockname() if made.family in (socket.AF_INET, socket.AF_INET6) else ()
+            if name and name[1] == port and made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                found.append(made)
+                continue
+        made.close()
+    return found
+
+
+def open_sockets() -> int:
+    """How many sockets this process has; 0 where the system does not say."""
+    count = 0
+    for number in _descriptors():
+        with contextlib.suppress(OSError):
+            count += stat.S_ISSOCK(os.fstat(number).st_mode)
+    return count
+
+
+def _descriptors() -> list[int]:
+    try:
+        return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    except OSError:
+        return []
+
+
+class SocketOrder:
+    """The index of each worker's socket, kept as the system does.
+
+    >>> order = SocketOrder()
+    >>> for worker, since in ((0, 12.5), (1, 12.25), (2, 12.75)):
+    ...     order.listens(worker, since)
+    >>> order.indices()
+    {1: 0, 0: 1, 2: 2}
+    >>> order.closed(1)  # the last one takes its index
+    >>> order.indices()
+    {2: 0, 0: 1}
+    """
+
+    def __init__(self) -> None:
+        self._workers: list[int] = []
+        self._since: dict[int, float] = {}
+        self._settled = (
+            0  # so many of the first have their final index: one after them has closed or they were seen in use
+        )
+
+    def listens(self, worker: int, since: float) -> None:
+        """A worker's socket began to listen at the time `since`. Several may be told in another order than they began."""
+        self.closed(worker)
+        at = len(self._workers)
+        while at > self._settled and self._since[self._workers[at - 1]] > since:
+            at -= 1
+        self._workers.insert(at, worker)
+        self._since[worker] = since
+
+    def closed(self, worker: int) -> None:
+        """The socket of a worker was closed, if it listened."""
+        if worker not in self._since:
+            return
+        at = self._workers.index(worker)
+        last = self._workers.pop()
+        if last != worker:
+            self._workers[at] = last
+        del self._since[worker]
+        self._settled = len(self._workers)
+
+    def indices(self) -> dict[int, int]:
+        """Worker → index of its socket."""
+        return {worker: index for index, worker in enumerate(self._workers)}

@@ -1,0 +1,56 @@
+"""Temporary directories of servers. A server that was killed leaves its directory; the next server removes it.
+
+A directory holds a file `owner`, which the server and its workers keep locked: the system releases the lock when the last of them has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+__all__ = ["ScratchDirectory", "remove_orphans"]
+
+_log = logging.getLogger("xlashape_server.app")
+
+_PREFIX = "xlashape-store-"
+_OWNER = "owner"
+
+
+class ScratchDirectory:
+    """A new temporary directory, locked until it is removed. OSError if it cannot be made."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # The file gets its name once it is locked, so that no other server finds it unlocked.
+        descriptor, name = tempfile.mkstemp(dir=self.path)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        Path(name).rename(self.path / _OWNER)
+        self.lock = descriptor
+        """The descriptor of the lock, for children to inherit."""
+
+    def remove(self) -> None:
+        """Removes the directory."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.close(self.lock)
+
+
+def remove_orphans() -> None:
+    """Removes the temporary directories whose servers have ended without doing so."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                continue
+            with (path / _OWNER).open("rb") as owner:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            _log.info("removed %s, which an earlier server left", path)
+        except OSError:
+            continue  # its server runs, it is being made, or it was removed meanwhile

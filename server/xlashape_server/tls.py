@@ -1,0 +1,143 @@
+"""Certificates: checked before a worker starts, and read again when their files change, without a restart.
+
+Replaced files count once they are a pair: between the replacement of the certificate and that of the key, the old pair stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from xlashape.errors import InvalidArgumentError
+from xlashape_server.config import Config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import grpc
+
+__all__ = ["check", "server_credentials"]
+
+_log = logging.getLogger("xlashape_server.tls")
+
+_LOOK_SECONDS = 1.0  # between two looks whether the files have changed
+
+
+def check(config: Config) -> None:
+    """InvalidArgumentError, which names the setting, if the certificates of `config` cannot be used."""
+    if not config.tls_certificate:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for name in ("tls_certificate", "tls_key", "tls_client_ca"):
+        path: str = getattr(config, name)
+        if path and not os.access(path, os.R_OK):
+            raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)
+    _check_pem(config.tls_certificate, "tls_certificate", b"CERTIFICATE-----")
+    _check_pem(config.tls_key, "tls_key", b"PRIVATE KEY-----")
+    try:
+        # Without a function that gives a password, OpenSSL would ask the terminal.
+        context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
+    except _EncryptedKey:
+        raise InvalidArgumentError(
+            f"tls_key: the key in {config.tls_key!r} is encrypted; expected one without a password", field="tls_key"
+        ) from None
+    except (ssl.SSLError, OSError) as error:
+        if "MISMATCH" in str(error):
+            raise InvalidArgumentError(
+                f"tls_key: the key in {config.tls_key!r} does not belong to the certificate in {config.tls_certificate!r}",
+                field="tls_key",
+            ) from None
+        raise InvalidArgumentError(
+            f"tls_certificate: {config.tls_certificate!r} and {config.tls_key!r} cannot be used: {error}",
+            field="tls_certificate",
+        ) from None
+    if config.tls_client_ca:
+        _check_pem(config.tls_client_ca, "tls_client_ca", b"CERTIFICATE-----")
+        try:
+            context.load_verify_locations(config.tls_client_ca)
+        except (ssl.SSLError, OSError) as error:
+            raise InvalidArgumentError(
+                f"tls_client_ca: {config.tls_client_ca!r} cannot be used: {error}", field="tls_client_ca"
+            ) from None
+
+
+def server_credentials(config: Config) -> grpc.ServerCredentials:
+    """Credentials whose certificates follow the files."""
+    import grpc  # the server's process checks certificates and never loads grpc
+
+    files = _Files(config)
+    first = files.configuration()
+    # grpc's documentation has the function return None where nothing has changed; its type does not.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", files.changed)
+    return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=bool(config.tls_client_ca))
+
+
+class _Files:
+    """The files of the certificates, and when they were last looked at."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._paths = [path for path in (config.tls_certificate, config.tls_key, config.tls_client_ca) if path]
+        self._seen = self._state()
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._lock = threading.Lock()
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        """What the files hold now."""
+        import grpc  # see server_credentials
+
+        config = self._config
+        key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
+        authority = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
+        return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
+
+    def changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """What the files hold if that is new and can be used, else None. gRPC calls this at each handshake."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next_look:
+                return None
+            self._next_look = now + _LOOK_SECONDS
+            state = self._state()
+            if state == self._seen:
+                return None
+            try:
+                check(self._config)
+                found = self.configuration()
+            except (InvalidArgumentError, OSError) as error:
+                _log.warning("the certificates were replaced and cannot be used yet, so the old ones stay: %s", error)
+                return None
+            if self._state() != state:
+                return None  # replaced while they were read: the next look finds them
+            self._seen = state
+        _log.info("the certificates were replaced; new connections get the new ones")
+        return found
+
+    def _state(self) -> list[tuple[int, int, int] | None]:
+        found: list[tuple[int, int, int] | None] = []
+        for path in self._paths:
+            try:
+                status = Path(path).stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return found
+
+
+class _EncryptedKey(Exception):
+    pass
+
+
+def _no_password() -> str:
+    raise _EncryptedKey
+
+
+def _check_pem(path: str, name: str, mark: bytes) -> None:
+    if mark not in Path(path).read_bytes():
+        raise InvalidArgumentError(f"{name}: {path!r} has no {mark.decode().strip('-').lower()} in PEM", field=name)

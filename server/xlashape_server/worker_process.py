@@ -1,0 +1,314 @@
+"""A worker seen from the server: starts its process, replaces it when it ends or gives no sign of life, and stops it.
+
+The worker reads lines of JSON from its standard input: first its settings, later how new connections are placed. It writes lines of JSON:
+
+    {"event": "ready", "listening": 12.5}      it answers calls; since when it listens, of time.monotonic()
+    {"event": "failed", "reason": "…"}         it cannot start
+    {"event": "alive", "connections": 3}       a sign of life, several a second
+    {"event": "stopping"}                      it takes no more calls
+
+Its log lines go to the standard error of the server directly. What else it writes to its own standard error comes here (`logs.OutputLines`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import xlashape
+from xlashape.errors import UnavailableError
+from xlashape_server.config import Config
+from xlashape_server.logs import OutputLines
+
+__all__ = ["WorkerProcess"]
+
+_log = logging.getLogger("xlashape_server.app")
+
+_MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a worker that ended is started again
+_STABLE_SECONDS = 30.0  # after a worker has run so long, the pause is the first one again
+_MAX_STOPPED_SECONDS = 1.0  # that a worker may be stopped by a signal
+_ANSWER_SECONDS = 2.0  # after which a worker that was asked to stop has said so
+
+# The path of imports is the server's. -I: neither the current directory nor variables of the environment add to it.
+_BOOTSTRAP = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from xlashape_server.worker import main; main()"
+)
+
+
+class WorkerProcess:
+    """The process of a worker, and the process that replaces it when it ends. `changed` is called with events of the worker."""
+
+    def __init__(
+        self,
+        number: int,
+        config: Config,
+        cpu: int | None,
+        stopping: threading.Event,
+        changed: Callable[[WorkerProcess, dict[str, Any]], None],
+        *,
+        start_lock: int | None = None,
+        inherited: tuple[int, ...] = (),
+    ) -> None:
+        self.number = number
+        self.connections = 0
+        self._config = config
+        self._cpu = cpu
+        self._stopping = stopping
+        self._changed = changed
+        self._start_lock = start_lock
+        self._inherited = inherited if start_lock is None else (*inherited, start_lock)
+        self._process: subprocess.Popen[str] | None = None
+        self._start_time = 0.0
+        self._lock = threading.Lock()
+        self._started = threading.Event()  # it is ready, cannot start, or has ended
+        self._first_event: dict[str, Any] = {}
+        self._last_sign = 0.0
+        self._stopped_since: float | None = None
+        self._asked_at: float | None = None
+        self._said_stopping = False
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 while there is none."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it answers calls, as far as is known."""
+        return self.pid != 0 and self._first_event.get("event") == "ready" and not self._said_stopping
+
+    def launch(self) -> None:
+        """Starts a process, unless the server stops."""
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            self._start_time = time.monotonic()
+            self._started.clear()
+            self._first_event, self._stopped_since, self._said_stopping, self.connections = {}, None, False, 0
+            log_descriptor = _standard_error()
+            # The terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Children inherit the mask, so that the parent
+            # alone handles them. (A session for each child would do that too, but Linux shares processor time by session.)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+            try:
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-I", "-c", _BOOTSTRAP, json.dumps(_import_path())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    pass_fds=(log_descriptor, *self._inherited),
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                os.close(log_descriptor)
+        first = {
+            "worker": self.number,
+            "cpu": self._cpu,
+            "log": log_descriptor,
+            "start_lock": self._start_lock,
+            "config": json.loads(self._config.to_json()),
+        }
+        self.send(first)
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)  # a worker that is stopped does not read
+        for read in (self._read_events, self._read_output):
+            threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True).start()
+
+    def send(self, line: dict[str, Any]) -> None:
+        """Writes a line to the worker. Does nothing if it has ended or does not read."""
+        process = self._process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                os.write(process.stdin.fileno(), (json.dumps(line) + "\n").encode())
+
+    def await_ready(self) -> None:
+        """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
+        process = self._process
+        if process is None:
+            return
+        if not self._started.wait(_MAX_START_SECONDS):
+            process.kill()
+        event = self._first_event
+        if event.get("event") != "ready":
+            reason = event.get("reason") or f"it ended with code {process.wait()} before it was ready"
+            raise UnavailableError(f"worker {self.number} cannot start: {reason}")
+
+    def keep_alive(self) -> None:
+        """Starts a new process whenever the process ends, until the server stops."""
+        pause = _FIRST_PAUSE
+        while True:
+            process = self._process
+            if process is None:
+                return
+            code = process.wait()
+            self._changed(self, {"event": "ended"})
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - self._start_time > _STABLE_SECONDS:
+                pause = _FIRST_PAUSE
+            _log.warning(
+                "worker %d (process %d) %s; starting it again in %g s", self.number, process.pid, _ending(code), pause
+            )
+            if self._stopping.wait(pause):
+                return
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            _close(process)
+            try:
+                self.launch()
+                self.await_ready()
+            except (OSError, UnavailableError) as error:
+                if not self._stopping.is_set():
+                    _log.error("%s", error)
+
+    def watch(self, absent: float) -> None:
+        """Kills a process that is stopped by a signal, or has given no sign of life for too long. To be called several times a second.
+
+        `absent` is the time in seconds during which this process itself did not run, such as while a laptop sleeps: it does not count.
+        """
+        process = self._process
+        if process is None or process.poll() is not None or not self._config.watchdog_seconds:
+            return
+        now = time.monotonic()
+        self._last_sign += absent
+        if self._stopped_since is not None:
+            self._stopped_since += absent
+        if _is_stopped(process.pid):
+            self._stopped_since = self._stopped_since or now
+            if now - self._stopped_since >= min(_MAX_STOPPED_SECONDS, self._config.watchdog_seconds):
+                self._kill(process, "is stopped by a signal")
+            return
+        self._stopped_since = None
+        if self._first_event and now - self._last_sign > self._config.watchdog_seconds:
+            self._kill(process, f"has given no sign of life for {now - self._last_sign:.0f} s")
+
+    def ask_to_stop(self) -> None:
+        """Sends SIGTERM."""
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                self._asked_at = time.monotonic()
+                self._process.terminate()
+
+    def end(self, until: float) -> None:
+        """Waits for the process to end. Kills it at the time `until`, or earlier if it does not react to being asked to stop."""
+        process = self._process
+        if process is None:
+            return
+        while process.poll() is None:
+            now = time.monotonic()
+            reacts = self._said_stopping or self._asked_at is None or now < self._asked_at + _ANSWER_SECONDS
+            if now >= until or not reacts or _is_stopped(process.pid):
+                process.kill()
+                process.wait()
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(0.1, until - now))
+            if self._said_stopping and self._config.watchdog_seconds:
+                if time.monotonic() - self._last_sign > self._config.watchdog_seconds:
+                    self._kill(process, "gives no sign of life while it stops")
+        _close(process)
+
+    def _kill(self, process: subprocess.Popen[str], reason: str) -> None:
+        _log.error("worker %d (process %d) %s; killing it", self.number, process.pid, reason)
+        process.kill()
+
+    def _read_events(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            for line in process.stdout:
+                try:
+                    event: dict[str, Any] = json.loads(line)
+                except ValueError:
+                    _log.warning("worker %d wrote: %s", self.number, line.rstrip())
+                    continue
+                self._last_sign = time.monotonic()
+                kind = event.get("event")
+                if kind in ("ready", "failed"):
+                    self._first_event = event
+                    self._started.set()
+                elif kind == "stopping":
+                    self._said_stopping = True
+                elif kind == "alive":
+                    if event["connections"] == self.connections:
+                        continue
+                    self.connections = event["connections"]
+                self._changed(self, event)
+        self._started.set()
+
+    def _read_output(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        lines = OutputLines(self.number, process.pid)
+        with contextlib.suppress(OSError, ValueError):
+            for line in process.stderr:
+                lines.log(line)
+
+
+def _standard_error() -> int:
+    """A descriptor for the log lines of a worker, to be closed."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+def _import_path() -> list[str]:
+    """Where a worker imports from: where this process does, but for the current directory, whatever modules lie there.
+
+    The folders that these packages were imported from are part of it in any case.
+    """
+    try:
+        current = str(Path.cwd())
+    except OSError:
+        current = ""
+    own = [str(Path(package).resolve().parents[1]) for package in (xlashape.__file__, __file__)]
+    kept: list[str] = []
+    for entry in sys.path:
+        path = str(Path(entry or current).absolute()) if entry or current else ""
+        if (
+            path
+            and path not in kept
+            and ((Path(entry).is_absolute() and path != current) or os.path.realpath(path) in own)
+        ):
+            kept.append(path)
+    real = [os.path.realpath(path) for path in kept]
+    return [*dict.fromkeys(root for root in own if root not in real), *kept]
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a signal such as SIGSTOP has stopped a process. False where the system does not say."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return status.rpartition(b")")[2].split()[:1] == [b"T"]
+
+
+def _ending(code: int) -> str:
+    """How a process ended.
+
+    >>> _ending(-9), _ending(3)
+    ('was ended by SIGKILL', 'ended with code 3')
+    """
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended with code {code}"
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()

@@ -1,0 +1,154 @@
+"""Workers that are stopped, hang or are asked to stop while they hang; the signals of a terminal; what a killed server leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from server_processes import ServerProcess, children, wait_until
+
+from xlashape_client import Client
+from xlashape_server import Config, Server
+from xlashape_server.scratch import ScratchDirectory, remove_orphans
+
+SHAPE = "f32[3,5]{1,0:T(2,2)}"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+
+
+def test_a_stopped_worker_is_replaced() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=2)) as server:
+        workers = children(server.process.pid)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGSTOP)
+        wait_until(lambda: workers[0] not in children(server.process.pid), 10)
+        wait_until(lambda: len(children(server.process.pid)) == 2)
+        [line] = server.logged("is stopped by a signal")
+        assert line["level"] == "error"
+        assert f"process {workers[0]}" in line["message"]
+        for _ in range(8):
+            with Client(server.address, timeout=20) as client:
+                assert client.linear_index(SHAPE, (2, 3)) == 17
+        assert server.stop() == 0
+
+
+def test_a_worker_without_a_sign_of_life_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A worker that hangs is one that is stopped, on a system that does not say so.
+    monkeypatch.setattr("xlashape_server.worker_process._is_stopped", lambda pid: False)
+    with Server(Config(address="127.0.0.1:0", workers=1, watchdog_seconds=2, log_level="error")) as server:
+        [hanging] = server.worker_pids
+        os.kill(hanging, signal.SIGSTOP)
+        wait_until(lambda: server.worker_pids not in ([], [hanging]))
+
+
+def test_time_in_which_the_server_itself_did_not_run_does_not_count() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1, watchdog_seconds=1.5)) as server:
+        workers = children(server.process.pid)
+        for pid in (server.process.pid, *workers):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(2.5)
+        for pid in (server.process.pid, *workers):
+            os.kill(pid, signal.SIGCONT)
+        with Client(server.address, timeout=20) as client:
+            assert client.linear_index(SHAPE, (2, 3)) == 17
+        time.sleep(0.5)
+        assert children(server.process.pid) == workers
+        assert server.stop() == 0
+
+
+def test_a_stopped_worker_does_not_delay_the_end() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=2, watchdog_seconds=0, grace_seconds=600)) as server:
+        os.kill(children(server.process.pid)[0], signal.SIGSTOP)
+        server.process.terminate()
+        assert server.process.wait(30) == 0
+
+
+def test_workers_answer_while_the_server_is_stopped() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=2)) as server:
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            for _ in range(8):
+                with Client(server.address, timeout=20) as client:
+                    assert client.linear_index(SHAPE, (2, 3)) == 17
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        assert server.stop() == 0
+
+
+def scratch_directories(path: Path) -> list[str]:
+    return [each.name for each in path.iterdir() if each.name.startswith("xlashape-")]
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["to the server", "to its workers too"])
+def test_a_closing_terminal_stops_the_server(tmp_path: Path, group: bool) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as server:
+        assert len(scratch_directories(tmp_path)) == 1
+        (os.killpg if group else os.kill)(server.process.pid, signal.SIGHUP)
+        assert server.process.wait(30) == 0
+    assert scratch_directories(tmp_path) == []
+
+
+def test_an_ignored_hangup_stays_ignored() -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1), preexec_fn=ignore) as server:
+        os.killpg(server.process.pid, signal.SIGHUP)
+        with Client(server.address, timeout=20) as client:
+            assert client.linear_index(SHAPE, (2, 3)) == 17
+        assert server.stop() == 0
+
+
+def test_what_a_killed_server_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    other = tmp_path / "xlashape-store-of-something-else"
+    other.mkdir()
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as killed:
+        workers = children(killed.process.pid)
+        killed.process.kill()
+        killed.process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    left = set(scratch_directories(tmp_path))
+    assert len(left) == 2
+    with (
+        ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as first,
+        ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as second,
+    ):
+        # Those of the two, and what no server made.
+        assert len(scratch_directories(tmp_path)) == 3
+        assert left & set(scratch_directories(tmp_path)) == {other.name}
+        assert len(first.logged("which an earlier server left")) == 1
+        assert (first.stop(), second.stop()) == (0, 0)
+    assert scratch_directories(tmp_path) == [other.name]
+
+
+def test_a_directory_in_use_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    used = ScratchDirectory()
+    inherited = subprocess.Popen(["sleep", "60"], pass_fds=(used.lock,))
+    os.close(used.lock)  # the server was killed; a worker finishes its calls
+    remove_orphans()
+    assert used.path.exists()
+    inherited.kill()
+    inherited.wait()
+    remove_orphans()
+    assert not used.path.exists()
+
+
+def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "owner").touch()
+    (tmp_path / "xlashape-store-trap").symlink_to(precious)
+    remove_orphans()
+    assert (precious / "owner").exists()
+    with (precious / "owner").open() as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
