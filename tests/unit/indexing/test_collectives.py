@@ -198,7 +198,7 @@ def test_groups_written_as_an_iota() -> None:
                 one_op("all-gather", "f32[8]", ["f32[2]"], dimensions=[0], iota_collective_device_list=groups | bad)
             )
     huge = {"num_replica_groups": 1, "num_devices_per_group": 1 << 40, "iota_reshape_dims": [1 << 40]}
-    with pytest.raises(LimitExceededError, match="replicas"):
+    with pytest.raises(LimitExceededError, match="devices of a list"):
         indexing.output_to_input(
             one_op("all-gather", "f32[8]", ["f32[2]"], dimensions=[0], iota_collective_device_list=huge)
         )
@@ -256,7 +256,6 @@ def test_groups_named_by_axes_of_a_mesh() -> None:
 @pytest.mark.parametrize(
     ("sizes", "axes", "mesh"),
     [
-        ([], [], {}),
         ([0], [mesh_axis(0)], {}),
         ([2, 3], [mesh_axis(2)], {}),
         ([2, 3], [mesh_axis(-1)], {}),
@@ -273,7 +272,7 @@ def test_groups_named_by_axes_of_a_mesh() -> None:
 def test_an_invalid_mesh(sizes: list[int], axes: list[dict[str, Any]], mesh: dict[str, Any]) -> None:
     with pytest.raises(InvalidModuleError, match="replica groups"):
         groups_of(sizes, axes, **mesh)
-    with pytest.raises(LimitExceededError, match="replicas"):
+    with pytest.raises(LimitExceededError, match="devices of a mesh"):
         groups_of([1 << 40], [mesh_axis(0)])
 
 
@@ -346,3 +345,16 @@ def test_all_to_all_of_a_tuple_that_does_not_fit_its_groups() -> None:
     for ask in (indexing.output_to_input, indexing.input_to_output):
         with pytest.raises(InvalidModuleError, match="groups of 3 for 2 arrays"):
             ask(root)
+
+
+def test_an_all_reduce_across_partitions_too() -> None:
+    """With a channel and groups of replicas, every partition of the replicas takes part: of one replica, all its partitions."""
+    groups = [{"replica_ids": [0]}]
+    (read,) = indexing.output_to_input(one_op("all-reduce", "f32[3]", ["f32[3]"], replica_groups=groups, channel_id=1))
+    assert str(read.map) == "(d0) -> (d0), domain: d0 in [0, 2]"
+    assert read.replica is not None
+    assert read.replica.map.is_undefined
+    assert read.replica.partners(0) == (0,)
+    for fields in ({}, {"channel_id": 1, "use_global_device_ids": True}):
+        (read,) = indexing.output_to_input(one_op("all-reduce", "f32[3]", ["f32[3]"], replica_groups=groups, **fields))
+        assert read.replica is None

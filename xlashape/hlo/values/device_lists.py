@@ -56,8 +56,13 @@ class Iota(NamedTuple):
 
     @staticmethod
     def of(sizes: Iterable[int], order: Iterable[int]) -> Iota:
-        """The iota of a message's fields. InvalidModuleError if `order` is not a permutation, or a size not positive."""
+        """The iota of a message's fields; without an `order` it is not transposed.
+
+        InvalidModuleError if `order` is not a permutation, or a size not positive.
+        """
         iota = Iota(list(sizes), list(order))
+        if not iota.order:
+            iota = iota._replace(order=list(range(len(iota.sizes))))
         if sorted(iota.order) != list(range(len(iota.sizes))) or any(size < 1 for size in iota.sizes):
             raise InvalidModuleError(f"{iota.order} is not a permutation of the dimensions {iota.sizes} of an iota")
         return iota
@@ -83,9 +88,9 @@ class Iota(NamedTuple):
         size_of = {run[0]: product(self.sizes[dim] for dim in run) for run in runs}
         return Iota([size_of[start] for start in starts], [starts.index(run[0]) for run in runs])
 
-    def devices(self) -> list[int]:
-        """All devices in their order. LimitExceededError beyond MAX_DEVICES."""
-        check("devices of a list", self.device_count, MAX_DEVICES)
+    def devices(self, most: int = MAX_DEVICES) -> list[int]:
+        """All devices in their order. LimitExceededError for more than `most`."""
+        check("devices of a list", self.device_count, most)
         return transposed(list(range(self.device_count)), self.sizes, self.order)
 
     def split_along(self, tiles: Sequence[int]) -> list[list[tuple[int, int, int]]] | None:

@@ -118,14 +118,17 @@ def axis_texts(mesh: xla.MeshProto, axes: Iterable[xla.AxisRefProto]) -> list[st
     return texts
 
 
-def mesh_device_ids(mesh: xla.MeshProto) -> list[int]:
-    """The devices of a mesh in row-major order of its axes. InvalidModuleError where their number is not that of the axes."""
+def mesh_device_ids(mesh: xla.MeshProto, most: int = MAX_DEVICES) -> list[int]:
+    """The devices of a mesh in row-major order of its axes.
+
+    InvalidModuleError where their number is not that of the axes, LimitExceededError for more than `most`.
+    """
     total = product(axis.size for axis in mesh.axes)
     if total < 0:
         raise InvalidModuleError("the axes of a mesh have negative sizes")
-    check("devices of a mesh", total, MAX_DEVICES)
+    check("devices of a mesh", total, most)
     if mesh.HasField("iota_transform"):
-        devices = Iota.of(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm).devices()
+        devices = Iota.of(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm).devices(most)
     else:
         devices = list(mesh.device_ids) or list(range(total))
     if len(devices) != total:
@@ -133,14 +136,16 @@ def mesh_device_ids(mesh: xla.MeshProto) -> list[int]:
     return devices
 
 
-def mesh_devices_along(mesh: xla.MeshProto, axes: Sequence[xla.AxisRefProto]) -> tuple[list[int], list[int]]:
+def mesh_devices_along(
+    mesh: xla.MeshProto, axes: Sequence[xla.AxisRefProto], most: int = MAX_DEVICES
+) -> tuple[list[int], list[int]]:
     """The devices of a mesh with these axes, or parts of axes, as the most minor dimensions in their order; and the sizes of these.
 
     >>> cross = xla.MeshProto(axes=[xla.MeshProto.MeshAxis(name="a", size=2), xla.MeshProto.MeshAxis(name="b", size=3)])
     >>> mesh_devices_along(cross, [xla.AxisRefProto(mesh_axis_index=0)])
     ([0, 3, 1, 4, 2, 5], [2])
     """
-    devices = mesh_device_ids(mesh)
+    devices = mesh_device_ids(mesh, most)
     # Each axis splits into what lies before, within and behind each part that is asked for.
     parts: dict[int, list[tuple[int, int]]] = {}
     for number, ref in enumerate(axes):

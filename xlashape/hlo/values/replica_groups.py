@@ -17,7 +17,7 @@ from xlashape.hlo.formatting import ints
 from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.older import iota_replica_groups
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
-from xlashape.hlo.values.device_lists import Iota
+from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota
 from xlashape.hlo.values.mesh import axis_texts, mesh_devices_along, mesh_text, parse_mesh
 from xlashape.math import product
 from xlashape.proto import xla
@@ -104,33 +104,36 @@ def _groups_text(devices: list[int], groups: int, size: int) -> str:
     return f"{{{','.join([ints(group) for group in _cut(devices, groups, size)])}}}"
 
 
-def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto) -> tuple[list[int], int, int]:
+def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto, most: int = MAX_DEVICES) -> tuple[list[int], int, int]:
     """The devices group after group, the number of groups and the size of each.
 
     The devices of a group are those of the mesh that differ in their position along the axes of the groups only.
     """
-    devices, sizes = mesh_devices_along(groups.mesh, groups.axes)
+    devices, sizes = mesh_devices_along(groups.mesh, groups.axes, most)
     size = product(sizes)
     return devices, len(devices) // max(size, 1), size
 
 
-def expanded_groups(instruction: xla.HloInstructionProto) -> list[list[int]]:
-    """The groups of an instruction in any of their forms. InvalidModuleError for devices that do not make these groups."""
+def expanded_groups(instruction: xla.HloInstructionProto, most: int = MAX_DEVICES) -> list[list[int]]:
+    """The groups of an instruction in any of their forms.
+
+    InvalidModuleError for devices that do not make these groups, LimitExceededError for a short form of more than `most` devices.
+    """
     if instruction.HasField("iota_collective_device_list"):
-        return _iota_groups(instruction.iota_collective_device_list)
+        return _iota_groups(instruction.iota_collective_device_list, most)
     if instruction.HasField("mesh_axes_replica_group_list"):
-        return _cut(*_mesh_groups(instruction.mesh_axes_replica_group_list))
+        return _cut(*_mesh_groups(instruction.mesh_axes_replica_group_list, most))
     if instruction.HasField("collective_device_list"):
         older = iota_replica_groups(instruction.collective_device_list)
         if older is not None:
-            return _iota_groups(older)
+            return _iota_groups(older, most)
         return [list(group.replica_ids) for group in instruction.collective_device_list.replica_groups]
     return [list(group.replica_ids) for group in instruction.replica_groups]
 
 
-def _iota_groups(groups: xla.IotaReplicaGroupListProto) -> list[list[int]]:
+def _iota_groups(groups: xla.IotaReplicaGroupListProto, most: int) -> list[list[int]]:
     iota = Iota.of(groups.iota_reshape_dims, groups.iota_transpose_perm)
-    return _cut(iota.devices(), groups.num_replica_groups, groups.num_devices_per_group)
+    return _cut(iota.devices(most), groups.num_replica_groups, groups.num_devices_per_group)
 
 
 def _cut(devices: list[int], groups: int, size: int) -> list[list[int]]:

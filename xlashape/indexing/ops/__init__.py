@@ -6,7 +6,7 @@ What rules are made of:
 - `registry`: which rule answers for which opcode.
 - `op`: what a rule may know of an instruction.
 - `access`: what a rule answers with.
-- `attributes`: readers of the attributes that rules need; `keys`: cheap keys of those attributes; `replica_groups`: compact lists of replicas.
+- `attributes`: readers of the attributes that rules need; `keys`: cheap keys of those attributes.
 - `build`: maps from sizes, and checks; `windows`: the arithmetic of one dimension of a window.
 
 The rules, a family of operations each:

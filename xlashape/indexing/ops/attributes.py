@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xlashape.hlo.older import iota_replica_groups
-from xlashape.indexing.ops.replica_groups import iota_groups, mesh_groups
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.values.replica_groups import expanded_groups
 from xlashape.proto import xla
 
 __all__ = [
+    "MAX_REPLICAS",
     "ConvolutionNumbers",
     "DotNumbers",
     "FftLengths",
@@ -269,6 +270,10 @@ def triangular_solve(proto: xla.HloInstructionProto) -> tuple[bool, bool, bool, 
     return options.left_side, options.lower, options.unit_diagonal, transposed
 
 
+MAX_REPLICAS = 1 << 20
+"""The most replicas that the short form of replica groups may stand for."""
+
+
 class Groups(NamedTuple):
     """The replica groups of a collective, and its dimensions."""
 
@@ -281,23 +286,12 @@ class Groups(NamedTuple):
 
 def collective(proto: xla.HloInstructionProto) -> Groups:
     """all-gather, all-reduce, all-to-all, reduce-scatter, collective-broadcast: groups and dimensions."""
-    return Groups(
-        _replica_groups(proto), tuple(proto.dimensions), proto.channel_id > 0 and not proto.use_global_device_ids
-    )
-
-
-def _replica_groups(proto: xla.HloInstructionProto) -> tuple[tuple[int, ...], ...]:
-    form = proto.WhichOneof("replica_group_list")
-    if form == "mesh_axes_replica_group_list":
-        return mesh_groups(proto.mesh_axes_replica_group_list)
-    if form == "iota_collective_device_list":
-        return iota_groups(proto.iota_collective_device_list)
-    if form == "collective_device_list":
-        older = iota_replica_groups(proto.collective_device_list)
-        if older is not None:
-            return iota_groups(older)
-    listed = proto.collective_device_list.replica_groups if form == "collective_device_list" else proto.replica_groups
-    return tuple(tuple(group.replica_ids) for group in listed)
+    try:
+        groups = expanded_groups(proto, MAX_REPLICAS)
+    except InvalidModuleError as error:
+        raise InvalidModuleError(f"not a list of replica groups: {error}") from None
+    ids = tuple([tuple(group) for group in groups])
+    return Groups(ids, tuple(proto.dimensions), proto.channel_id > 0 and not proto.use_global_device_ids)
 
 
 def permutation_pairs(proto: xla.HloInstructionProto) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,8 @@ Where the element depends on the executing replica, the position of that replica
 that exchange data, in order; without groups, all replicas form one group in the order of their ids.
 
 An all-gather or reduce-scatter with a channel whose groups list replicas exchanges data among every partition of those replicas: first partition 0 of
-each replica, then partition 1 of each, and so on. Its answers list each group once for every partition.
+each replica, then partition 1 of each, and so on. Its answers list each group once for every partition; the sizes of its arrays say how many there are.
+An all-reduce of this kind adds up over every partition, too. Nothing in it says how many there are, so that it does not say how many take part.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from bisect import bisect_right
 from xlashape.hlo import Opcode
 from xlashape.indexing.answers.leaves import dims_of, leaves
 from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Replicas, Row, Rows, SparseRows
-from xlashape.indexing.ops.attributes import Groups, collective, permutation_pairs
+from xlashape.indexing.ops.attributes import MAX_REPLICAS, Groups, collective, permutation_pairs
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
 from xlashape.indexing.ops.op import Op
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
-from xlashape.indexing.ops.replica_groups import MAX_REPLICAS
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
 __all__ = ["all_of_group", "group_size"]
@@ -61,14 +61,16 @@ without_bounds(Opcode.ALL_REDUCE)
 
 @output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)
 def all_reduce_output_to_input(op: Op, output: int) -> Rows:
-    """The same index of the same operand, on every replica of the group.
+    """The same index of the same operand, on every replica of the group, and on every partition of these if the groups span partitions.
 
-    A collective-reduce has its result on one replica of the group; what the others hold is undefined.
+    How many partitions there are no attribute says. A collective-reduce has its result on one replica of the group; what the others hold is undefined.
     """
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
     require(pairs[output][0] == dims, "changes the shape")
-    return SparseRows(len(pairs), {output: _same(dims, all_of_group(dims, op.attributes))})
+    groups: Groups = op.attributes
+    others = Replicas(IndexingMap.undefined(), groups.groups) if groups.spans_partitions else all_of_group(dims, groups)
+    return SparseRows(len(pairs), {output: _same(dims, others)})
 
 
 @input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)
