@@ -23,6 +23,7 @@ The files. Each imports only from those above it:
     dumps.py      files that hold modules among other things, and files that hold none
     structure.py  the ids of a module: unique, resolvable, free of cycles
     order.py      the order in which XLA numbers and prints
+    async_chain.py where an asynchronous operation was started
     text/         reader/ from text to proto, writer/ from proto to text
     readable.py   protobuf text and JSON
     renumber.py   ids that an older XLA loads

@@ -1,5 +1,6 @@
-"""Small texts on which the reader or the writer once differed from XLA: tests/vectors/hlo/corpus.jsonl.gz has what jaxlib 0.12.0.1 makes
-of each: its proto, its print of the text, and its print of the proto where that is another; or that it refuses the text."""
+"""Small texts on which the reader or the writer once differed from XLA, and asynchronous operations whose operands come in updates or whose
+state goes through loops. tests/vectors/hlo/corpus.jsonl.gz and async.jsonl.gz have what jaxlib 0.12.0.1 makes of each: its proto, its print
+of the text, and its print of the proto where that is another, None where it refuses its own proto; or that it refuses the text."""
 
 import base64
 import gzip
@@ -12,7 +13,7 @@ from xlashape.errors import ParseError
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
 
-VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "hlo" / "corpus.jsonl.gz"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "hlo"
 
 # Rows on which this library and jaxlib 0.12.0.1 differ, and why.
 WE_ACCEPT = {
@@ -27,24 +28,33 @@ WE_ACCEPT = {
     "reshape_tuple2": "the verifier says that the result must be an array",
 }
 WE_PRINT_OTHERWISE = {
-    "while_state": "an async-done of a loop's state is written as async-done",
+    "t5_14": "an empty origin of the wrapped operation is written",
+    "late_ragged-dot_0": "lhs_ragged_dims is written where it is empty",
+    "late_ragged-dot_0never": "lhs_ragged_dims is written where it is empty",
+    "late_ragged-dot_1": "lhs_ragged_dims is written where it is empty",
+    "late_ragged-dot_1never": "lhs_ragged_dims is written where it is empty",
+    "late_ragged-dot_3": "lhs_ragged_dims is written where it is empty",
+}
+WE_PRINT_OTHERWISE |= dict.fromkeys(
+    [f"late_triangular-solve_{which}" for which in ("0", "0never", "1", "1never", "2")],
+    "transpose_a is written where the proto has the value that says nothing",
+)
+WE_PRINT_PROTOS_OTHERWISE = {
+    "loop_asyncasync": "XLA forgets the computation that an async-done of an unknown state calls",
+    "loop_callsq": "XLA forgets the computation that an async-update of an unknown state calls",
 }
 WE_REFUSE = {
-    **dict.fromkeys(
-        "start_add0_wrong start_add1 start_add3 start_call0 start_calls start_calls1 start_calls_dots start_cc0 start_never "
-        "start_rs0 upd_2 upd_alias upd_alias2 upd_other upd_shape upd_shape2 upd_state done_2".split(),
-        "operands of an async-update are not read",
-    ),
-    "async_upd": "operands of an async-update are not read",
-    "dot_start()": "a start without its operands is not read",
     "name": "a keyword with a ':' is no name",
     "name_root": "a keyword with a ':' is no name",
 }
 
 
 def rows() -> dict[str, dict]:
-    with gzip.open(VECTORS, "rt", encoding="utf-8") as lines:
-        return {row["name"]: row for row in map(json.loads, lines)}
+    found: dict[str, dict] = {}
+    for name in ("corpus.jsonl.gz", "async.jsonl.gz"):
+        with gzip.open(VECTORS / name, "rt", encoding="utf-8") as lines:
+            found |= {row["name"]: row for row in map(json.loads, lines)}
+    return found
 
 
 ROWS = rows()
@@ -62,8 +72,10 @@ def test_a_text_gives_the_proto_and_the_prints_that_xla_gives(name):
     module = HloModule.parse(row["text"])
     assert module.proto == expected
     printed = module.to_text() == row["print"]
-    printed_again = HloModule.from_proto(expected).to_text() == row.get("print_of_proto", row["print"])
-    assert (printed, printed_again) == (name not in WE_PRINT_OTHERWISE,) * 2
+    again = row.get("print_of_proto", row["print"])
+    printed_again = HloModule.from_proto(expected).to_text() == again if again is not None else printed
+    differs = name in WE_PRINT_OTHERWISE
+    assert (printed, printed_again) == (not differs, not (differs or name in WE_PRINT_PROTOS_OTHERWISE))
 
 
 @pytest.mark.parametrize("name", sorted((REFUSED | WE_REFUSE.keys()) - WE_ACCEPT.keys()))

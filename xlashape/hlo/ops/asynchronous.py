@@ -12,7 +12,7 @@ from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import any_shape, check_aliasing, check_one_call, check_parameters, check_shape
+from xlashape.hlo.ops.verification import check_aliasing, check_one_call, check_parameters, check_shape
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
@@ -81,17 +81,17 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.ASYNC_UPDATE,
-        operands=exactly(1),
-        attributes=(optional(ASYNC_EXECUTION_THREAD),),
+        operands=at_least(1),
+        attributes=(optional(ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=OPTIONAL_CALLS,
-        verify=any_shape,
+        verify=check_aliasing,
         async_step=AsyncStep.UPDATE,
         runs_called_instructions=True,
         text_depends_on_operands=True,
     ),
     Operation(
         Opcode.ASYNC_DONE,
-        operands=exactly(1),
+        operands=at_least(1),
         attributes=(optional(ASYNC_EXECUTION_THREAD),),
         calls=OPTIONAL_CALLS,
         verify=_verify_async_done,

@@ -224,10 +224,11 @@ def _collective_permute(opcode: Opcode, verify: Verify) -> Operation:
     )
 
 
-def _groups_only(opcode: Opcode, *further: Use, verify: Verify | None = None) -> Operation:
+def _groups_only(opcode: Opcode, *further: Use, arity: int | None = None, verify: Verify | None = None) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
+        arity=arity,
         attributes=(*_GROUPS, written_only(CONSTRAIN_LAYOUT), *further),
         verify=verify,
         exchanges_with_replicas=True,
@@ -260,7 +261,7 @@ OPERATIONS: Final = (
         verify=_verify_all_to_all,
         exchanges_with_replicas=True,
     ),
-    _groups_only(Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension)),
+    _groups_only(Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension), arity=6),
     _groups_only(Opcode.COLLECTIVE_BROADCAST, optional(HAS_DYNAMIC_ROOT), verify=_verify_broadcast),
     Operation(
         Opcode.COLLECTIVE_REDUCE,

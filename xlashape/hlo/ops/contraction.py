@@ -202,6 +202,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.DOT,
         operands=at_least(2),
+        arity=2,
         attributes=(
             *_DOT_ATTRIBUTES,
             optional(SPARSITY_CONFIG),

@@ -121,6 +121,7 @@ class Operation(Frozen):
     """Everything that is true of one opcode."""
 
     __slots__ = (
+        "arity",
         "async_step",
         "attributes",
         "attributes_after_calls",
@@ -149,6 +150,8 @@ class Operation(Frozen):
     opcode: Opcode | UnknownOpcode
     operands: Count
     """How many operands it takes."""
+    arity: int | None
+    """How many operands an operation has that is started before they are known; None where it may have any number."""
     contents: Contents
     """What its parentheses hold."""
     attributes: tuple[Use, ...]
@@ -200,6 +203,7 @@ class Operation(Frozen):
         opcode: Opcode | UnknownOpcode,
         *,
         operands: Count,
+        arity: int | None = None,
         contents: Contents = Contents.OPERANDS,
         attributes: Iterable[Use] = (),
         calls: Calls = NO_CALLS,
@@ -218,7 +222,8 @@ class Operation(Frozen):
         exchanges_with_replicas: bool = False,
         text_depends_on_operands: bool = False,
     ) -> None:
-        """`fields` are those that every instruction of this opcode has, such as empty dimension numbers."""
+        """`fields` are those that every instruction of this opcode has, such as empty dimension numbers. `arity` is given where it does not
+        follow from `operands`."""
         uses, after_calls = tuple(attributes), tuple(attributes_after_calls)
         read = [use for use in (*uses, *after_calls) if use.presence is not Presence.WRITTEN_ONLY]
         needed = [use.attribute.name for use in read if use.presence is Presence.REQUIRED]
@@ -226,6 +231,8 @@ class Operation(Frozen):
         named = (*calls.names, calls.replacement) if calls.replacement else calls.names
         set_field(self, "opcode", opcode)
         set_field(self, "operands", operands)
+        fixed = operands.least if operands.least == operands.most else None
+        set_field(self, "arity", fixed if arity is None else arity)
         set_field(self, "contents", contents)
         set_field(self, "attributes", uses)
         set_field(self, "calls", calls)

@@ -1,11 +1,24 @@
-"""The steps of asynchronous operations: what each takes, and which attributes it shares with the operation that it wraps."""
+"""The steps of asynchronous operations: what each takes, and which attributes and shapes it gives to the operation that it runs.
+
+`negate-start(p)` makes a computation of its own that holds the operation; `async-start(p), calls=f` names one. A start may have fewer
+operands than the operation. The operands that are missing follow in updates:
+
+    start = ((), f32[4], u32[]) add-start()
+    update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, p0, p1)
+    ROOT done = f32[4] add-done(update)
+
+The first element of a step's shape, not the operands, gives the parameters of the computation their shapes.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
 
 from google.protobuf.message import Message
 
+from xlashape.hlo.async_chain import find_origin
+from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
@@ -14,69 +27,28 @@ from xlashape.hlo.text.reader.complete import (
     Attributes,
     complete_instruction,
     complete_parameter,
+    parsed_shape,
     sharding_of_tuple,
 )
-from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction, ParsedShape, State
+from xlashape.hlo.text.reader.state import (
+    MAIN_THREAD,
+    ParsedComputation,
+    ParsedInstruction,
+    ParsedShape,
+    State,
+)
 from xlashape.proto import xla
+from xlashape.shape import Shape
 
 __all__ = ["complete_step", "complete_wrapped_start"]
 
 _THREAD = "async_execution_thread"
+_PARAMETER: Final = "async_param"
+_NOT_KNOWN_YET: Final = Shape.array("f32", (1,))
+"""The shape that XLA gives to an operand that a later step brings."""
 
 
-def complete_step(
-    state: State,
-    parsed: ParsedInstruction,
-    step: AsyncStep,
-    operands: list[ParsedInstruction],
-    attributes: Attributes,
-    at: int,
-    wrapped: str,
-) -> None:
-    """Checks an async-start, async-update or async-done, and notes in `parsed` what it runs.
-
-    `wrapped` is the opcode that text writes it as, "" for `async-start` and so on themselves.
-    """
-    if step is AsyncStep.START:
-        _complete_start(state, parsed, attributes, at)
-        return
-    thread = attributes.get(_THREAD)
-    started = operands[0]
-    row = OPERATIONS.get(started.opcode)
-    if row is None or row.async_step not in (AsyncStep.START, AsyncStep.UPDATE):
-        # The state of an operation that was started elsewhere, such as before a loop: what it runs is what `calls` says, if anything.
-        if len(parsed.calls) == 1 and parsed.calls[0] >= 0:
-            called = state.computations[parsed.calls[0]]
-            parsed.async_opcode, parsed.async_computation = called.instructions[called.root].opcode, parsed.calls[0]
-        return
-    parsed.calls = ()
-    if wrapped and started.async_opcode != wrapped:
-        raise state.cursor.error(
-            f"expected {started.async_opcode}, the operation that was started, found {wrapped}", at=at
-        )
-    if step is AsyncStep.UPDATE and parsed.shape.bare != started.shape.bare:
-        raise state.cursor.error(f"an async-update must have the shape of its operand, {started.shape.bare}", at=at)
-    parsed.async_opcode, parsed.async_computation = started.async_opcode, started.async_computation
-    if parsed.async_computation >= 0:
-        computation = state.computations[parsed.async_computation]
-        if thread is not None and thread.thread != computation.thread:
-            expected, found = computation.thread.decode(), thread.thread.decode()
-            raise state.cursor.error(f"the started operation runs on the thread {expected!r}, not {found!r}", at=at)
-        _pass_on(computation, attributes)
-
-
-def _complete_start(state: State, parsed: ParsedInstruction, attributes: Attributes, at: int) -> None:
-    _check_shape(state, parsed.shape, at)
-    thread = attributes.get(_THREAD)
-    if thread is not None:
-        parsed.thread = thread.thread
-    index = parsed.calls[0] if len(parsed.calls) == 1 else -1
-    if index >= 0:
-        called = state.computations[index]
-        parsed.async_opcode = called.instructions[called.root].opcode
-        parsed.async_computation = index
-        _pass_on(called, attributes)
-        _set_thread(state, index, parsed.thread)
+# -- starts ---------------------------------------------------------------------------------
 
 
 def complete_wrapped_start(
@@ -84,7 +56,6 @@ def complete_wrapped_start(
     name: str,
     shape: ParsedShape | None,
     operand_indices: tuple[int, ...],
-    operands: list[ParsedInstruction],
     attributes: Attributes,
     at: int,
     wrapped: str,
@@ -97,23 +68,27 @@ def complete_wrapped_start(
     # What both may have besides the common attributes, such as output_to_operand_aliasing, is the wrapped operation's.
     inner = {key: value for key, value in attributes.items() if key in wrapped_row.readable and key not in COMMON}
     outer = {key: value for key, value in attributes.items() if key not in inner}
+    given, result = shape.shape.tuple_shapes[0].tuple_shapes, shape.shape.tuple_shapes[1]
+    # An operation of a fixed number of operands takes that many, one of any number as many as the shape says.
+    taken = len(given) if wrapped_row.arity is None else wrapped_row.arity
     computation = ParsedComputation("async_wrapped")
-    for number, operand in enumerate(operands):
-        computation.parameters[number] = number
-        computation.instructions.append(complete_parameter("async_param", operand.shape, number))
+    for part in (*given, *(_NOT_KNOWN_YET,) * (taken - len(given))):
+        _add_parameter(computation, parsed_shape(state, part))
     root = complete_instruction(
         state,
         wrapped,
-        ParsedShape(shape.shape.tuple_shapes[1]),
+        ParsedShape(result),
         wrapped_row,
         b"",
-        tuple(range(len(operands))),
-        list(computation.instructions),
+        tuple(range(taken)),
+        computation.instructions[:taken],
         inner,
         at,
     )
-    computation.root = len(operands)
+    computation.root = len(computation.instructions)
     computation.instructions.append(root)
+    if wrapped_row.calls.arguments is Arguments.OPERANDS:
+        _add_missing(state, computation, root)
     thread = attributes.get(_THREAD)
     index = len(state.computations)
     state.computations.append(computation)
@@ -124,12 +99,190 @@ def complete_wrapped_start(
     parsed = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operand_indices)
     parsed.calls = (index,)
     parsed.thread = computation.thread
-    parsed.async_opcode, parsed.async_computation = wrapped, index
+    parsed.async_computation = index
     _pass_on(computation, outer)
     metadata = outer.get("metadata")
     if metadata is not None:
         parsed.frame, parsed.payload = metadata.frame, metadata.payload
     return parsed
+
+
+def _complete_start(state: State, parsed: ParsedInstruction, attributes: Attributes, at: int) -> None:
+    _check_shape(state, parsed.shape, at)
+    thread = attributes.get(_THREAD)
+    if thread is not None:
+        parsed.thread = thread.thread
+    index = parsed.calls[0] if len(parsed.calls) == 1 else -1
+    if index >= 0:
+        parsed.async_computation = index
+        _pass_on(state.computations[index], attributes)
+        _set_thread(state, index, parsed.thread)
+
+
+def _add_missing(state: State, computation: ParsedComputation, root: ParsedInstruction) -> None:
+    """Gives a call or fusion that is started operands for all parameters of the computation that it calls."""
+    if len(root.calls) != 1 or root.calls[0] < 0:
+        return
+    called = state.computations[root.calls[0]]
+    missing = range(len(root.operands), len(called.parameters))
+    shapes = [called.instructions[called.parameters[number]].shape for number in missing]
+    root.operands += tuple([_add_parameter(computation, shape) for shape in shapes])
+
+
+def _add_parameter(computation: ParsedComputation, shape: ParsedShape) -> int:
+    """Gives a computation one more parameter. Returns the index of the instruction."""
+    number, index = len(computation.parameters), len(computation.instructions)
+    computation.parameters[number] = index
+    computation.instructions.append(complete_parameter(_PARAMETER, shape, number))
+    return index
+
+
+# -- updates and ends -----------------------------------------------------------------------
+
+
+def complete_step(
+    state: State,
+    computation: ParsedComputation,
+    parsed: ParsedInstruction,
+    step: AsyncStep,
+    attributes: Attributes,
+    at: int,
+    wrapped: str,
+) -> None:
+    """Checks an async-start, async-update or async-done of `computation`, and notes in `parsed` what it runs.
+
+    `wrapped` is the opcode that text writes it as, "" for `async-start` and so on themselves.
+    """
+    if step is AsyncStep.START:
+        _complete_start(state, parsed, attributes, at)
+        return
+    started = computation.instructions[parsed.operands[0]]
+    if started.opcode is Opcode.ASYNC_DONE:
+        raise state.cursor.error(
+            f"the operand of {parsed.opcode} cannot be an async-done, which ends its operation", at=at
+        )
+    if step is AsyncStep.UPDATE:
+        _check_shape(state, parsed.shape, at)
+    origin = _origin(state, computation, parsed.operands[0])
+    if origin is not None:
+        _check_origin(state, parsed, origin, attributes, at, wrapped)
+        parsed.calls = ()
+    # The state may have been started elsewhere, such as before a loop: what it runs is then what `calls` says, if anything.
+    parsed.async_origin = parsed if origin is None else origin
+    parsed.async_computation = (
+        origin.async_computation if origin is not None else parsed.calls[0] if parsed.calls else -1
+    )
+    if parsed.async_computation < 0:
+        return
+    called = state.computations[parsed.async_computation]
+    if wrapped:
+        if step is AsyncStep.UPDATE:
+            parameters, result = _parts(parsed.shape)
+        else:
+            parameters, result = _parts(parsed.async_origin.shape)[0], parsed.shape.shape
+        _set_shapes(state, called, parameters, result)
+    _pass_on(called, attributes)
+
+
+def _origin(state: State, computation: ParsedComputation, index: int) -> ParsedInstruction | None:
+    """The instruction that names the computation that an asynchronous instruction with the operand at `index` runs."""
+    operand = computation.instructions[index]
+    if operand.opcode is Opcode.ASYNC_START:
+        return operand
+    if operand.async_origin is not None:
+        return operand.async_origin if operand.async_computation >= 0 else None
+    found = find_origin(_ParsedInstructions(state), _ParsedNode(computation, index))
+    return None if found is None else found.instruction
+
+
+def _check_origin(
+    state: State, parsed: ParsedInstruction, origin: ParsedInstruction, attributes: Attributes, at: int, wrapped: str
+) -> None:
+    """Raises ParseError unless an update or end names the operation, the computation and the thread of its start, if any."""
+    if origin.async_computation < 0:
+        return
+    called = state.computations[origin.async_computation]
+    opcode = called.instructions[called.root].opcode
+    if wrapped and opcode != wrapped and origin.opcode is Opcode.ASYNC_START:
+        raise state.cursor.error(f"expected {opcode}, the operation that was started, found {wrapped}", at=at)
+    if parsed.calls and parsed.calls[0] not in (-1, origin.async_computation):
+        other = state.computations[parsed.calls[0]].name
+        raise state.cursor.error(f"the started operation runs {called.name!r}, not {other!r}", at=at)
+    thread = attributes.get(_THREAD)
+    if thread is not None and thread.thread != called.thread:
+        expected, found = called.thread.decode(), thread.thread.decode()
+        raise state.cursor.error(f"the started operation runs on the thread {expected!r}, not {found!r}", at=at)
+
+
+def _parts(shape: ParsedShape) -> tuple[Sequence[Shape], Shape]:
+    """The operands and the result in the shape of an asynchronous operation."""
+    operands, result = shape.shape.tuple_shapes[:2]
+    return operands.tuple_shapes, result
+
+
+def _set_shapes(state: State, computation: ParsedComputation, parameters: Sequence[Shape], result: Shape) -> None:
+    """Gives a computation the parameters and the result that a later step declares. Parameters beyond those it has are operands of its root."""
+    instructions = computation.instructions
+    root = instructions[computation.root]
+    added: list[int] = []
+    for number, part in enumerate(parameters):
+        shape = parsed_shape(state, part)
+        if number >= len(computation.parameters):
+            added.append(_add_parameter(computation, shape))
+        elif not instructions[computation.parameters[number]].shape.is_like(shape):
+            instructions[computation.parameters[number]].set_shape(shape)
+    root.operands += tuple(added)
+    shape = parsed_shape(state, result)
+    if not root.shape.is_like(shape):
+        root.set_shape(shape)
+
+
+class _ParsedNode(NamedTuple):
+    """An instruction of a computation that is read."""
+
+    computation: ParsedComputation
+    number: int
+
+    @property
+    def instruction(self) -> ParsedInstruction:
+        """The instruction itself."""
+        return self.computation.instructions[self.number]
+
+
+class _ParsedInstructions:
+    """The instructions that have been read, as find_origin asks for them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def opcode(self, node: _ParsedNode, /) -> str:
+        return node.instruction.opcode
+
+    def operands(self, node: _ParsedNode, /) -> list[_ParsedNode]:
+        return [_ParsedNode(node.computation, index) for index in node.instruction.operands]
+
+    def tuple_index(self, node: _ParsedNode, /) -> int:
+        return xla.HloInstructionProto.FromString(node.instruction.data).tuple_index
+
+    def body_root(self, node: _ParsedNode, /) -> _ParsedNode | None:
+        calls = node.instruction.calls
+        if not calls or calls[0] < 0:
+            return None
+        body = self._state.computations[calls[0]]
+        return _ParsedNode(body, body.root)
+
+    def loop(self, node: _ParsedNode, /) -> _ParsedNode | None:
+        del node  # what calls a computation is read after it
+        return None
+
+    def is_origin(self, node: _ParsedNode, /) -> bool:
+        instruction = node.instruction
+        if instruction.opcode is Opcode.ASYNC_START:
+            return True
+        return instruction.opcode is Opcode.ASYNC_UPDATE and bool(instruction.calls)
+
+
+# -- what is passed on ----------------------------------------------------------------------
 
 
 def _set_thread(state: State, index: int, thread: bytes) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "complete_instruction",
     "complete_parameter",
     "complete_tuple_element",
+    "parsed_shape",
     "sharding_of_tuple",
 ]
 
@@ -43,7 +44,7 @@ def complete_tuple_element(
     """Element `number` of the tuple at `tuple_index` of `instructions`, which an operand names as `%x#0` instead of by a line of its own."""
     row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
     of = instructions[tuple_index]
-    shape = _parsed_shape(state, of.shape.shape.tuple_shapes[number])
+    shape = parsed_shape(state, of.shape.shape.tuple_shapes[number])
     data = row.base + FIELDS.integer("tuple_index", number) + _origin_of_element(instructions, of, number) + shape.field
     return ParsedInstruction(f"{of.name}_{number}", row.opcode, shape, data, (tuple_index,))
 
@@ -101,7 +102,7 @@ def complete_instruction(
         shape = _infer(state, row, b"".join(pieces), operands, attributes, at)
     elif row.fixed_shape is not None:
         try:
-            shape = _parsed_shape(state, row.fixed_shape(shape.shape, [operand.shape.shape for operand in operands]))
+            shape = parsed_shape(state, row.fixed_shape(shape.shape, [operand.shape.shape for operand in operands]))
         except CannotInfer as error:
             raise _error(state, at, str(error)) from None
     if "sharding" in attributes and shape.shape.is_tuple:
@@ -192,7 +193,7 @@ def _infer(
     shapes = [operand.shape.shape for operand in operands]
     results = [computation.instructions[computation.root].shape.shape for computation in called]
     try:
-        return _parsed_shape(state, row.infer_shape(xla.HloInstructionProto.FromString(data), shapes, results))
+        return parsed_shape(state, row.infer_shape(xla.HloInstructionProto.FromString(data), shapes, results))
     except CannotInfer as error:
         raise _error(state, at, str(error)) from None
 
@@ -214,7 +215,8 @@ def _check_arguments(
             raise _error(state, at, f"computation {called.name!r} takes ({shown})")
 
 
-def _parsed_shape(state: State, shape: Shape) -> ParsedShape:
+def parsed_shape(state: State, shape: Shape) -> ParsedShape:
+    """The shape as the reader keeps it."""
     known = state.shapes.get(str(shape))
     return known if known is not None and known.shape == shape else ParsedShape(shape)
 

@@ -2,7 +2,8 @@
 
 `negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and those of an async-start that a
 negate does not have.
-`negate-update(s)` and `negate-done(s)` take the started operation, and the attributes that any instruction may have.
+`negate-update(s, …)` and `negate-done(s)` take the started operation, and the attributes that any instruction may have. The update also
+takes operands that the start does not have, and may have output_to_operand_aliasing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.hlo.ops.operation import AsyncStep, Count, Operation, exactly
+from xlashape.hlo.ops.operation import AsyncStep, Count, Operation, at_least
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.values.attribute import Attribute
 
@@ -40,6 +41,11 @@ class WrappedForm(NamedTuple):
 Form = Operation | WrappedForm
 
 
+def _has_steps_of_its_own(opcode: str) -> bool:
+    """Whether an operation such as copy or send has opcodes of its own for its asynchronous steps."""
+    return opcode + AsyncStep.START.value in OPERATIONS or opcode + AsyncStep.DONE.value in OPERATIONS
+
+
 def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
     """The row of the instruction that text writes with `opcode`, what text may have for it, and the opcode that it wraps, if any.
 
@@ -50,13 +56,14 @@ def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
         return row, row, ""
     wrapped, dash, ending = opcode.rpartition("-")
     inner = OPERATIONS.get(wrapped)
-    if inner is None or dash + ending not in _STEPS:
+    if inner is None or dash + ending not in _STEPS or _has_steps_of_its_own(wrapped):
         return None
     step, outer = _STEPS[dash + ending]
     row = OPERATIONS[outer]
     own = {use.attribute.name: use.attribute for use in row.attributes}
     if step is AsyncStep.START:
-        form = WrappedForm(outer, inner.operands, inner.required, {**own, **inner.readable})
+        # Operands that are missing here are those of an update.
+        form = WrappedForm(outer, at_least(0), inner.required, {**own, **inner.readable})
     else:
-        form = WrappedForm(outer, exactly(1), (), {**COMMON, **own})
+        form = WrappedForm(outer, at_least(1), (), {**COMMON, **own})
     return row, form, wrapped

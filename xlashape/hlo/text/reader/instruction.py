@@ -240,11 +240,11 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
     count = len(operand_indices)
     if not form.operands.least <= count <= form.operands.most:
         raise _count_error(cursor, form, count, opcode_at)
+    if row.async_step is AsyncStep.DONE:
+        operand_indices = operand_indices[:1]  # XLA does not keep further ones
     operands = [instructions[i] for i in operand_indices]
     if wrapped and row.async_step is AsyncStep.START:
-        parsed = complete_wrapped_start(
-            body.state, name, shape, operand_indices, operands, attributes, opcode_at, wrapped
-        )
+        parsed = complete_wrapped_start(body.state, name, shape, operand_indices, attributes, opcode_at, wrapped)
     else:
         parsed = complete_instruction(
             body.state, name, shape, row, data, operand_indices, operands, attributes, opcode_at
@@ -252,7 +252,7 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
         if opcode == Opcode.GET_TUPLE_ELEMENT:
             add_origin_of_element(parsed, instructions, attributes)
         if row.async_step is not None:
-            complete_step(body.state, parsed, row.async_step, operands, attributes, opcode_at, wrapped)
+            complete_step(body.state, body.computation, parsed, row.async_step, attributes, opcode_at, wrapped)
     index = len(instructions)
     if number >= 0 and body.computation.parameters.setdefault(number, index) != index:
         raise cursor.error(f"parameter {number} is already defined in this computation", at=opcode_at)

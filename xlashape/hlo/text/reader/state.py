@@ -149,7 +149,7 @@ class ParsedInstruction:
 
     __slots__ = (
         "async_computation",
-        "async_opcode",
+        "async_origin",
         "calls",
         "control",
         "data",
@@ -175,8 +175,14 @@ class ParsedInstruction:
         self.thread = MAIN_THREAD
         self.async_computation = -1
         """The index of the computation that an asynchronous instruction runs; -1 if there is none."""
-        self.async_opcode = ""
-        """The opcode that an asynchronous instruction wraps; "" if it is not known."""
+        self.async_origin: ParsedInstruction | None = None
+        """Of an async-update or async-done, the instruction that names the computation that runs, if it is known."""
+
+    def set_shape(self, shape: ParsedShape) -> None:
+        """Gives it another shape, in its data too."""
+        message = xla.HloInstructionProto.FromString(self.data)
+        message.shape.CopyFrom(shape.proto())
+        self.shape, self.data = shape, message.SerializeToString()
 
     @property
     def is_linked(self) -> bool:

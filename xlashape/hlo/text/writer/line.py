@@ -221,6 +221,8 @@ class LineWriter:
             wrapped = module.computations[target].templates[inner]
         opcode = template.opcode if wrapped is None else wrapped.opcode + step.value
         if step is not AsyncStep.START:
+            if step is AsyncStep.UPDATE and module.options.print_extra_attributes:
+                return opcode, OUTPUT_TO_OPERAND_ALIASING.write(message, self)
             return opcode, ""
         attributes = ""
         if module.options.print_extra_attributes:

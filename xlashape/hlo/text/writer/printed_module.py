@@ -11,13 +11,15 @@ from itertools import chain
 from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError
+from xlashape.hlo.async_chain import find_origin
 from xlashape.hlo.formatting import safe_name, without_suffix
+from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.order import call_order, post_order, roots
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.text.writer.frames import FrameTables
 from xlashape.hlo.text.writer.options import PrintOptions
-from xlashape.hlo.text.writer.templates import PrintedComputation, read_computations
+from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.hlo.values.metadata import metadata_text
 from xlashape.proto import xla
@@ -68,6 +70,8 @@ class PrintedModule:
         self._index_of = {computation.id: index for index, computation in enumerate(self.computations)}
         self._orders: dict[int, list[int]] = {}
         self._wrapped: dict[int, int | None] = {}
+        self._callers: dict[int, list[tuple[int, int]]] | None = None
+        self._async_computations: dict[tuple[int, int], int | None] = {}
 
     def _metadata_text(self, data: bytes) -> str:
         if data in (ABSENT, b""):
@@ -163,12 +167,83 @@ class PrintedModule:
         return frozenset(index for index in called if self.wrapped(index) is not None)
 
     def async_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The computation that an async-start calls, or the start of an async-update or async-done; None if there is none."""
-        for _ in computation.ids:
-            template = computation.templates[index]
-            if template.called:
-                return self.index_of(template.called[0])
-            if template.row.async_step in (None, AsyncStep.START) or not computation.operands[index]:
-                return None
-            index = computation.operands[index][0]
-        return None
+        """The computation that an asynchronous instruction runs: the one that it or its start calls. None if there is none."""
+        template = computation.templates[index]
+        if template.called:
+            return self.index_of(template.called[0])
+        operands = computation.operands[index]
+        if template.row.async_step in (None, AsyncStep.START) or not operands:
+            return None
+        key = computation.id, index
+        if key in self._async_computations:
+            return self._async_computations[key]
+        # Operands are written first, so the answer for the update before is there.
+        before = computation.id, operands[0]
+        if before in self._async_computations:
+            found = self._async_computations[before]
+        else:
+            found = self._origin_computation(computation, operands[0])
+        self._async_computations[key] = found
+        return found
+
+    def _origin_computation(self, computation: PrintedComputation, index: int) -> int | None:
+        """The computation that is called where the asynchronous operation whose state an instruction has was started."""
+        origin = find_origin(_PrintedInstructions(self), (self.index_of(computation.id), index))
+        if origin is None:
+            return None
+        called = self.computations[origin[0]].templates[origin[1]].called
+        return self.index_of(called[0]) if called else None
+
+    def caller(self, index: int) -> tuple[int, int] | None:
+        """The index of the computation, and in it the index of the instruction, that alone calls a computation; None if there are more or none."""
+        if self._callers is None:
+            self._callers = {}
+            for number, computation in enumerate(self.computations):
+                for i in computation.notable:
+                    for target in computation.templates[i].called:
+                        self._callers.setdefault(self.index_of(target), []).append((number, i))
+        callers = self._callers.get(index, [])
+        return callers[0] if len(callers) == 1 else None
+
+
+class _PrintedInstructions:
+    """The instructions of the module, as find_origin asks for them: (index of the computation, index of the instruction)."""
+
+    def __init__(self, module: PrintedModule) -> None:
+        self._module = module
+
+    def _template(self, node: tuple[int, int]) -> InstructionTemplate:
+        return self._module.computations[node[0]].templates[node[1]]
+
+    def opcode(self, node: tuple[int, int], /) -> str:
+        return self._template(node).opcode
+
+    def operands(self, node: tuple[int, int], /) -> list[tuple[int, int]]:
+        return [(node[0], index) for index in self._module.computations[node[0]].operands[node[1]]]
+
+    def tuple_index(self, node: tuple[int, int], /) -> int:
+        return self._template(node).message.tuple_index
+
+    def body_root(self, node: tuple[int, int], /) -> tuple[int, int] | None:
+        template = self._template(node)
+        if template.is_parameter:
+            body = node[0]
+        elif template.called:
+            body = self._module.index_of(template.called[0])
+        else:
+            return None
+        root = self._module.computations[body].root
+        return (body, root) if root >= 0 else None
+
+    def loop(self, node: tuple[int, int], /) -> tuple[int, int] | None:
+        caller = self._module.caller(node[0])
+        if caller is None or self._template(caller).opcode != Opcode.WHILE:
+            return None
+        is_body = self._module.index_of(self._template(caller).called[0]) == node[0]
+        return caller if is_body else None
+
+    def is_origin(self, node: tuple[int, int], /) -> bool:
+        template = self._template(node)
+        if template.opcode == Opcode.ASYNC_START:
+            return True
+        return template.opcode == Opcode.ASYNC_UPDATE and bool(template.called)
