@@ -41,6 +41,7 @@ from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.older import Original
 from xlashape.hlo.readable import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
 from xlashape.hlo.renumber import needs_small_ids, with_small_ids
+from xlashape.hlo.whole_file import replace_file
 from xlashape.proto import xla
 
 if TYPE_CHECKING:
@@ -278,7 +279,9 @@ def read(source: str | os.PathLike[str] | BinaryIO, *, progress: Progress | None
     Raises NotFoundError if there is no such file, InvalidArgumentError if it cannot be read, and what `decode` raises.
     """
     if not isinstance(source, (str, os.PathLike)):
-        return decode(_read_all(source, None, progress), getattr(source, "name", None))
+        return decode(
+            _read_all(source, None, progress), name if isinstance(name := getattr(source, "name", None), str) else None
+        )
     if os.fspath(source) == "-":
         return decode(_read_all(sys.stdin.buffer, None, progress), "<stdin>")
     return read_file(source, progress=progress)
@@ -353,14 +356,17 @@ def write(
     """Writes a module to a file or a stream in the format `form`, or else the one of the file's suffix. The path `-` is standard output.
 
     Returns the format. Raises InvalidArgumentError if there is neither a `form` nor a known suffix or if the file cannot be written,
-    and what `encode` raises. The file is opened only after its whole content has been computed.
+    and what `encode` raises. A file is replaced as a whole, after its content has been computed.
     """
     is_path = isinstance(target, (str, os.PathLike))
     if form is None:
         form = format_of_name(target) if isinstance(target, (str, os.PathLike)) else None
         if form is None:
             raise InvalidArgumentError(
-                f"the suffix of {os.fspath(target)!r} names no format" if is_path else "no format is given"
+                f"the suffix of {os.fspath(target)!r} names no format: there are .hlo, .txt, .pb, .hlo.pb, .pbtxt and .json,"
+                " each with or without .gz"
+                if is_path
+                else "no format is given"
             )
     form = _as_format(form)
     data = encode(document, form, lossy=lossy, for_version=for_version, style=style, **options)
@@ -371,10 +377,10 @@ def write(
         sys.stdout.buffer.flush()
     else:
         try:
-            with Path(target).open("wb") as file:
-                _write_all(file, data, progress)
+            replace_file(target, lambda file: _write_all(file, data, progress))
         except (OSError, ValueError) as error:
-            raise InvalidArgumentError(f"cannot write {os.fspath(target)!r}: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidArgumentError(f"cannot write {os.fspath(target)!r}: {reason}") from error
     return form
 
 

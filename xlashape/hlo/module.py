@@ -30,15 +30,17 @@ from xlashape.shape import Shape
 from xlashape.text import Source
 
 if TYPE_CHECKING:
+    from xlashape.hlo.convert import Document
     from xlashape.hlo.replica_groups import ReplicaGroups
     from xlashape.hlo.sharding import Sharding
     from xlashape.hlo.text.writer.options import PrintOptions
+    from xlashape.hlo.text.writer.printed_module import PrintedModule
 
 __all__ = ["HloComputation", "HloInstruction", "HloModule"]
 
 
 class HloModule:
-    """A program. Make it with `load`, `from_bytes`, `from_proto` or `parse`.
+    """A program. Make it with `of`, `load`, `from_bytes`, `from_proto` or `parse`.
 
     >>> from xlashape.proto import xla
     >>> parameter = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32, dimensions=[4]))
@@ -55,6 +57,7 @@ class HloModule:
         "_computations",
         "_index_by_local_id",
         "_instruction_by_name",
+        "_last_printed",
         "_original",
         "_shapes",
         "config",
@@ -88,6 +91,7 @@ class HloModule:
         )
         self._computation_by_name: dict[str, HloComputation] | None = None
         self._instruction_by_name: dict[str, HloInstruction | None] | None = None
+        self._last_printed: PrintedModule | None = None
         self._shapes: dict[bytes, Shape] = {}
 
     @classmethod
@@ -103,8 +107,7 @@ class HloModule:
             path = Path(path)
         except TypeError:
             raise InvalidArgumentError(f"path takes text or a path, not {type(path).__name__}", field="path") from None
-        document = read_file(path)
-        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
+        return cls._of_document(read_file(path))
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
@@ -114,8 +117,36 @@ class HloModule:
         # The check is for callers without types.
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"data takes bytes, not {type(data).__name__}", field="data")
-        document = decode(bytes(data), name)
+        return cls._of_document(decode(bytes(data), name))
+
+    @classmethod
+    def _of_document(cls, document: Document) -> HloModule:
         return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
+
+    @classmethod
+    def of(cls, value: Any, *args: Any, **kwargs: Any) -> HloModule:
+        """The module of whatever holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of jaxlib, a list of one
+        of these, a message, bytes, text, a path, an open file. `xlashape.hlo.objects` lists all.
+
+        A Compiled gives the module that XLA has optimised, a Lowered the one before that. Of a jitted function, `args` and `kwargs` are
+        those to lower it with. Text with a line end, a brace or `=` is HLO text unless it names a file; other text is a path. Raises
+        InvalidArgumentError for what holds no HLO, such as StableHLO, with what to pass instead; and what `load` and `parse` raise.
+
+        >>> HloModule.of("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root
+        <HloInstruction 'p': parameter>
+        """
+        if isinstance(value, HloModule) and not args and not kwargs:
+            return value
+        if isinstance(value, Message) and not args and not kwargs:
+            return cls.from_proto(value)
+        if isinstance(value, (HloComputation, HloInstruction)):
+            computation = value if isinstance(value, HloComputation) else value.computation
+            raise InvalidArgumentError(
+                f"{value!r} is a part of module {computation.module.name!r}: pass its module", field="value"
+            )
+        from xlashape.hlo.objects import document_of  # start-up time, as above
+
+        return cls._of_document(document_of(value, args, kwargs))
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:
@@ -172,6 +203,44 @@ class HloModule:
         from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
 
         return module_text(self.proto, style, config=self.config, **options)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        lossy: bool = False,
+        for_version: str | None = None,
+        style: str | PrintOptions = "default",
+        **options: Any,
+    ) -> None:
+        """Writes the module to a file in the format of its suffix: .hlo and .txt (HLO text), .pb, .hlo.pb, .pbtxt or .json, each also
+        with .gz. `load` reads all of them. The file is replaced as a whole: where writing fails, the old one stays.
+
+        HLO text takes a style and options, as `to_text`, and has large constants unless `print_large_constants=False` is passed.
+        `for_version` is as for `to_proto`. Raises LossyConversionError, unless `lossy`, if the format cannot hold all of the module;
+        InvalidArgumentError for another suffix, or if the file cannot be written.
+
+        >>> import tempfile
+        >>> module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     module.save(f"{directory}/m.hlo.pb.gz")
+        ...     print(HloModule.load(f"{directory}/m.hlo.pb.gz"))
+        <HloModule 'm': 1 computations>
+        """
+        from xlashape.hlo.convert import Document, FileKind, Format, write  # start-up time: 5 ms
+
+        document = Document(self.proto, self.hlo_proto, Format(FileKind.PB), self.config, self._original)
+        write(document, path, lossy=lossy, for_version=for_version, style=style, **options)
+
+    def printed(self, style: str | PrintOptions, options: dict[str, Any]) -> PrintedModule:
+        """What the texts of its parts share, kept for the options that were asked for last."""
+        from xlashape.hlo.text.writer.module import PrintOptions, printed_module  # start-up time: 30 ms
+
+        wanted = PrintOptions.of(style, **options)
+        printed = self._last_printed
+        if printed is None or printed.options != wanted:
+            printed = self._last_printed = printed_module(self, wanted)
+        return printed
 
     @property
     def name(self) -> str:
@@ -377,6 +446,18 @@ class HloComputation:
             users = self._users = list(map(tuple, users_by_index))
         return users[instruction.index]
 
+    def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
+        """The computation as it is in the module's text, which `HloModule.to_text` describes: from ENTRY or its name to its brace.
+
+        >>> print(HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.to_text(print_percent=False))
+        ENTRY e (p: f32[4]) -> f32[4] {
+          ROOT p = f32[4]{0} parameter(0)
+        }
+        """
+        from xlashape.hlo.text.writer.module import computation_text  # start-up time: 30 ms
+
+        return computation_text(self.module.proto, self.module.printed(style, options), self.index)
+
     def _by_local_id(self) -> dict[int, HloInstruction]:
         by_local_id = self._instruction_by_local_id
         if by_local_id is None:
@@ -523,6 +604,18 @@ class HloInstruction:
     def is_root(self) -> bool:
         """Whether its result is the result of its computation."""
         return self.computation.root is self
+
+    def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
+        """The line of the instruction in the module's text, which `HloModule.to_text` describes, without indentation and `ROOT`.
+
+        >>> HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root.to_text()
+        '%p = f32[4]{0} parameter(0)'
+        """
+        from xlashape.hlo.text.writer.module import instruction_text  # start-up time: 30 ms
+
+        module = self.computation.module
+        printed = module.printed(style, options)
+        return instruction_text(module.proto, printed, self.computation.index, self.index)
 
     def _error(self, what: str) -> InvalidModuleError:
         return InvalidModuleError(f"computation {self.computation.name!r}: instruction {self.name!r} {what}")

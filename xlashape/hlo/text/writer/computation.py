@@ -5,6 +5,8 @@ computation := 'ENTRY '? name signature? '{' line* '}' (', execution_thread="' t
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Final
 
@@ -40,30 +42,44 @@ class ComputationWriter:
         order = module.order(index) if order is None else order
         tab = "  " * (options.indent_amount + level)
         own_names = module.instruction_names(computation)
-        names = own_names
-        if options.canonicalize_instruction_names:
-            names = [""] * len(own_names)
-            for number, i in enumerate(order):
-                names[i] = f"tmp_{number}"
+        names = self._names(own_names, order)
         head = "ENTRY " if is_entry else ""
         if not nested and not options.is_in_nested_computation:
             head += f"{module.names[index]} " if options.print_ids else module.percent
         writer = LineWriter(module, computation, names, own_names, level, self._body)
-        try:
-            lines = [""]
+        lines = [""]
+        with _errors_name_instruction(computation, writer):
             writer.write(order, f"{tab}  ", lines)
             if options.print_program_shape:
                 head += self._signature(computation, own_names)
             lines[0] = f"{tab}{head}{{"
-        except LimitExceededError:
-            raise
-        except XlashapeError as error:
-            name = f"instruction {computation.names[writer.index]!r}: " if writer.index >= 0 else ""
-            raise InvalidModuleError(f"computation {computation.name!r}: {name}{error.message}") from error
         thread = computation.thread
         shows_thread = thread and thread != "main" and options.print_ids
         lines.append(f'{tab}}}, execution_thread="{thread}"' if shows_thread else f"{tab}}}")
         return lines
+
+    def line(self, index: int, instruction: int, order: list[int] | None = None) -> str:
+        """One instruction of a computation, by their indices, without `ROOT`. `order` is as for `lines`."""
+        module = self._module
+        computation = module.computations[index]
+        own_names = module.instruction_names(computation)
+        names = own_names
+        if module.options.canonicalize_instruction_names:
+            names = self._names(own_names, module.order(index) if order is None else order)
+        writer = LineWriter(module, computation, names, own_names, 0, self._body)
+        lines: list[str] = []
+        with _errors_name_instruction(computation, writer):
+            writer.write([instruction], "  " * module.options.indent_amount, lines)
+        return "\n".join(lines).replace("ROOT ", "", 1) if instruction == computation.root else "\n".join(lines)
+
+    def _names(self, own_names: list[str], order: list[int]) -> list[str]:
+        """The names to write, by index."""
+        if not self._module.options.canonicalize_instruction_names:
+            return own_names
+        names = [""] * len(own_names)
+        for number, i in enumerate(order):
+            names[i] = f"tmp_{number}"
+        return names
 
     def _signature(self, computation: PrintedComputation, names: list[str]) -> str:
         percent = len(self._module.percent)
@@ -93,3 +109,15 @@ class ComputationWriter:
                 f"more than {_MAX_BODIES} bodies within bodies", limit="bodies", maximum=_MAX_BODIES, value=self._bodies
             )
         return "\n".join(self.lines(self._module.index_of(computation_id), is_entry=False, level=level, nested=True))
+
+
+@contextmanager
+def _errors_name_instruction(computation: PrintedComputation, writer: LineWriter) -> Generator[None, None, None]:
+    """Errors within the block name the computation and the instruction that is being written. Those about limits stay as they are."""
+    try:
+        yield
+    except LimitExceededError:
+        raise
+    except XlashapeError as error:
+        name = f"instruction {computation.names[writer.index]!r}: " if writer.index >= 0 else ""
+        raise InvalidModuleError(f"computation {computation.name!r}: {name}{error.message}") from error

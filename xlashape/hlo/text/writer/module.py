@@ -9,7 +9,7 @@ The text is that of the proto. What the schema has no field for (replica_count, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
@@ -31,7 +31,7 @@ from xlashape.hlo.values.origin import original_array_text
 from xlashape.limits import check
 from xlashape.proto import xla
 
-__all__ = ["PrintOptions", "module_text"]
+__all__ = ["PrintOptions", "computation_text", "instruction_text", "module_text", "printed_module"]
 
 _MAX_RECOVERY_DEPTH: Final = 20
 
@@ -94,15 +94,14 @@ def _module_text(module: Message | bytes, options: PrintOptions, depth: int, con
     if tables:
         parts += [*tables, ""]
     hidden = printed.hidden()
-    schedules = {ident & LOCAL_ID: sequence.instruction_ids for ident, sequence in proto.schedule.sequences.items()}
+    schedules = _schedules(proto)
     entry = proto.entry_computation_id & LOCAL_ID
     blocks: list[tuple[bool, str]] = []
     for index in printed.computation_order():
         if index in hidden:
             continue
         computation = printed.computations[index]
-        schedule = schedules.get(computation.id)
-        order = None if schedule is None else _scheduled(computation, schedule)
+        order = _scheduled(computation, schedules.get(computation.id))
         is_entry = computation.id == entry
         blocks.append((is_entry, "\n".join(writer.lines(index, is_entry=is_entry, order=order))))
     if options.canonicalize_computations:
@@ -113,8 +112,37 @@ def _module_text(module: Message | bytes, options: PrintOptions, depth: int, con
     return "\n".join(parts)
 
 
-def _scheduled(computation: PrintedComputation, schedule: Iterable[int]) -> list[int]:
-    """The indices of the instructions in the order of their schedule."""
+def printed_module(module: ModuleView, style: str | PrintOptions = "default", **changes: Any) -> PrintedModule:
+    """What `computation_text` and `instruction_text` share: it is worth keeping while several texts are made with the same options."""
+    return PrintedModule(module.proto, PrintOptions.of(style, **changes), None, module.config.channels_0)
+
+
+def computation_text(module: xla.HloModuleProto, printed: PrintedModule, index: int) -> str:
+    """The text of one computation, from its name, or ENTRY, to its closing brace."""
+    computation = printed.computations[index]
+    is_entry = computation.id == module.entry_computation_id & LOCAL_ID
+    order = _scheduled(computation, _schedules(module).get(computation.id))
+    return "\n".join(ComputationWriter(printed).lines(index, is_entry=is_entry, order=order))
+
+
+def instruction_text(module: xla.HloModuleProto, printed: PrintedModule, computation: int, index: int) -> str:
+    """The text of one instruction, without `ROOT`."""
+    order = None
+    if printed.options.canonicalize_instruction_names:
+        owner = printed.computations[computation]
+        order = _scheduled(owner, _schedules(module).get(owner.id))
+    return ComputationWriter(printed).line(computation, index, order)
+
+
+def _schedules(module: xla.HloModuleProto) -> dict[int, Sequence[int]]:
+    """The ids of the scheduled instructions, by the id of their computation."""
+    return {ident & LOCAL_ID: sequence.instruction_ids for ident, sequence in module.schedule.sequences.items()}
+
+
+def _scheduled(computation: PrintedComputation, schedule: Sequence[int] | None) -> list[int] | None:
+    """The indices of the instructions in the order of their schedule; None without a schedule."""
+    if schedule is None:
+        return None
     order = [computation.indices.get(ident & LOCAL_ID, -1) for ident in schedule]
     if -1 in order or not len(order) == len(computation.ids) == len(set(order)):
         raise InvalidModuleError(f"computation {computation.name!r}: its schedule is not an order of its instructions")

@@ -1,0 +1,95 @@
+"""`HloModule.of` on the objects of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped without JAX."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+import xlashape as xs
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+X, Y = jnp.ones((8, 16)), jnp.ones((16, 4))
+
+
+@jax.jit
+def layer(x: Any, y: Any) -> Any:
+    return jnp.tanh(x @ y).sum(axis=0)
+
+
+LOWERED = layer.lower(X, Y)
+COMPILED = LOWERED.compile()
+
+
+def _opcodes(module: xs.HloModule) -> set[str]:
+    return {str(instruction.opcode) for instruction in module.instructions()}
+
+
+def _lines(module: xs.HloModule) -> str:
+    return module.to_text(print_metadata=False)
+
+
+def test_lowered_and_compiled():
+    lowered = xs.HloModule.of(LOWERED)
+    assert lowered.name == "jit_layer" and {"dot", "tanh", "reduce"} <= _opcodes(lowered)
+    assert [str(parameter.shape) for parameter in lowered.entry.parameters] == ["f32[8,16]{1,0}", "f32[16,4]{1,0}"]
+    compiled = xs.HloModule.of(COMPILED)
+    theirs = COMPILED.runtime_executable().hlo_modules()
+    for held in (theirs, theirs[0], COMPILED.runtime_executable(), theirs[0].as_serialized_hlo_module_proto()):
+        # jaxlib gives the ids of a module and the entries of its tables anew each time.
+        assert _lines(xs.HloModule.of(held)) == _lines(compiled)
+    assert xs.hlo.verify(lowered) == xs.hlo.verify(compiled) == ()
+
+
+def test_computations_traces_and_functions():
+    lowered = xs.HloModule.of(LOWERED)
+    computation = LOWERED.compiler_ir("hlo")
+    for held in (computation, computation.as_hlo_module(), layer.trace(X, Y)):
+        assert _opcodes(xs.HloModule.of(held)) == _opcodes(lowered)
+    structs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (X, Y)]
+    assert _opcodes(xs.HloModule.of(layer, *structs)) == _opcodes(xs.HloModule.of(layer, X, y=Y)) == _opcodes(lowered)
+
+
+def test_text(tmp_path: Any):
+    text = COMPILED.as_text()
+    path = tmp_path / "layer.hlo"
+    path.write_text(text)
+    with path.open() as file:
+        assert (
+            _opcodes(xs.HloModule.of(file)) == _opcodes(xs.HloModule.of(text)) == _opcodes(xs.HloModule.of(str(path)))
+        )
+
+
+def test_what_is_no_hlo():
+    bytecode = io.BytesIO()
+    LOWERED.compiler_ir().operation.write_bytecode(bytecode)
+    for value, message in (
+        (LOWERED.compiler_ir(), "holds StableHLO, not HLO: pass the Lowered that it came from"),
+        (LOWERED.as_text(), "this is MLIR, such as StableHLO, not HLO"),
+        (bytecode.getvalue(), "this is MLIR bytecode, such as StableHLO, not HLO"),
+        (jax.make_jaxpr(layer)(X, Y), "is not HLO yet"),
+        (layer, "cannot be lowered without arguments"),
+        (layer.__wrapped__, "a function that was not jitted"),
+        (X, "holds no module"),
+    ):
+        with pytest.raises(xs.errors.InvalidArgumentError, match=message):
+            xs.HloModule.of(value)
+
+
+def test_an_error_of_the_function_stays_its_own():
+    with pytest.raises(ZeroDivisionError):
+        xs.HloModule.of(jax.jit(lambda x: 1 / 0), X)
+
+
+@pytest.mark.parametrize("suffix", [".hlo", ".txt.gz", ".hlo.pb", ".pb.gz", ".json", ".pbtxt"])
+def test_saved_modules(tmp_path: Any, suffix: str):
+    module = xs.HloModule.of(COMPILED)
+    module.save(tmp_path / f"layer{suffix}")
+    loaded = xs.HloModule.load(tmp_path / f"layer{suffix}")
+    assert loaded.to_text(print_metadata=False) == module.to_text(print_metadata=False)
+    for instruction in module.instructions():
+        line = instruction.to_text(print_metadata=False)
+        assert loaded.instruction(instruction.name).to_text(print_metadata=False) == line
