@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from xlashape.errors import UnavailableError
+from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
 from xlashape_server import logs, placement, tls
 from xlashape_server.config import Config
@@ -92,8 +92,8 @@ class Server:
                 self._scratch = ScratchDirectory()
                 config = replace(config, store_directory=str(self._scratch.path))
             self.config = config
-            store = Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
-            store.evict()
+            store = Store.of(config)
+            self._evict(store)
             inherited = (self._scratch.lock,) if self._scratch is not None else ()
             if sys.platform == "linux":
                 self._start_lock = os.memfd_create("start")
@@ -177,10 +177,15 @@ class Server:
 
     def _evict_regularly(self, store: Store) -> None:
         while not self._stopping.wait(_EVICTION_SECONDS):
-            try:
-                store.evict()
-            except OSError as error:
-                _log.warning("modules cannot be evicted from the store: %s", error)
+            self._evict(store)
+
+    @staticmethod
+    def _evict(store: Store) -> None:
+        """Removes what is too old or nobody's. What cannot be written can still be read."""
+        try:
+            store.evict()
+        except (UnavailableError, LimitExceededError) as error:
+            _log.warning("nothing can be removed from the store: %s", error)
 
     def __enter__(self) -> Server:
         return self.start()

@@ -14,7 +14,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["ScratchDirectory", "remove_orphans"]
+__all__ = ["ScratchDirectory", "is_scratch", "remove_orphans"]
 
 _log = logging.getLogger("xlashape_server.app")
 
@@ -39,6 +39,11 @@ class ScratchDirectory:
         shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.close(self.lock)
+
+
+def is_scratch(directory: str | Path) -> bool:
+    """Whether a directory is temporary."""
+    return (Path(directory) / _OWNER).exists()
 
 
 def remove_orphans() -> None:

@@ -1,115 +1,101 @@
 """Modules by the SHA-256 of their content, in a directory that the workers share.
 
-    modules/3f/3fa9…        the content, then its facts as JSON, then _FOOTER: the facts' size and a mark
-    incoming/…              uploads that have not ended; what a crash leaves there is removed later
+    modules/3f/3fa9…        the file of a module: `stored_file` describes it
+    incoming/…              uploads that have not ended; those of a process that was killed are removed
+    damaged/3fa9…           files that were not what was stored, for those who look for the reason; they make room first
 
-A file is written in `incoming` and then renamed, so it is complete or absent. A file that was damaged later does not match its digest, and
-counts as absent. The time of modification of a file is the time of its last use. A lock on the directory orders uploads, deletions and
-evictions, but not reads.
+A file is written in `incoming` and then renamed, so it is complete or absent. Digests are checked whenever content is read. The time of
+modification of a file is the time of its last use. A lock on the directory orders uploads, deletions and evictions, but not reads.
+
+Where the directory was removed, it is made again, and its modules are lost. Where another file system took its place, such as that under a
+mount that is gone, nothing is written there. Faults of the file system are errors of the library: see `store_faults`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
-import json
+import logging
 import os
 import re
-import struct
-import tempfile
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
-from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, NotFoundError
+from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, NotFoundError, UnavailableError
+from xlashape_server.config import Config
+from xlashape_server.scratch import is_scratch
+from xlashape_server.store_faults import fault, faults
+from xlashape_server.stored_file import DamagedError, ModuleFile, Stored, module_name, read_file
+from xlashape_server.upload import Upload, remove_unlocked
 
-__all__ = ["Store", "Stored", "Upload", "module_name"]
+__all__ = ["Store", "Stored", "module_name"]
 
-_FOOTER = struct.Struct("<I12s")
-_MARK = b"xlashape.v1\n"
+_log = logging.getLogger("xlashape_server.store")
+
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
-_STALE_SECONDS = 3600.0  # after its last write, an upload counts as abandoned
-
-
-def module_name(sha256: str) -> str:
-    """The resource name of a digest."""
-    return f"modules/{sha256}"
-
-
-class Stored(NamedTuple):
-    """A module in the store. Times are seconds since 1970; `used` is that of the last use."""
-
-    sha256: str
-    size_bytes: int
-    facts: dict[str, str | int]
-    created: float
-    used: float
-
-    @property
-    def name(self) -> str:
-        """The resource name."""
-        return module_name(self.sha256)
+_PROBE_BYTES = 4096
 
 
 class Store:
-    """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age` is in seconds since the last use."""
+    """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age` is in seconds since the last use.
 
-    def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float) -> None:
-        self._modules = Path(directory) / "modules"
-        self._incoming = Path(directory) / "incoming"
-        self._lock_path = Path(directory) / "lock"
+    `is_durable`: an upload that was stored survives a loss of power, which takes some milliseconds more. OSError if the directory cannot be made.
+    """
+
+    def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False) -> None:
+        self._root = Path(directory)
+        self._modules = self._root / "modules"
+        self._incoming = self._root / "incoming"
+        self._damaged = self._root / "damaged"
+        self._lock_path = self._root / "lock"
         self.max_bytes = max_bytes
         self.max_age = max_age
-        self._modules.mkdir(parents=True, exist_ok=True)
-        self._incoming.mkdir(exist_ok=True)
+        self.is_durable = is_durable
+        self._make_directories()
+        self._device = self._root.stat().st_dev
+
+    @classmethod
+    def of(cls, config: Config) -> Store:
+        """The store that `config` describes, whose directory is given."""
+        return cls(
+            config.store_directory,
+            max_bytes=config.store_bytes,
+            max_age=config.store_age_seconds,
+            is_durable=not is_scratch(config.store_directory),
+        )
 
     def upload(self) -> Upload:
         """Begins an upload. Use it in a `with` block, which discards at its end what has not been stored."""
-        return Upload(self, self._incoming)
+        # Under the lock, so that the file of an upload is locked before `remove_unlocked` sees it.
+        with self._locked():
+            return Upload(self._incoming, self.keep, max_bytes=self.max_bytes, is_durable=self.is_durable)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         """What is known of a module; counts as a use of it. NotFoundError if the store does not have it, or no longer."""
-        sha256 = self.digest_of(name, field=field)
-        path = self._path(sha256)
-        try:
-            with path.open("rb") as file:
-                stored = self._stat(sha256, file)
-                if stored is None or stored.used + self.max_age < time.time():
-                    raise FileNotFoundError
-                now = time.time()
-                os.utime(file.fileno(), (now, now))
-        except OSError:
-            raise self._missing(name, field) from None
-        return Stored(sha256, stored.size_bytes, stored.facts, stored.created, now)
+        with self._opened(name, field) as (_, stored, _):
+            return stored
 
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
-        """The content from `offset` on, at most `limit` bytes. The digest is checked if that is the whole content. NotFoundError as in `find`."""
-        stored = self.find(name, field=field)
-        path = self._path(stored.sha256)
-        size = max(0, stored.size_bytes - offset)
-        try:
-            with path.open("rb") as file:
-                file.seek(min(offset, stored.size_bytes))
-                content = file.read(size if limit is None else min(size, limit))
-        except OSError:
-            raise self._missing(name, field) from None
-        if len(content) == stored.size_bytes and hashlib.sha256(content).hexdigest() != stored.sha256:
-            self._remove(stored.sha256)
-            raise self._missing(name, field)
-        return content
+        """The content from `offset` on, at most `limit` bytes. Damaged content is never returned: NotFoundError, as in `find`."""
+        with self._opened(name, field) as (file, stored, about):
+            return about.content(file, stored.sha256, offset, limit)
 
     def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
         """Removes a module. NotFoundError if the store does not have it."""
-        self.find(name, field=field)
-        if not self._remove(self.digest_of(name, field=field)):
-            raise self._missing(name, field)
+        sha256 = self.digest_of(name, field=field)
+        with self._locked():
+            self.find(name, field=field)
+            try:
+                self._path(sha256).unlink()
+            except FileNotFoundError:
+                raise self._missing(name, field) from None
 
     def evict(self, room_for: int = 0) -> None:
-        """Removes modules that are too old, then the least recently used until `room_for` bytes more fit, and abandoned uploads."""
+        """Removes modules that are too old, then the least recently used until `room_for` bytes more fit, and uploads of processes that have ended."""
         with self._locked():
             self._evict(room_for)
 
@@ -118,11 +104,17 @@ class Store:
         with self._locked():
             return sum(size for _, size, _ in self._files())
 
+    def check(self) -> None:
+        """Raises what an upload would raise now, if it could not be stored; UnavailableError or LimitExceededError."""
+        with self.upload() as upload:
+            upload.write(bytes(_PROBE_BYTES))
+
     def keep(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
     ) -> tuple[Stored, bool]:
         """Takes over the file of an upload: content of `size` bytes, then `facts` and footer. Says whether the store had it already."""
-        whole = temporary.stat().st_size
+        with faults():
+            whole = temporary.stat().st_size
         if whole > self.max_bytes:
             raise LimitExceededError(
                 f"the store holds at most {self.max_bytes} bytes",
@@ -131,6 +123,7 @@ class Store:
                 value=whole,
             )
         path = self._path(sha256)
+        self._check_stored(sha256)
         with self._locked():
             with contextlib.suppress(NotFoundError):
                 return self.find(module_name(sha256)), True
@@ -139,7 +132,66 @@ class Store:
             now = time.time()
             os.utime(temporary, (now, now))
             temporary.replace(path)
+            if self.is_durable:
+                _synchronize(path.parent)
         return Stored(sha256, size, facts, created, now), False
+
+    def _check_stored(self, sha256: str) -> None:
+        """Sets a damaged file aside. Else content that was uploaded again because it is damaged would not replace it."""
+        with contextlib.suppress(NotFoundError):
+            self.read(module_name(sha256))
+
+    @contextlib.contextmanager
+    def _opened(self, name: str, field: str | FieldPath | None) -> Generator[tuple[IO[bytes], Stored, ModuleFile]]:
+        """The file of a module. A file that turns out to be damaged is set aside."""
+        sha256 = self.digest_of(name, field=field)
+        path = self._path(sha256)
+        try:
+            with path.open("rb") as file:
+                about = read_file(file)
+                now = time.time()
+                if about.used + self.max_age < now:
+                    raise self._missing(name, field)
+                # Where the store can only be read, the time of the last use cannot be written.
+                with contextlib.suppress(OSError):
+                    os.utime(file.fileno(), (now, now))
+                yield file, Stored(sha256, about.size_bytes, about.facts, about.created, now), about
+        except FileNotFoundError:
+            self._check_directory()
+            raise self._missing(name, field) from None
+        except DamagedError as damage:
+            self._set_aside(path, damage)
+            raise self._missing(name, field, "its file was damaged, and was set aside; upload it again") from None
+        except OSError as error:
+            raise fault(error) from error
+
+    def _set_aside(self, path: Path, damage: DamagedError) -> None:
+        kept = self._damaged / path.name
+        try:
+            self._damaged.mkdir(exist_ok=True)
+            path.replace(kept)
+            os.utime(kept)
+        except FileNotFoundError:
+            return  # another process did so
+        except OSError as error:
+            _log.error("%s is damaged: %s; it cannot be set aside: %s", path, damage, error)
+        else:
+            _log.error("%s is damaged: %s; it was set aside as %s", path, damage, kept)
+
+    def _make_directories(self) -> None:
+        self._modules.mkdir(parents=True, exist_ok=True)
+        self._incoming.mkdir(exist_ok=True)
+
+    def _check_directory(self) -> None:
+        """Makes the directory again if it was removed. UnavailableError if it cannot be made, or another file system took its place."""
+        with faults():
+            if not self._root.exists():
+                self._make_directories()
+                _log.error("%s was removed, and is made again; its modules are lost", self._root)
+            if self._root.stat().st_dev != self._device:
+                raise UnavailableError("another file system is where the store's directory was: is it not mounted?")
+            if not (self._modules.is_dir() and self._incoming.is_dir()):
+                self._make_directories()
 
     def _evict(self, room_for: int) -> None:
         now = time.time()
@@ -150,15 +202,21 @@ class Store:
             else:
                 kept.append((used, size, path))
         total = sum(size for _, size, _ in kept)
-        for _, size, path in sorted(kept):
+        damaged: list[tuple[float, int, Path]] = []
+        for path in self._damaged.glob("*"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if status.st_mtime + self.max_age < now:
+                    path.unlink()
+                else:
+                    damaged.append((status.st_mtime, status.st_size, path))
+        total += sum(size for _, size, _ in damaged)
+        for _, size, path in [*sorted(damaged), *sorted(kept)]:
             if total + room_for <= self.max_bytes:
                 break
             path.unlink(missing_ok=True)
             total -= size
-        for path in self._incoming.iterdir():
-            with contextlib.suppress(OSError):
-                if path.stat().st_mtime + _STALE_SECONDS < now:
-                    path.unlink()
+        remove_unlocked(self._incoming)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """Time of last use, bytes and path of every module."""
@@ -167,37 +225,14 @@ class Store:
                 status = path.stat()
                 yield status.st_mtime, status.st_size, path
 
-    def _stat(self, sha256: str, file: IO[bytes]) -> Stored | None:
-        status = os.fstat(file.fileno())
-        if status.st_size < _FOOTER.size:
-            return None
-        file.seek(status.st_size - _FOOTER.size)
-        facts_size, mark = _FOOTER.unpack(file.read(_FOOTER.size))
-        size = status.st_size - _FOOTER.size - facts_size
-        if mark != _MARK or size < 0:
-            return None
-        file.seek(size)
-        try:
-            about = json.loads(file.read(facts_size))
-            return Stored(sha256, size, about["facts"], float(about["created"]), status.st_mtime)
-        except (ValueError, TypeError, KeyError):
-            return None
-
     def _path(self, sha256: str) -> Path:
         return self._modules / sha256[:2] / sha256
-
-    def _remove(self, sha256: str) -> bool:
-        with self._locked():
-            try:
-                self._path(sha256).unlink()
-            except OSError:
-                return False
-        return True
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
         # The lock belongs to the opened file, so threads of one process exclude each other as processes do, and a crash releases it.
-        with self._lock_path.open("ab") as lock:
+        self._check_directory()
+        with faults(), self._lock_path.open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -213,60 +248,23 @@ class Store:
         return match.group(1)
 
     @staticmethod
-    def _missing(name: str, field: str | FieldPath | None) -> NotFoundError:
+    def _missing(
+        name: str,
+        field: str | FieldPath | None,
+        reason: str = "it was never uploaded, was deleted, or made room for others",
+    ) -> NotFoundError:
         return NotFoundError(
-            f"there is no module {name!r}: it was never uploaded, was deleted, or made room for others",
+            f"there is no module {name!r}: {reason}",
             kind="module",
             name=name,
             field=field,
         )
 
 
-class Upload:
-    """Content that is being uploaded."""
-
-    def __init__(self, store: Store, incoming: Path) -> None:
-        self._store = store
-        self._digest = hashlib.sha256()
-        self._file = tempfile.NamedTemporaryFile(dir=incoming, delete=False)  # noqa: SIM115  # closed by __exit__, kept by `store`
-        self._path = Path(self._file.name)
-        self.size_bytes = 0
-
-    def __enter__(self) -> Upload:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    def write(self, data: bytes) -> None:
-        """Adds the next bytes. LimitExceededError as soon as the store could not hold them even if it were empty."""
-        self.size_bytes += len(data)
-        if self.size_bytes > self._store.max_bytes:
-            raise LimitExceededError(
-                f"the store holds at most {self._store.max_bytes} bytes",
-                limit="store_bytes",
-                maximum=self._store.max_bytes,
-                value=self.size_bytes,
-            )
-        self._digest.update(data)
-        self._file.write(data)
-
-    @property
-    def sha256(self) -> str:
-        """The digest of what was written so far, in hexadecimal."""
-        return self._digest.hexdigest()
-
-    def content(self) -> bytes:
-        """What was written so far."""
-        self._file.flush()
-        return self._path.read_bytes()
-
-    def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        """Stores the content with `facts` about it, and says whether the store had it already. Nothing can be written afterwards."""
-        created = time.time()
-        encoded = json.dumps({"facts": facts, "created": created}).encode()
-        self._file.write(encoded)
-        self._file.write(_FOOTER.pack(len(encoded), _MARK))
-        self._file.close()
-        return self._store.keep(self._path, self.sha256, self.size_bytes, facts, created)
+def _synchronize(folder: Path) -> None:
+    """Has the system write the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

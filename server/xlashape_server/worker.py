@@ -26,7 +26,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from xlashape import caches
 from xlashape.proto import services
-from xlashape_server import logs, placement, reflection, tls
+from xlashape_server import logs, placement, readiness, reflection, tls
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
@@ -58,17 +58,16 @@ def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
         maximum_concurrent_rpcs=config.max_concurrent_calls,
     )
     guard = Guard(config)
-    modules = Modules(
-        config, Store(config.store_directory, max_bytes=config.store_bytes, max_age=config.store_age_seconds)
-    )
+    modules = Modules(config, Store.of(config))
     caches.register(modules.cache)
     add_services(server, rpcs(config, modules), guard, config)
     # Non-blocking: a client that watches would otherwise hold a thread for as long as it likes.
     health_servicer = health.HealthServicer(
         experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1)
     )
-    for name in ("", *(service.full_name for service in services())):
+    for name in (*readiness.NAMES, *(service.full_name for service in services())):
         health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    readiness.follow(modules.store, health_servicer.set)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     reflection.enable(server, guard)
     _listen(server, config)

@@ -12,7 +12,9 @@ from xlashape_client.methods import ServiceMethods
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.store import Store, Stored, Upload
+from xlashape_server.store import Store
+from xlashape_server.stored_file import Stored
+from xlashape_server.upload import Upload
 
 __all__ = ["Local"]
 

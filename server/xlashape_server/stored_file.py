@@ -1,0 +1,131 @@
+"""The file of a module in a store: its content, then what is known about it, then a footer. All of it is checked when it is read.
+
+    content       the module as it was uploaded
+    facts         JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in hexadecimal}
+    footer        the size of the facts, their SHA-256, and a mark of the version of this format
+
+A part of the content is checked by the digests of its blocks, the whole of it by the SHA-256 that is the name of the module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from typing import IO, NamedTuple
+
+__all__ = ["BLOCK_BYTES", "Blocks", "DamagedError", "ModuleFile", "Stored", "ending", "module_name", "read_file"]
+
+BLOCK_BYTES = 1 << 20
+
+_FOOTER = struct.Struct("<I32s12s")
+_MARK = b"xlashape.v2\n"
+
+
+def module_name(sha256: str) -> str:
+    """The resource name of a digest."""
+    return f"modules/{sha256}"
+
+
+class Stored(NamedTuple):
+    """A module in the store. Times are seconds since 1970; `used` is that of the last use."""
+
+    sha256: str
+    size_bytes: int
+    facts: dict[str, str | int]
+    created: float
+    used: float
+
+    @property
+    def name(self) -> str:
+        """The resource name."""
+        return module_name(self.sha256)
+
+
+class DamagedError(Exception):
+    """A file that is not what was stored. Its text says what is wrong."""
+
+
+class Blocks:
+    """The digests of the blocks of content that comes in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._digests: list[str] = []
+        self._block = _digest()
+        self._filled = 0
+
+    def write(self, data: bytes) -> None:
+        """Adds the next bytes."""
+        view = memoryview(data)
+        while view:
+            taken = view[: BLOCK_BYTES - self._filled]
+            self._block.update(taken)
+            self._filled += len(taken)
+            view = view[len(taken) :]
+            if self._filled == BLOCK_BYTES:
+                self._digests.append(self._block.hexdigest())
+                self._block, self._filled = _digest(), 0
+
+    def digests(self) -> list[str]:
+        """Of all blocks, the last of which may be shorter."""
+        return [*self._digests, self._block.hexdigest()] if self._filled else list(self._digests)
+
+
+def ending(facts: dict[str, str | int], created: float, blocks: list[str]) -> bytes:
+    """What follows the content in a file."""
+    encoded = json.dumps({"facts": facts, "created": created, "blocks": blocks}).encode()
+    return encoded + _FOOTER.pack(len(encoded), hashlib.sha256(encoded).digest(), _MARK)
+
+
+class ModuleFile(NamedTuple):
+    """What a file says about its module."""
+
+    size_bytes: int
+    facts: dict[str, str | int]
+    created: float
+    used: float
+    blocks: list[str]
+
+    def content(self, file: IO[bytes], sha256: str, offset: int = 0, limit: int | None = None) -> bytes:
+        """The content from `offset` on, at most `limit` bytes. DamagedError if it is not what was stored."""
+        offset = min(offset, self.size_bytes)
+        end = self.size_bytes if limit is None else min(self.size_bytes, offset + limit)
+        if (offset, end) == (0, self.size_bytes):
+            file.seek(0)
+            content = file.read(self.size_bytes)
+            if hashlib.sha256(content).hexdigest() != sha256:
+                raise DamagedError("the content does not have the digest that is its name")
+            return content
+        first = offset // BLOCK_BYTES
+        file.seek(first * BLOCK_BYTES)
+        parts: list[bytes] = []
+        for number in range(first, -(-end // BLOCK_BYTES)):
+            block = file.read(min(BLOCK_BYTES, self.size_bytes - number * BLOCK_BYTES))
+            if number >= len(self.blocks) or _digest(block).hexdigest() != self.blocks[number]:
+                raise DamagedError(f"the content does not have the digest of its block {number}")
+            parts.append(block)
+        start = offset - first * BLOCK_BYTES
+        return b"".join(parts)[start : start + end - offset]
+
+
+def read_file(file: IO[bytes]) -> ModuleFile:
+    """What an opened file says about its module. DamagedError if it is not what was stored."""
+    status = os.fstat(file.fileno())
+    if status.st_size < _FOOTER.size:
+        raise DamagedError(f"it has {status.st_size} bytes, fewer than any file of a module")
+    file.seek(status.st_size - _FOOTER.size)
+    facts_size, digest, mark = _FOOTER.unpack(file.read(_FOOTER.size))
+    size = status.st_size - _FOOTER.size - facts_size
+    if mark != _MARK or size < 0:
+        raise DamagedError("it does not end as the file of a module does")
+    file.seek(size)
+    encoded = file.read(facts_size)
+    if hashlib.sha256(encoded).digest() != digest:
+        raise DamagedError("what is known about the module does not have its digest")
+    about = json.loads(encoded)
+    return ModuleFile(size, about["facts"], float(about["created"]), status.st_mtime, about["blocks"])
+
+
+def _digest(data: bytes = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(data, digest_size=16)

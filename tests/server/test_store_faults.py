@@ -1,0 +1,292 @@
+"""Faults of the file system below the store: what callers are told, what readiness says, and that all is well when the fault is gone."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from server_processes import ServerProcess, children, wait_until
+from small_disk import SmallDisk, small_disk
+
+from xlashape.errors import LimitExceededError, NotFoundError, UnavailableError, XlashapeError
+from xlashape_client import Client
+from xlashape_server import Config
+from xlashape_server.store import Store
+from xlashape_server.store_faults import fault, faults
+from xlashape_server.stored_file import BLOCK_BYTES, Stored
+
+FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    made = small_disk(tmp_path / "disk")
+    yield made
+    made.unmount()
+
+
+def put(store: Store, content: bytes) -> Stored:
+    with store.upload() as upload:
+        upload.write(content)
+        return upload.store(FACTS)[0]
+
+
+def opened(path: Path, max_bytes: int = 1 << 30) -> Store:
+    return Store(path, max_bytes=max_bytes, max_age=600)
+
+
+@pytest.mark.parametrize("number", sorted(errno.errorcode))
+def test_every_error_of_the_system_is_one_of_the_library(number: int) -> None:
+    with pytest.raises((LimitExceededError, UnavailableError)) as caught, faults():
+        raise OSError(number, os.strerror(number))
+    assert os.strerror(number) in str(caught.value) or "is gone" in str(caught.value)
+
+
+def test_errors_of_the_library_pass() -> None:
+    for error in (NotFoundError("no"), LimitExceededError("no")):
+        with pytest.raises(type(error)) as caught, faults():
+            raise error
+        assert caught.value is error
+    assert isinstance(fault(OSError("no number")), UnavailableError)
+
+
+def test_a_store_that_can_only_be_read_is_read(disk: SmallDisk) -> None:
+    store = opened(disk.path / "store")
+    stored = put(store, b"abc")
+    disk.set_writable(False)
+    assert store.read(stored.name) == b"abc"
+    assert opened(disk.path / "store").find(stored.name).facts == FACTS
+    with pytest.raises(NotFoundError):
+        store.find("modules/" + "0" * 64)
+    for change in (lambda: put(store, b"def"), lambda: store.delete(stored.name), store.evict, store.check):
+        with pytest.raises(UnavailableError, match="cannot be written: Read-only file system"):
+            change()
+    disk.set_writable(True)
+    store.check()
+    assert store.read(put(store, b"def").name) == b"def"
+
+
+def test_a_full_disk_refuses_uploads_and_keeps_what_it_has(disk: SmallDisk) -> None:
+    store = opened(disk.path / "store")
+    stored = put(store, b"abc" * 1000)
+    filler = disk.fill()
+    for change in (lambda: put(store, b"def" * 10_000), store.check):
+        with pytest.raises(LimitExceededError, match="no space left") as caught:
+            change()
+        assert caught.value.limit == "store_space"
+    assert store.read(stored.name) == b"abc" * 1000
+    assert list((disk.path / "store" / "incoming").iterdir()) == []
+    filler.unlink()
+    store.check()
+    put(store, b"def" * 10_000)
+
+
+def test_without_file_descriptors_the_caller_is_to_try_again(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    stored = put(store, b"abc")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = os.open(os.devnull, os.O_RDONLY)
+    os.close(highest)
+    questions: list[Callable[[], object]] = [
+        lambda: store.find(stored.name),
+        lambda: store.read(stored.name),
+        lambda: put(store, b"def"),
+        lambda: store.delete(stored.name),
+    ]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+        for question in questions:
+            with pytest.raises(LimitExceededError, match="no more files") as caught:
+                question()
+            assert caught.value.limit == "open_files"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert store.read(stored.name) == b"abc"
+
+
+def test_a_directory_that_was_removed_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = opened(tmp_path / "store")
+    stored = put(store, b"abc")
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(NotFoundError):
+        store.find(stored.name)
+    assert "was removed, and is made again" in caplog.text
+    assert put(store, b"abc").name == stored.name
+    assert store.read(stored.name) == b"abc"
+
+
+def test_a_directory_removed_during_an_upload_is_told(tmp_path: Path) -> None:
+    store = opened(tmp_path / "store")
+    with store.upload() as upload:
+        upload.write(b"abc")
+        shutil.rmtree(tmp_path / "store")
+        with pytest.raises(UnavailableError, match="directory is gone"):
+            upload.store(FACTS)
+    assert put(store, b"abc").size_bytes == 3
+
+
+def test_nothing_is_written_below_a_mount_that_is_gone(disk: SmallDisk) -> None:
+    store = opened(disk.path)
+    stored = put(store, b"abc")
+    disk.unmount()
+    for question in (lambda: store.find(stored.name), lambda: put(store, b"def"), store.check):
+        with pytest.raises(UnavailableError, match="is it not mounted"):
+            question()
+    assert list(disk.path.iterdir()) == []
+
+
+def damage(store: Store, stored: Stored, at: int) -> None:
+    path = next(store._modules.glob(f"??/{stored.sha256}"))
+    with path.open("r+b") as file:
+        file.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+
+
+SIZE = 3 * BLOCK_BYTES + 100
+
+
+@pytest.mark.parametrize("at", [0, BLOCK_BYTES, 2 * BLOCK_BYTES + 7, SIZE - 1, SIZE + 20, -1, -40])
+def test_a_flipped_bit_is_never_served(tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture) -> None:
+    store = opened(tmp_path)
+    content = os.urandom(SIZE)
+    stored = put(store, content)
+    damage(store, stored, at)
+    with pytest.raises(NotFoundError, match="was damaged, and was set aside; upload it again"):
+        for read in range(0, SIZE, 300_000):
+            assert store.read(stored.name, offset=read, limit=300_000) == content[read : read + 300_000]
+    [line] = [each for each in caplog.records if "is damaged" in each.message]
+    assert line.levelname == "ERROR"
+    assert [path.name for path in (tmp_path / "damaged").iterdir()] == [stored.sha256]
+    with pytest.raises(NotFoundError):
+        store.find(stored.name)
+    assert put(store, content).sha256 == stored.sha256
+    assert store.read(stored.name, offset=SIZE - 5) == content[-5:]
+
+
+def test_a_damaged_module_that_is_uploaded_again_is_repaired(tmp_path: Path) -> None:
+    """Nobody had noticed the damage before the upload, which is acknowledged and so must be there."""
+    store = opened(tmp_path)
+    stored = put(store, b"abc" * 1000)
+    damage(store, stored, 5)
+    with store.upload() as upload:
+        upload.write(b"abc" * 1000)
+        assert upload.store(FACTS)[1] is False
+    assert store.read(stored.name) == b"abc" * 1000
+
+
+def test_damaged_files_make_room_first(tmp_path: Path) -> None:
+    store = opened(tmp_path, max_bytes=4000)
+    kept, broken = put(store, b"k" * 1500), put(store, b"b" * 1500)
+    damage(store, broken, 5)
+    with pytest.raises(NotFoundError):
+        store.read(broken.name)
+    put(store, b"c" * 1500)
+    assert list((tmp_path / "damaged").iterdir()) == []
+    assert store.read(kept.name) == b"k" * 1500
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES])
+def test_parts_are_parts_of_the_whole(tmp_path: Path, size: int) -> None:
+    store = opened(tmp_path)
+    content = os.urandom(size)
+    stored = put(store, content)
+    for offset in {0, 1, size // 2, BLOCK_BYTES - 1, BLOCK_BYTES, size - 1, size, size + 5} - {-1}:
+        for limit in (0, 1, 2, BLOCK_BYTES, 2 * BLOCK_BYTES, None):
+            expected = content[offset:] if limit is None else content[offset : offset + limit]
+            assert store.read(stored.name, offset=offset, limit=limit) == expected
+
+
+def test_an_upload_of_a_killed_process_is_removed_and_others_are_not(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    script = (
+        "import sys, time; from xlashape_server.store import Store; u = Store(sys.argv[1], max_bytes=9999, max_age=60).upload(); "
+        "u.write(b'abc'); print('writing', flush=True); time.sleep(60)"
+    )
+    writing = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert writing.stdout is not None
+    assert writing.stdout.readline() == "writing\n"
+    incoming = tmp_path / "incoming"
+    with store.upload() as mine:
+        store.evict()
+        assert len(list(incoming.iterdir())) == 2
+        writing.kill()
+        writing.communicate()
+        store.evict()
+        [left] = incoming.iterdir()
+        with left.open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine.write(b"abc")
+        mine.store(FACTS)
+    assert list(incoming.iterdir()) == []
+
+
+def test_the_next_server_removes_the_uploads_of_a_killed_one(tmp_path: Path) -> None:
+    (tmp_path / "incoming").mkdir()
+    (tmp_path / "incoming" / "part").write_bytes(b"abc")
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1, store_directory=str(tmp_path))) as server:
+        assert list((tmp_path / "incoming").glob("part")) == []
+        assert server.stop() == 0
+
+
+MODULE = b"HloModule m\n\nENTRY e {\n  ROOT x = f32[3] parameter(0)\n}\n"
+
+
+def code_of(question: Callable[[], object]) -> str:
+    try:
+        question()
+    except XlashapeError as error:
+        return error.code
+    return "ok"
+
+
+def test_readiness_follows_the_store(disk: SmallDisk) -> None:
+    config = Config(address="127.0.0.1:0", workers=1, store_directory=str(disk.path / "store"))
+    with (
+        ServerProcess(config) as server,
+        Client(server.address, timeout=20) as client,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        health = health_pb2_grpc.HealthStub(channel)
+
+        def states() -> dict[str, bool]:
+            serving = health_pb2.HealthCheckResponse.SERVING
+            names = ("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService")
+            return {
+                name: health.Check(health_pb2.HealthCheckRequest(service=name), timeout=20).status == serving
+                for name in names
+            }
+
+        up = dict.fromkeys(("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService"), True)
+        down = {**up, "": False, "ready": False, "xlashape.v1.HloService": False}
+        wait_until(lambda: states() == up)
+        module = client.upload_module(MODULE)
+        for break_it, repair, code in (
+            (disk.fill, lambda: (disk.path / "filler").unlink(), "limit_exceeded"),
+            (lambda: disk.set_writable(False), lambda: disk.set_writable(True), "unavailable"),
+        ):
+            break_it()
+            wait_until(lambda: states() == down)
+            assert code_of(lambda: client.upload_module(MODULE + b"//" + b" " * 100_000)) == code  # called at once
+            assert client.get_module(module.name).module_name == "m"
+            assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3)) == 17
+            repair()
+            wait_until(lambda: states() == up)
+        shutil.rmtree(disk.path / "store")
+        assert code_of(lambda: client.get_module(module.name)) == "not_found"
+        wait_until(lambda: states() == up)
+        assert client.upload_module(MODULE).name == module.name
+        assert [line["level"] for line in server.logged("not ready")] == ["error", "error"]
+        assert children(server.process.pid)
+        assert server.stop() == 0

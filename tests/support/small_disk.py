@@ -1,0 +1,47 @@
+"""A file system of a few bytes, which tests fill, cut off from writing, and break."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+class SmallDisk:
+    """A file system in memory, mounted at `path`."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.path.mkdir()
+        self._mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs")
+
+    def _mount(self, *arguments: str) -> None:
+        subprocess.run(["mount", *arguments, str(self.path)], check=True, capture_output=True)
+
+    def fill(self) -> Path:
+        """Writes a file that takes what is left."""
+        path = self.path / "filler"
+        with path.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                return path
+
+    def set_writable(self, is_writable: bool) -> None:
+        self._mount("-o", f"remount,{'rw' if is_writable else 'ro'}")
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "--lazy", str(self.path)], check=False, capture_output=True)
+
+
+def small_disk(path: Path, size: int = 1 << 20) -> SmallDisk:
+    """Skips the test where this user cannot mount."""
+    if sys.platform != "linux":
+        pytest.skip("mounts a tmpfs of Linux")
+    try:
+        return SmallDisk(path, size)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"mounts a file system, which this user may not: {error}")
