@@ -65,6 +65,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.shape", "xlashape.shape.primitive_util"): _NAMES,
     ("xlashape.shape", "xlashape.shape.shape_util"): _NAMES,
     ("xlashape.shape", "xlashape.shape.tiling"): _NAMES,
+    ("xlashape.shape", "xlashape.shape.tpu_layout"): _NAMES,
     ("xlashape.shape.tiling", "xlashape.shape.tiling.batches"): _NUMPY,
     ("xlashape.shape.tiling", "xlashape.shape.tiling.buffers.pack"): _NAMES,
     ("xlashape.shape.tiling", "xlashape.shape.tiling.padding"): _NAMES,

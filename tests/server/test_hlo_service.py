@@ -178,19 +178,23 @@ def test_bytes_and_padding(ask: Any, module: xla.HloModuleProto) -> None:
     answer = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=inline, order=v1.BYTE_SIZES_ORDER_PADDING_BYTES))
     first = answer.instructions[0]
     assert (first.instruction, first.logical_bytes, first.physical_bytes, first.padding_bytes) == ("x", 60, 96, 36)
-    assert [one.instruction for one in answer.instructions] == ["x", "c", "t", "n"]
+    assert [one.instruction for one in answer.instructions] == ["x", "t", "n"]
     totals = answer.totals
     assert (totals.instruction_count, totals.logical_bytes, totals.physical_bytes, totals.padding_bytes) == (
-        4,
-        240,
-        276,
+        3,
+        180,
+        216,
         36,
     )
+    # The computation of `c` is not executed. It is measured where it is named.
+    assert (totals.shared_instruction_count, totals.fused_instruction_count) == (0, 1)
+    other = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=inline, computation="other"))
+    assert [(one.instruction, one.physical_bytes) for one in other.instructions] == [("c", 60)]
     one = v1.ByteSizesRequest(module=inline, opcode="negate", page_size=1)
     assert ask("HloService/ByteSizes", one).totals.physical_bytes == 60
 
 
-def test_tuples_are_not_in_the_totals_and_unbounded_sizes_are_absent(ask: Any, module: xla.HloModuleProto) -> None:
+def test_tuples_are_left_out_and_unbounded_sizes_are_absent(ask: Any, module: xla.HloModuleProto) -> None:
     changed = xla.HloModuleProto()
     changed.CopyFrom(module)
     main = changed.computations[1]
@@ -200,10 +204,11 @@ def test_tuples_are_not_in_the_totals_and_unbounded_sizes_are_absent(ask: Any, m
     main.instructions.add(name="open", opcode="custom-call", id=5, shape=unbounded)
     request = v1.ByteSizesRequest(module=v1.ModuleInput(serialized=changed.SerializeToString()))
     answer = ask("HloService/ByteSizes", request)
-    *_, tuple_, open_ = answer.instructions
-    assert (tuple_.physical_bytes, tuple_.logical_bytes) == (120, 120)
+    assert [one.instruction for one in answer.instructions] == ["x", "t", "n", "open"]
+    open_ = answer.instructions[-1]
     assert [open_.HasField(name) for name in ("logical_bytes", "physical_bytes", "padding_bytes")] == [False] * 3
-    assert (answer.totals.instruction_count, answer.totals.physical_bytes) == (4, 276)
+    totals = answer.totals
+    assert (totals.instruction_count, totals.physical_bytes, totals.shared_instruction_count) == (3, 216, 1)
 
 
 def broken(module: xla.HloModuleProto) -> bytes:
@@ -320,9 +325,9 @@ def test_a_wrong_shape_of_an_instruction_is_an_error_of_the_module(
 ) -> None:
     wrong = xla.HloModuleProto()
     wrong.CopyFrom(module)
-    wrong.computations[0].instructions[0].shape.dimensions[0] = -3
+    wrong.computations[1].instructions[2].shape.dimensions[0] = -3
     request = kind(module=v1.ModuleInput(serialized=wrong.SerializeToString()))
     with pytest.raises(grpc.RpcError) as caught:
         ask(f"HloService/{rpc}", request)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert caught.value.details().startswith("module: computation 'other': instruction 'c' has an invalid shape")
+    assert caught.value.details().startswith("module: computation 'main': instruction 'n' has an invalid shape")

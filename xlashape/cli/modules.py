@@ -18,7 +18,7 @@ from xlashape.shape.parts.target import TARGETS
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
-    from xlashape_client.results import InstructionMaps, InstructionSize
+    from xlashape_client.results import ByteTotals, InstructionMaps, InstructionSize
 
 __all__ = ["map_", "size"]
 
@@ -142,10 +142,18 @@ def _module_size(service: ServiceMethods, file: str, limit: int, order: str, com
         ],
         right=["logical", "physical", "padding", "share"],
         footer=(
-            f"\n{totals.instruction_count} arrays: {byte_text(totals.physical_bytes)}, of which {byte_text(totals.padding_bytes)} "
-            f"({share_text(totals.padding_bytes, totals.physical_bytes)}) padding"
+            f"\n{totals.instruction_count} results: {byte_text(totals.physical_bytes)}, of which {byte_text(totals.padding_bytes)} "
+            f"({share_text(totals.padding_bytes, totals.physical_bytes)}) padding{_left_out(totals)}"
         ),
     )
+
+
+def _left_out(totals: ByteTotals) -> str:
+    """A line that says which instructions are not counted; nothing if all are."""
+    shared, fused = totals.shared_instruction_count, totals.fused_instruction_count
+    reasons = [f"{shared} that share the buffers of others"] if shared else []
+    reasons += [f"{fused} that are fused or applied to elements"] if fused else []
+    return f"\nnot counted: {', '.join(reasons)}" if reasons else ""
 
 
 def _count(number: int | None) -> str:

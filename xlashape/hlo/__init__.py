@@ -32,6 +32,7 @@ The files. Each imports only from those above it:
     objects.py    modules of other libraries' objects
     replica_groups.py, sharding.py ReplicaGroups, Sharding
     module.py     the views
+    buffers.py    which results are buffers in memory
     edit.py       Editor
     verifier.py   check, verify
 """

@@ -4,6 +4,7 @@ Each file imports only from those below it in this list:
 
 - `shape_util`, `layout_util`, `index_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil
 - `primitive_util`: what floating-point types can hold, and which conversions keep every value
+- `tpu_layout`: the layouts that TPUs give to arrays
 - `legacy`: layouts written before 2018
 - `tiling`: where elements lie in the buffer of a tiled array
 - `arguments`: checks of function arguments
@@ -27,7 +28,7 @@ from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
 
 if TYPE_CHECKING:
-    from xlashape.shape import index_util, layout_util, legacy, primitive_util, shape_util, tiling
+    from xlashape.shape import index_util, layout_util, legacy, primitive_util, shape_util, tiling, tpu_layout
 
 __all__ = [
     "COMBINE",
@@ -46,6 +47,7 @@ __all__ = [
     "primitive_util",
     "shape_util",
     "tiling",
+    "tpu_layout",
 ]
 
 

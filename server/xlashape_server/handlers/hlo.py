@@ -12,9 +12,11 @@ from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
+from xlashape.hlo.buffers import executed_computations, instruction_buffers
 from xlashape.limits import budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
+from xlashape.shape import Shape
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import choice, decoded, placed
 from xlashape_server.handlers.shapes import size_of
@@ -147,14 +149,27 @@ class HloHandlers:
         order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
         with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
+            executed = set(executed_computations(module))
             found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
+            shared = fused = 0
             for instruction in selected(module, request.computation, request.opcode):
                 spend(16)
-                found.append((instruction, _size_of_result(instruction)))
+                if instruction.computation in executed:
+                    arrays = [buffer.shape for buffer in instruction_buffers(instruction)]
+                    shared += not arrays
+                elif request.computation:
+                    arrays = [leaf for leaf in instruction.shape.leaves() if leaf.is_array or leaf.is_buffer]
+                else:
+                    arrays = []
+                    fused += 1
+                if arrays:
+                    found.append((instruction, _size_of_arrays(arrays)))
             if order != "module":
                 found.sort(key=lambda pair: _bytes_of(pair[1], order), reverse=True)
             items, next_token = page(request, found, self._max_page_size)
-            response = v1.ByteSizesResponse(next_page_token=next_token, total_size=len(found), totals=_totals(found))
+            response = v1.ByteSizesResponse(
+                next_page_token=next_token, total_size=len(found), totals=_totals(found, shared, fused)
+            )
             for instruction, size in items:
                 row = response.instructions.add(
                     instruction=instruction.name,
@@ -255,9 +270,11 @@ def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
     return message
 
 
-def _size_of_result(instruction: HloInstruction) -> v1.ShapeSize | None:
-    """The sizes of the result; None where a dynamic dimension has no bound."""
-    return None if instruction.shape.is_unbounded_dynamic else size_of(instruction.shape, 8)
+def _size_of_arrays(arrays: Sequence[Shape]) -> v1.ShapeSize | None:
+    """The sizes of arrays together; None where a dynamic dimension has no bound."""
+    if any(array.is_unbounded_dynamic for array in arrays):
+        return None
+    return size_of(arrays[0] if len(arrays) == 1 else Shape.tuple(arrays), 8)
 
 
 def _bytes_of(size: v1.ShapeSize | None, order: str) -> int:
@@ -266,12 +283,17 @@ def _bytes_of(size: v1.ShapeSize | None, order: str) -> int:
     return size.physical_bytes if order == "physical_bytes" else size.physical_bytes - size.logical_bytes
 
 
-def _totals(found: Sequence[tuple[HloInstruction, v1.ShapeSize | None]]) -> v1.ByteTotals:
-    arrays = [size for instruction, size in found if size is not None and instruction.shape.is_array]
-    logical = checked_int64(sum(size.logical_bytes for size in arrays), "the number of bytes of all instructions")
-    physical = checked_int64(sum(size.physical_bytes for size in arrays), "the number of bytes of all instructions")
+def _totals(found: Sequence[tuple[HloInstruction, v1.ShapeSize | None]], shared: int, fused: int) -> v1.ByteTotals:
+    sizes = [size for _, size in found if size is not None]
+    logical = checked_int64(sum(size.logical_bytes for size in sizes), "the number of bytes of all instructions")
+    physical = checked_int64(sum(size.physical_bytes for size in sizes), "the number of bytes of all instructions")
     return v1.ByteTotals(
-        instruction_count=len(arrays), logical_bytes=logical, physical_bytes=physical, padding_bytes=physical - logical
+        instruction_count=len(sizes),
+        logical_bytes=logical,
+        physical_bytes=physical,
+        padding_bytes=physical - logical,
+        shared_instruction_count=shared,
+        fused_instruction_count=fused,
     )
 
 

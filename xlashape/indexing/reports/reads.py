@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo.buffers import executed_computations
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import leaves
 from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction, is_of_budget
@@ -137,19 +138,9 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
     elements, bitcasts, barriers, and the loops, branches and calls themselves.
     """
     check_module(module)
-    executed = {module.entry}
-    pending = [module.entry]
-    while pending:
-        for instruction in pending.pop().instructions:
-            if operation_of(instruction.proto.opcode).runs_called_instructions:
-                for called in instruction.called_computations:
-                    if called not in executed:
-                        executed.add(called)
-                        pending.append(called)
     return [
         instruction
-        for computation in module.computations
-        if computation in executed
+        for computation in executed_computations(module)
         for instruction in computation.instructions
         if instruction.operands and _reads_arrays(instruction)
     ]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError
 
-__all__ = ["CPU", "GPU", "TARGETS", "TPU", "Target"]
+__all__ = ["CPU", "GPU", "TARGETS", "TPU", "TPU_GENERATIONS", "Target"]
 
 
 class Target(NamedTuple):
@@ -14,6 +14,8 @@ class Target(NamedTuple):
 
     >>> Target.of("tpu") is TPU, Target.of(TPU) is TPU
     (True, True)
+    >>> Target.of("tpu-v5e").generation, Target.of("v5e").name
+    ('v5e', 'tpu-v5e')
     """
 
     name: str
@@ -27,16 +29,27 @@ class Target(NamedTuple):
     """The bytes of a scalar that is an element of a tuple; 0 where it takes what any scalar takes."""
     dynamic_size_bytes: int = 0
     """The bytes for each dimension of an array some of whose dimensions are dynamic: the actual sizes stand behind the elements."""
+    generation: str = ""
+    """Of a TPU its generation, on which the default layouts depend; empty for "tpu", which has those of v4 and later."""
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether it is a TPU of any generation."""
+        return self.counts_padding
 
     @staticmethod
     def of(value: Target | str) -> Target:
-        """`value` itself, or the target of that name. InvalidArgumentError for another name."""
+        """`value` itself, or the target of that name; of a TPU the generation alone is a name too. InvalidArgumentError for another name."""
         if isinstance(value, Target):
             return value
-        if value not in TARGETS:
-            names = ", ".join(sorted(TARGETS))
-            raise InvalidArgumentError(f"no target is called {value!r:.60}; there are {names}", field="target")
-        return TARGETS[value]
+        # The check is for callers without types.
+        if isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            name = value.lower()
+            target = TARGETS.get(name) or TARGETS.get(f"tpu-{name}")
+            if target is not None:
+                return target
+        names = ", ".join(sorted(TARGETS))
+        raise InvalidArgumentError(f"no target is called {value!r:.60}; there are {names}", field="target")
 
 
 CPU = Target("cpu", dynamic_size_bytes=4)
@@ -50,5 +63,11 @@ Tables of more than 64 pointers were not measured: they are rounded up to a mult
 in the prefix that the layout states, `M(n)`.
 """
 
-TARGETS = {target.name: target for target in (CPU, GPU, TPU)}
+TPU_GENERATIONS = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "7x")
+"""The generations of TPUs whose default layouts are known (`xlashape.shape.tpu_layout`)."""
+
+TARGETS = {
+    target.name: target
+    for target in (CPU, GPU, TPU, *[TPU._replace(name=f"tpu-{name}", generation=name) for name in TPU_GENERATIONS])
+}
 """The targets by name."""

@@ -101,7 +101,11 @@ class HloMethods(Transport):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Iterator[InstructionSize]:
-        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes", the largest first."""
+        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes", the largest first.
+
+        Without `computation` these are the instructions that have memory of their own: of the entry computation, and of those that it executes
+        instruction by instruction, without tuples, their elements and others that share buffers.
+        """
         request = self._byte_sizes_request(module, computation, opcode, order, page_size, timeout)
         while True:
             response = self._call("ByteSizes", request, v1.ByteSizesResponse, timeout)
@@ -114,7 +118,7 @@ class HloMethods(Transport):
     def byte_totals(
         self, module: AnyModule, *, computation: str = "", opcode: str = "", timeout: float | None = None
     ) -> ByteTotals:
-        """The sums of `byte_sizes` over instructions whose result is an array."""
+        """The sums of `byte_sizes`, and how many instructions it leaves out."""
         request = self._byte_sizes_request(module, computation, opcode, "module", 1, timeout)
         return ByteTotals.of(self._call("ByteSizes", request, v1.ByteSizesResponse, timeout).totals)
 

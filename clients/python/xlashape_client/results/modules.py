@@ -102,14 +102,25 @@ class InstructionSize(NamedTuple):
 
 
 class ByteTotals(NamedTuple):
-    """Sums over the instructions whose result is an array."""
+    """Sums over the instructions whose result has memory of its own, and how many have none."""
 
     instruction_count: int
     logical_bytes: int
     physical_bytes: int
     padding_bytes: int
+    shared_instruction_count: int = 0
+    """Those whose result shares the buffers of others: tuples and their elements, bitcasts, loops, branches, calls, …"""
+    fused_instruction_count: int = 0
+    """Those that are fused or applied to elements."""
 
     @classmethod
     def of(cls, message: v1.ByteTotals) -> ByteTotals:
         """From the message."""
-        return cls(message.instruction_count, message.logical_bytes, message.physical_bytes, message.padding_bytes)
+        return cls(
+            message.instruction_count,
+            message.logical_bytes,
+            message.physical_bytes,
+            message.padding_bytes,
+            message.shared_instruction_count,
+            message.fused_instruction_count,
+        )

@@ -1,0 +1,83 @@
+"""Which results are buffers of their own: modules written for the purpose, and the example module."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from xlashape.hlo import HloModule
+from xlashape.hlo.buffers import executed_computations, instruction_buffers, module_buffers
+
+TEXT = """HloModule m
+
+body {
+  s = (s32[], f32[8,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[8,4] negate(x)
+  ROOT r = (s32[], f32[8,4]) tuple(j, y)
+}
+
+cond {
+  state = (s32[], f32[8,4]) parameter(0)
+  k = s32[] get-tuple-element(state), index=0
+  ten = s32[] constant(10)
+  ROOT less = pred[] compare(k, ten), direction=LT
+}
+
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+
+fused { q = f32[8,4] parameter(0) n = f32[8,4] negate(q) ROOT both = (f32[8,4], f32[8,4]) tuple(q, n) }
+
+ENTRY e {
+  p = f32[8,4] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[8,4]) tuple(zero, p)
+  loop = (s32[], f32[8,4]) while(start), condition=cond, body=body
+  out = f32[8,4] get-tuple-element(loop), index=1
+  flat = f32[32] bitcast(out)
+  f = (f32[8,4], f32[8,4]) fusion(out), kind=kLoop, calls=fused, output_to_operand_aliasing={{0}: (0, {})}
+  init = f32[] constant(0)
+  total = f32[] reduce(flat, init), dimensions={0}, to_apply=sum
+  cs = (f32[8,4], f32[8,4], u32[]) copy-start(out)
+  cd = f32[8,4] copy-done(cs)
+  done = token[] after-all()
+  ROOT t = (f32[], f32[8,4]) tuple(total, cd)
+}
+"""
+
+
+def test_buffers_of_a_module() -> None:
+    module = HloModule.parse(TEXT)
+    assert [computation.name for computation in executed_computations(module)] == ["body", "cond", "e"]
+    found = module_buffers(module)
+    assert sorted(map(str, found.buffers)) == sorted(
+        [
+            *("one", "j", "y", "ten", "less"),
+            *("p", "zero", "f{1}", "init", "total", "cs{0}", "cs{2}"),
+        ]
+    )
+    shapes = {str(buffer): str(buffer.shape) for buffer in found.buffers}
+    assert (shapes["total"], shapes["cs{0}"], shapes["cs{2}"]) == ("f32[]", "f32[8,4]{1,0}", "u32[]")
+    assert found.shared == {
+        "parameter": 2,
+        "get-tuple-element": 4,
+        "tuple": 3,
+        "while": 1,
+        "bitcast": 1,
+        "fusion": 1,
+        "copy-start": 1,
+        "copy-done": 1,
+    }
+    assert found.without_memory == 6
+    assert instruction_buffers(module.instruction("done")) == ()
+
+
+def test_the_example_module() -> None:
+    with resources.as_file(resources.files("xlashape.data") / "attention.hlo.pb") as path:
+        module = HloModule.load(path)
+    found = module_buffers(module)
+    executed = [i for i in module.entry.instructions if str(i.opcode) not in ("bitcast", "tuple", "get-tuple-element")]
+    assert [buffer.instruction for buffer in found.buffers] == executed
+    assert found.without_memory == len(list(module.instructions())) - len(module.entry.instructions)

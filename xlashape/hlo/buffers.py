@@ -1,0 +1,139 @@
+"""Which results of a module's instructions are buffers in memory of their own, and which share those of others. XLA decides this in its buffer
+assignment; here it is what follows from the opcodes alone.
+
+>>> text = '''HloModule m
+... fused { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
+... ENTRY e { p = f32[8] parameter(0) f = f32[8] fusion(p), kind=kLoop, calls=fused ROOT t = (f32[8], f32[8]) tuple(f, p) }'''
+>>> found = module_buffers(HloModule.parse(text))
+>>> [str(buffer) for buffer in found.buffers], dict(found.shared), found.without_memory
+(['p', 'f'], {'tuple': 1}, 2)
+
+- An instruction of the entry computation, or of a computation that is executed instruction by instruction (the bodies and conditions of loops,
+  branches, calls), has a buffer for each array of its result.
+- Instructions that are fused or applied to elements (the computations of fusions, reductions, sorts, …) have none.
+- Tuples and their elements, bitcasts, barriers, loops, branches, calls, and the ends of asynchronous operations share buffers: with their
+  operands, or with the roots of what they call. Parameters of called computations share those of the caller. Outputs that the module says
+  alias an operand share it.
+
+The compiler shares more: buffers that are not live at the same time, results that are computed in place, branches of which one runs, and
+outputs that take over a donated parameter. So the sum of all buffers is an upper bound, and not the peak.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.shape import Shape, ShapeIndex
+from xlashape.shape.shape_util import get_leaf_shapes
+
+__all__ = ["InstructionBuffer", "ModuleBuffers", "executed_computations", "instruction_buffers", "module_buffers"]
+
+_ENDS: Final = frozenset(
+    [
+        Opcode.COPY_DONE,
+        Opcode.ALL_REDUCE_DONE,
+        Opcode.ALL_GATHER_DONE,
+        Opcode.COLLECTIVE_PERMUTE_DONE,
+        Opcode.SEND_DONE,
+        Opcode.RECV_DONE,
+    ]
+)
+"""Ends of asynchronous operations: their result is the buffer that the start made."""
+
+_REPEATED_OPERANDS: Final = {
+    Opcode.COPY_START: (1,),
+    Opcode.ALL_GATHER_START: (0,),
+    Opcode.COLLECTIVE_PERMUTE_START: (0,),
+    Opcode.SEND: (0,),
+}
+"""The elements of a start's result that are its operands again."""
+
+
+class InstructionBuffer(NamedTuple):
+    """One array of an instruction's result that has memory of its own."""
+
+    instruction: HloInstruction
+    shape_index: ShapeIndex
+    """Where in the result it is; empty where the result is an array."""
+    shape: Shape
+
+    def __str__(self) -> str:
+        return self.instruction.name + (str(self.shape_index) if self.shape_index else "")
+
+
+class ModuleBuffers(NamedTuple):
+    """The buffers of a module, and what has none."""
+
+    buffers: tuple[InstructionBuffer, ...]
+    """In the order of the module."""
+    shared: dict[str, int]
+    """By opcode, the executed instructions whose result shares the buffers of others, wholly or in part. The parameters of called
+    computations are under "parameter"."""
+    without_memory: int
+    """Instructions that are fused or applied to elements."""
+
+
+def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
+    """The entry computation and those that it executes instruction by instruction, in the order of the module."""
+    executed = {module.entry}
+    pending = [module.entry]
+    while pending:
+        for instruction in pending.pop().instructions:
+            if operation_of(instruction.proto.opcode).runs_called_instructions:
+                for called in instruction.called_computations:
+                    if called not in executed:
+                        executed.add(called)
+                        pending.append(called)
+    return tuple([computation for computation in module.computations if computation in executed])
+
+
+def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
+    """The arrays of an instruction's result that have memory of their own, if the instruction's computation is executed.
+
+    Tokens and opaques are left out. Of the parameters only those of the entry computation have buffers.
+    """
+    operation = operation_of(instruction.proto.opcode)
+    if operation.moves_no_data or operation.runs_called_instructions or operation.opcode in _ENDS:
+        return ()
+    if operation.opcode == Opcode.PARAMETER and instruction.computation is not instruction.computation.module.entry:
+        return ()
+    shape = instruction.shape
+    if shape.is_array or shape.is_buffer:
+        return (
+            () if instruction.proto.output_operand_aliasing else (InstructionBuffer(instruction, ShapeIndex(), shape),)
+        )
+    if not shape.is_tuple:
+        return ()
+    repeated = _REPEATED_OPERANDS.get(operation.opcode, ()) if isinstance(operation.opcode, Opcode) else ()
+    aliased = {tuple(alias.output_shape_index) for alias in instruction.proto.output_operand_aliasing}
+    return tuple(
+        [
+            InstructionBuffer(instruction, leaf.index, leaf.shape)
+            for leaf in get_leaf_shapes(shape)
+            if (leaf.shape.is_array or leaf.shape.is_buffer)
+            and leaf.index[0] not in repeated
+            and not any(leaf.index[: len(index)] == index for index in aliased)
+        ]
+    )
+
+
+def module_buffers(module: HloModule) -> ModuleBuffers:
+    """The buffers of a module: those of `executed_computations`."""
+    executed = executed_computations(module)
+    buffers: list[InstructionBuffer] = []
+    shared: Counter[str] = Counter()
+    count = 0
+    for computation in executed:
+        for instruction in computation.instructions:
+            count += 1
+            own = instruction_buffers(instruction)
+            buffers += own
+            arrays = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
+            if len(own) < sum([array.is_array or array.is_buffer for array in arrays]):
+                shared[str(instruction.opcode)] += 1
+    total = sum([len(computation.proto.instructions) for computation in module.computations])
+    return ModuleBuffers(tuple(buffers), dict(shared), total - count)
