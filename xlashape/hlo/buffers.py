@@ -3,10 +3,10 @@ assignment; here it is what follows from the opcodes alone.
 
 >>> text = '''HloModule m
 ... fused { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
-... ENTRY e { p = f32[8] parameter(0) f = f32[8] fusion(p), kind=kLoop, calls=fused ROOT t = (f32[8], f32[8]) tuple(f, p) }'''
+... ENTRY e { x = f32[8] parameter(0) f = f32[8] fusion(x), kind=kLoop, calls=fused ROOT t = (f32[8], f32[8]) tuple(f, x) }'''
 >>> found = module_buffers(HloModule.parse(text))
 >>> [str(buffer) for buffer in found.buffers], dict(found.shared), found.without_memory
-(['p', 'f'], {'tuple': 1}, 2)
+(['x', 'f'], {'tuple': 1}, 2)
 
 - An instruction of the entry computation, or of a computation that is executed instruction by instruction (the bodies and conditions of loops,
   branches, calls), has a buffer for each array of its result.
