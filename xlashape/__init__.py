@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
+    from xlashape.indexing import explain as explain
     from xlashape.shape import Layout as Layout
     from xlashape.shape import PrimitiveType as PrimitiveType
     from xlashape.shape import ProgramShape as ProgramShape
@@ -64,6 +65,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "caches": ("xlashape.caches", ""),
     "drawing": ("xlashape.drawing", ""),
     "errors": ("xlashape.errors", ""),
+    "explain": ("xlashape.indexing", "explain"),
     "hlo": ("xlashape.hlo", ""),
     "index_util": ("xlashape.shape.index_util", ""),
     "indexing": ("xlashape.indexing", ""),
@@ -91,6 +93,7 @@ __all__ = [
     "caches",
     "drawing",
     "errors",
+    "explain",
     "hlo",
     "index_util",
     "indexing",

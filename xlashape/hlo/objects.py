@@ -26,7 +26,7 @@ from typing import Any, TypeVar, cast
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.convert import Document, decode, read, read_file
 
-__all__ = ["document_of"]
+__all__ = ["compiled", "document_of"]
 
 _T = TypeVar("_T")
 
@@ -40,10 +40,7 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
     if callable(lower) and not isinstance(value, (str, bytes, bytearray)):
         return _lowered(_lower(value, lower, args, kwargs or {}))
     if args or kwargs:
-        raise InvalidArgumentError(
-            f"a value of type {type(value).__name__} takes no arguments: only a jitted function is lowered with some",
-            field="args",
-        )
+        raise _no_arguments(value)
     if isinstance(value, str):
         if not value:
             raise InvalidArgumentError(f"the text is empty: {_TAKEN}", field="value")
@@ -67,6 +64,27 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
     if callable(getattr(value, "hlo_modules", None)):
         return _only(_ask(value.hlo_modules, "the executable does not give its modules"))
     raise InvalidArgumentError(_refusal(value), field="value")
+
+
+def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    """What XLA makes of a jitted function, a Traced or a Lowered: a Compiled. Anything else is given back, for `document_of`.
+
+    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments of what is no function.
+    """
+    lower = None if isinstance(value, (type, str)) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
+    if callable(lower):
+        value = _lower(value, lower, args, kwargs or {})
+    elif args or kwargs:
+        raise _no_arguments(value)
+    compile_lowered = getattr(value, "compile", None) if hasattr(value, "compiler_ir") else None
+    return compile_lowered() if callable(compile_lowered) else value
+
+
+def _no_arguments(value: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"a value of type {type(value).__name__} takes no arguments: only a jitted function is lowered with some",
+        field="args",
+    )
 
 
 def _is_path(text: str) -> bool:

@@ -7,7 +7,7 @@
 - Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis` for many questions.
 - Answers: `OperandIndexingSet` of `OperandIndexing`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
 - Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
-- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`.
+- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; all of a program with `explain`; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`.
 
 The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps through whole computations),
 `queries` (the questions), `reports` (what maps are used for).
@@ -68,6 +68,7 @@ from xlashape.indexing.queries import (
     output_to_input,
 )
 from xlashape.indexing.reports.coalescing import OperandCoalescing, coalescing
+from xlashape.indexing.reports.explanation import ExplainedInstruction, ExplainedRead, Explanation, explain
 from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.reports.reads import InstructionReads, OperandReads, module_reads, operand_reads
@@ -77,6 +78,9 @@ from xlashape.indexing.walk.analysis import Analysis
 
 __all__ = [
     "Analysis",
+    "ExplainedInstruction",
+    "ExplainedRead",
+    "Explanation",
     "InstructionIndexing",
     "InstructionReads",
     "Knowledge",
@@ -91,6 +95,7 @@ __all__ = [
     "SymbolicTile",
     "TileBox",
     "coalescing",
+    "explain",
     "input_to_output",
     "logical_to_physical",
     "module_indexing",
