@@ -65,12 +65,8 @@ def dims_of(leaf: Shape) -> tuple[int, ...]:
 
     A dimension without a bound has indices up to the largest int64, as in XLA's maps: 2⁶³ of them.
     """
-    if leaf.element_type is PrimitiveType.BUFFER and leaf.tuple_shapes:
-        return _known_sizes(leaf.tuple_shapes[0].dimensions)
-    return _known_sizes(leaf.dimensions)
-
-
-def _known_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    is_buffer = leaf.element_type is PrimitiveType.BUFFER and leaf.tuple_shapes
+    sizes = leaf.tuple_shapes[0].dimensions if is_buffer else leaf.dimensions
     if UNBOUNDED_SIZE in sizes:
         return tuple([WITHOUT_BOUND if size == UNBOUNDED_SIZE else size for size in sizes])
     return sizes

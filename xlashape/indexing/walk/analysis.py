@@ -43,6 +43,7 @@ from xlashape.indexing.walk.instruction_answers import (
     answer_of_signature,
     check_operand,
     check_output,
+    has_no_arrays,
     signature,
     unknown_from_operand,
     unknown_from_output,
@@ -99,11 +100,15 @@ class Analysis:
             opcode = instruction.proto.opcode
             registered = OUTPUT_TO_INPUT.get(opcode)
             if registered is None:
+                if has_no_arrays(instruction, output):
+                    return (NOT_ACCESSED,) * len(instruction.operands)
                 if opcode in CALLS:
                     return self._run(self._call_from_output(instruction, output))
                 return unknown_from_output(instruction)
             known = signature(instruction, registered)
             if instruction.shape.is_tuple:
+                if has_no_arrays(instruction, output):
+                    return (NOT_ACCESSED,) * len(instruction.operands)
                 self._last = (instruction, known)
         assert known is not None
         return answer_of_signature(instruction, output, known)
@@ -366,17 +371,19 @@ class Analysis:
         for second in step.members:
             number = second.leaf if leaf is None else leaf
             of_leaf = reached.setdefault(target, {}).setdefault(number, {})
-            if limits.is_given_up(target, number):
+            if limits.given_up and (target, number) in limits.given_up:
                 if second.replica is not None or any(access.replica is not None for access in accesses):
                     _give_up(of_leaf, target, number, first, second.leaf, exchanges=True)
                 continue
+            compositions = 0
             for access in accesses:
                 # A map composed with the identity is its simplified self.
                 if access is first:
                     of_leaf[second.simplify()] = None
                 else:
-                    limits.spend_composition()
+                    compositions += 1
                     of_leaf[self._compose(access, second)] = None
+            limits.spend(compositions)
             if limits.gives_up(target, number, len(of_leaf)):
                 exchanges = any(access.replica is not None for access in of_leaf)
                 _give_up(of_leaf, target, number, first, second.leaf, exchanges=exchanges)

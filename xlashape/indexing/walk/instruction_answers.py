@@ -33,6 +33,7 @@ __all__ = [
     "answer_of_signature",
     "check_operand",
     "check_output",
+    "has_no_arrays",
     "signature",
     "unknown_from_operand",
     "unknown_from_output",
@@ -64,6 +65,11 @@ def _new_signature(instruction: HloInstruction, registered: Registered, key: tup
     made = Signature(registered, key[1], key[3:], attributes)
     answers.add(key, made)
     return made
+
+
+def has_no_arrays(instruction: HloInstruction, output: int) -> bool:
+    """Whether the result is an empty tuple, asked about at its output 0: nothing is read to compute it."""
+    return output == 0 and instruction.shape.is_tuple and not leaf_count(instruction.shape)
 
 
 def check_output(instruction: HloInstruction, output: int, count: int) -> None:

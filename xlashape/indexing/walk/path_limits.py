@@ -35,7 +35,8 @@ class PathLimits:
 
     def __init__(self, compositions: int | None) -> None:
         self._left = compositions
-        self._given_up: set[tuple[HloInstruction, int]] = set()
+        self.given_up: set[tuple[HloInstruction, int]] = set()
+        """The leaves that have become "every element"."""
 
     @classmethod
     def exact(cls) -> PathLimits:
@@ -51,21 +52,17 @@ class PathLimits:
         walks = leaf_count(computation.root.shape) + sum([leaf_count(p.shape) for p in computation.parameters])
         return cls(max(MIN_COMPOSITIONS, MAX_COMPOSITIONS // max(1, walks)))
 
-    def spend_composition(self) -> None:
-        """Counts one composition."""
+    def spend(self, compositions: int) -> None:
+        """Counts compositions of maps."""
         if self._left is not None:
-            self._left -= 1
-
-    def is_given_up(self, instruction: HloInstruction, leaf: int) -> bool:
-        """Whether the leaf has become "every element"."""
-        return (instruction, leaf) in self._given_up
+            self._left -= compositions
 
     def gives_up(self, instruction: HloInstruction, leaf: int, ways: int) -> bool:
         """Whether so many maps to a leaf become "every element", from now on. LimitExceededError for too many where that is not allowed."""
         if self._left is not None:
             if ways <= (MAX_WAYS if self._left >= 0 else 1):
                 return False
-            self._given_up.add((instruction, leaf))
+            self.given_up.add((instruction, leaf))
             return True
         if ways > MAX_ACCESSES:
             raise LimitExceededError(
