@@ -426,7 +426,7 @@ class HloComputation:
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloInstruction, ...]:
         """The instructions with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no instruction has."""
-        by_local_id = self._by_local_id()
+        by_local_id = self._instruction_by_local_id or self._by_local_id()
         try:
             return tuple([by_local_id[number & LOCAL_ID] for number in ids])
         except KeyError:

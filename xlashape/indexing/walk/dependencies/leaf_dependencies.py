@@ -58,11 +58,12 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     starts = first_leaves(tuple([parameter.shape for parameter in computation.parameters]))
     # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
+    opcodes = [instruction.proto.opcode for instruction in computation.instructions]
     precise_opcodes = _REARRANGING | {
-        opcode for opcode in _opcodes(computation) if operation_of(opcode).passes_first_operand_through
+        opcode for opcode in set(opcodes) if operation_of(opcode).passes_first_operand_through
     }
     for instruction in operands_first(computation):
-        if instruction.proto.opcode in precise_opcodes:
+        if opcodes[instruction.index] in precise_opcodes:
             precise = _precise_sets(instruction, sets, starts)
             if precise is not None:
                 sets[instruction.index] = precise
@@ -76,10 +77,6 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
         shape = instruction.shape
         sets[instruction.index] = (union,) * leaf_count(shape) if shape.is_tuple else (union,)
     return sets[computation.root.index]
-
-
-def _opcodes(computation: HloComputation) -> set[str]:
-    return {instruction.proto.opcode for instruction in computation.instructions}
 
 
 _REARRANGING = frozenset({Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT})
@@ -130,7 +127,8 @@ def _contents(computation: HloComputation, known: KnownContents) -> Contents:
         within = [known[computation] for computation in called]
         count = len(current.instructions) + sum([contents.instructions for contents in within])
         exchanges = any(contents.exchanges for contents in within) or any(
-            operation_of(opcode).exchanges_with_replicas for opcode in _opcodes(current)
+            operation_of(opcode).exchanges_with_replicas
+            for opcode in {instruction.proto.opcode for instruction in current.instructions}
         )
         known[current] = Contents(min(count, MAX_COUNT), exchanges)
     return known[computation]
