@@ -99,16 +99,14 @@ class Analysis:
         if last is not instruction:
             opcode = instruction.proto.opcode
             registered = OUTPUT_TO_INPUT.get(opcode)
-            if registered is None:
+            known = None if registered is None else signature(instruction, registered)
+            if known is None or instruction.shape.is_tuple:
                 if has_no_arrays(instruction, output):
                     return (NOT_ACCESSED,) * len(instruction.operands)
                 if opcode in CALLS:
                     return self._run(self._call_from_output(instruction, output))
-                return unknown_from_output(instruction)
-            known = signature(instruction, registered)
-            if instruction.shape.is_tuple:
-                if has_no_arrays(instruction, output):
-                    return (NOT_ACCESSED,) * len(instruction.operands)
+                if known is None:
+                    return unknown_from_output(instruction)
                 self._last = (instruction, known)
         assert known is not None
         return answer_of_signature(instruction, output, known)

