@@ -26,6 +26,7 @@ from xlashape.indexing.answers.leaves import leaf_count
 from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet
 from xlashape.indexing.ops import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.analysis import Analysis
+from xlashape.indexing.walk.asynchronous import calls_computation
 from xlashape.indexing.walk.instruction_answers import (
     answer_of_signature,
     has_no_arrays,
@@ -199,7 +200,7 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
                     continue
                 shape = instruction.shape
                 registered = OUTPUT_TO_INPUT.get(instruction.proto.opcode)
-                if registered is None:
+                if registered is None or calls_computation(instruction):
                     for output in range(leaf_count(shape)):
                         yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
                     continue

@@ -9,6 +9,7 @@ from hlo_builder import Builder, fused
 
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
+from xlashape.hlo import HloModule
 from xlashape.indexing.walk import path_limits
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
@@ -248,6 +249,42 @@ def test_asynchronous_operations() -> None:
     )
     assert [[len(one) for one in indexing.output_to_input(started, i)] for i in range(3)] == [[1], [1], [0]]
     assert [len(one) for one in indexing.input_to_output(started)] == [1, 1, 0]
+
+
+DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+LATE = {
+    "both": f"""
+        start = ((), f32[4,6], u32[]) dot-start(), {DOT}
+        update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(start, a, b)""",
+    "one": f"""
+        start = ((f32[4,8]), f32[4,6], u32[]) dot-start(a), {DOT}
+        update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(start, b)""",
+    "one by one": f"""
+        start = ((), f32[4,6], u32[]) dot-start(), {DOT}
+        first = ((f32[4,8]), f32[4,6], u32[]) dot-update(start, a)
+        pair = (((f32[4,8]), f32[4,6], u32[]), f32[4,8]) tuple(first, a)
+        state = ((f32[4,8]), f32[4,6], u32[]) get-tuple-element(pair), index=0
+        update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(state, b)""",
+}
+ENTRY = "HloModule m ENTRY e {{ a = f32[4,8] parameter(0)\n b = f32[8,6] parameter(1)\n {} }}"
+
+
+@pytest.mark.parametrize("steps", LATE.values(), ids=LATE)
+def test_operands_of_updates_are_read_as_those_of_the_operation(steps: str) -> None:
+    whole = HloModule.parse(ENTRY.format(f"ROOT d = f32[4,6] dot(a, b), {DOT}")).entry
+    late = HloModule.parse(ENTRY.format(f"{steps}\n ROOT d = f32[4,6] dot-done(update)")).entry
+    for number in (0, 1):
+        assert indexing.output_to_ancestor(late.root, late.parameters[number]) == indexing.output_to_ancestor(
+            whole.root, whole.parameters[number]
+        )
+    update = late.instruction("update")
+    for number, operand in enumerate(update.operands[1:], 1):
+        forwards = indexing.input_to_output(update, number)
+        dot = whole.root
+        result = indexing.input_to_output(dot, whole.parameters.index(whole.instruction(operand.name)))[0]
+        assert forwards[2] == result
+        (handed_on,) = indexing.output_to_input(update, output=late.parameters.index(operand))[number]
+        assert str(handed_on.map).startswith("(d0, d1) -> (d0, d1), ")
 
 
 def test_asynchronous_copies_and_collectives() -> None:

@@ -6,6 +6,7 @@ Plain files first, the hard ones last:
 - `answer_cache`: the answers of rules, kept for all instructions that look the same to the rule.
 - `constant_folding`: runtime variables whose producer is a constant or an iota, replaced by their value.
 - `call_arguments`: offsets within a called computation, named by what the caller hands in.
+- `asynchronous`: the maps of async-start, and of updates that bring further operands.
 - `sort`: the maps of a sort, whose comparator says which arrays decide the order.
 - `dependencies/`: which leaves depend on which, without maps.
 - `coroutines`: how code asks for the maps of a called computation without recursion. Read this before the files below.

@@ -30,9 +30,10 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaf_count, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet, set_of
-from xlashape.indexing.ops import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
+from xlashape.indexing.ops import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
 from xlashape.indexing.ops.build import everything, identity, to_scalar
 from xlashape.indexing.walk.answer_cache import Signature
+from xlashape.indexing.walk.asynchronous import async_from_operand, async_from_output, calls_computation
 from xlashape.indexing.walk.call_arguments import with_call_arguments
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationMaps, ComputationRequest, MapsCoroutine
 from xlashape.indexing.walk.dependencies.instruction_order import operands_first
@@ -103,7 +104,7 @@ class Analysis:
             if known is None or instruction.shape.is_tuple:
                 if has_no_arrays(instruction, output):
                     return (NOT_ACCESSED,) * len(instruction.operands)
-                if opcode in CALLS:
+                if calls_computation(instruction):
                     return self._run(self._call_from_output(instruction, output))
                 if known is None:
                     return unknown_from_output(instruction)
@@ -113,10 +114,9 @@ class Analysis:
 
     def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
         """One set for each leaf of the result."""
-        opcode = instruction.proto.opcode
-        if opcode in CALLS:
+        if calls_computation(instruction):
             return self._run(self._call_from_operand(instruction, operand, leaf))
-        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(opcode))
+        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.proto.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
         """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if given)."""
@@ -202,17 +202,10 @@ class Analysis:
             return (yield from self._repeated_computation(instruction).from_output(output))
         if opcode == Opcode.SORT:
             return sort_from_output(instruction, output, self._contents)
-        if opcode == Opcode.ASYNC_START:
-            # The result is (operands, what the called computation returns, contexts that hold no element).
-            results = leaf_count(_result_of_call(instruction))
-            first_result = sum(leaf_count(operand.shape) for operand in operands)
-            if output < first_result:
-                return _operand_of_async_start(instruction, output)
-            if output >= first_result + results:
-                return (NOT_ACCESSED,) * len(operands)
-            output -= first_result
+        if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE):
+            return (yield from async_from_output(instruction, output))
         (computation,) = _called(instruction, 1)
-        self._check_call(instruction, computation, operands, _result_of_call(instruction))
+        self._check_call(instruction, computation, operands, instruction.shape)
         answer = yield ComputationRequest(computation, FROM_RESULT, output, opcode != Opcode.FUSION)
         return (*answer, *((NOT_ACCESSED,) * (len(operands) - len(answer))))
 
@@ -235,19 +228,14 @@ class Analysis:
         if opcode in (Opcode.WHILE, Opcode.SCAN):
             repeated = self._repeated_computation(instruction)
             return (yield from repeated.from_operand(leaf if opcode == Opcode.WHILE else operand))
-        passed: list[OperandIndexingSet] = []
-        if opcode == Opcode.ASYNC_START:
-            for number, other in enumerate(operands):
-                passed += [
-                    set_of(identity(dims)[0].map) if (number, other_leaf) == (operand, leaf) else NOT_ACCESSED
-                    for other_leaf in range(leaf_count(other.shape))
-                ]
+        if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE):
+            return (yield from async_from_operand(instruction, operand, leaf))
         (computation,) = _called(instruction, 1)
-        self._check_call(instruction, computation, operands, _result_of_call(instruction))
+        self._check_call(instruction, computation, operands, instruction.shape)
         if operand >= len(computation.parameters):
             return (NOT_ACCESSED,) * len(outputs)
         results = yield ComputationRequest(computation, operand, leaf, opcode != Opcode.FUSION)
-        return (*passed, *results, *((NOT_ACCESSED,) * (len(outputs) - len(passed) - len(results))))
+        return (*results, *((NOT_ACCESSED,) * (len(outputs) - len(results))))
 
     def _check_call(
         self,
@@ -319,10 +307,10 @@ class Analysis:
             operands = instruction.operands
             if by_leaf is None or not operands:
                 continue
-            opcode = instruction.proto.opcode
+            opcode, calls = instruction.proto.opcode, calls_computation(instruction)
             for leaf, accesses in list(by_leaf.items()):
                 spend(1)
-                if opcode in CALLS:
+                if calls:
                     answer = with_call_arguments(instruction, (yield from self._call_from_output(instruction, leaf)))
                 else:
                     answer = answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
@@ -340,11 +328,11 @@ class Analysis:
         first = _identity(start.shape, leaf)
         reached[start] = {leaf: {first: None}}
         for instruction in self._order(computation):
-            opcode = instruction.proto.opcode
+            opcode, calls = instruction.proto.opcode, calls_computation(instruction)
             for number, operand in enumerate(instruction.operands):
                 for operand_leaf, accesses in list(reached.get(operand, {}).items()):
                     spend(1)
-                    if opcode in CALLS:
+                    if calls:
                         answer = with_call_arguments(
                             instruction, (yield from self._call_from_operand(instruction, number, operand_leaf))
                         )
@@ -426,25 +414,3 @@ def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ..
             f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not {count}"
         )
     return called
-
-
-def _result_of_call(instruction: HloInstruction) -> Shape:
-    """What the called computation returns: the instruction's result, or of an async-start the second element of it."""
-    if instruction.proto.opcode != Opcode.ASYNC_START:
-        return instruction.shape
-    elements = instruction.shape.tuple_shapes
-    operands = [sizes for operand in instruction.operands for sizes in leaf_sizes(operand.shape)]
-    if len(elements) < 2 or leaf_sizes(elements[0]) != operands:
-        raise InvalidModuleError(f"instruction {instruction.name!r} (async-start) does not return operands and results")
-    return elements[1]
-
-
-def _operand_of_async_start(instruction: HloInstruction, output: int) -> Answer:
-    """The answer for leaf `output` of the operands, counted one operand after the other: an async-start hands them on."""
-    answer: list[OperandIndexingSet] = []
-    for operand in instruction.operands:
-        sizes = leaf_sizes(operand.shape)
-        is_there = 0 <= output < len(sizes)
-        answer.append(set_of(identity(sizes[output])[0].map, output) if is_there else NOT_ACCESSED)
-        output -= len(sizes)
-    return tuple(answer)
