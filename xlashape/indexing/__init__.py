@@ -1,11 +1,11 @@
 """The indexing analysis: which elements of its operands each element of an instruction's result is computed from, and the other way round.
 
     maps = output_to_input(root)                   # one OperandIndexingSet for each operand
-    maps[0].map, maps[0].runtime                   # of an operand that is read in one way
-    [access.map for access in maps[0]]             # of any operand
+    print(maps[0].map)                             # its map; SeveralMaps if it is read in several ways
+    [access.map for access in maps[0]]             # its maps, as a list
 
 - Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis` for many questions.
-- Answers: `OperandIndexingSet` of `OperandIndexing`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
+- Answers: `OperandIndexingSet` of `OperandIndexing`, `SeveralMaps`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
 - Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
 - Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; all of a program with `explain`; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`.
 
@@ -56,7 +56,7 @@ Limits of what a map says
 """
 
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
-from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet, SeveralMaps
 from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
 from xlashape.indexing.answers.runtime_variable import RuntimeVariable
 from xlashape.indexing.queries import (
@@ -92,6 +92,7 @@ __all__ = [
     "OperandUtilisation",
     "ReplicaIndexing",
     "RuntimeVariable",
+    "SeveralMaps",
     "SymbolicTile",
     "TileBox",
     "coalescing",

@@ -1,8 +1,8 @@
 """Questions about the maps of an instruction, of all instructions before it, and of a whole module.
 
     maps = output_to_input(root)                     # one OperandIndexingSet for each operand
-    maps[0].map, maps[0].runtime                     # where the set holds one access
-    [access.map for access in maps[0]]               # for any number of accesses
+    print(maps[0].map)                               # the map, or all of them
+    [access.map for access in maps[0]]               # as a list, for any number of accesses
 
 Arrays inside a tuple are counted depth first: output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is the s32[]. A budget in
 force (`xlashape.limits.budget`) bounds every analysis; the error names the instruction.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 
 import pytest
@@ -28,7 +29,7 @@ def test_an_operand_that_is_not_read_has_an_empty_set() -> None:
     assert second.simplify() is second
 
 
-def test_the_one_map_of_several_is_an_error() -> None:
+def test_the_map_of_several_accesses_is_several_maps() -> None:
     inner = Builder("f")
     p = inner.parameter("f32[8]")
     inner.op("add", "f32[8]", [p, inner.op("reverse", "f32[8]", [p], dimensions=[0])])
@@ -37,8 +38,16 @@ def test_the_one_map_of_several_is_an_error() -> None:
         "(d0) -> (d0), domain: d0 in [0, 7]",
         "(d0) -> (-d0 + 7), domain: d0 in [0, 7]",
     ]
+    assert read.map == read.maps and isinstance(read.map, indexing.SeveralMaps)
+    assert str(read.map) == "\n".join(str(access.map) for access in read) == read.map.to_text()
+    assert read.map.simplify() == read.simplify().maps
+    with pytest.raises(AttributeError, match=r"accessed in 2 ways: ask each map, `\[map.evaluate for map in maps\]`"):
+        read.map.evaluate((0, 0))
+    with pytest.raises(AttributeError, match="'SeveralMaps' object has no attribute 'evalute'"):
+        read.map.evalute((0, 0))
+    assert pickle.loads(pickle.dumps(read.map)) == read.map
     with pytest.raises(InvalidArgumentError, match="accessed in 2 ways"):
-        _ = read.map
+        _ = read.runtime
     assert read == indexing.OperandIndexingSet(reversed(read))
     assert hash(read) == hash(indexing.OperandIndexingSet(reversed(read)))
 

@@ -2,15 +2,15 @@
 
 A fusion may read an operand in several ways. A set is a sequence of them; one that holds one way, which is usual, can be used as that way:
 
-    for operand in output_to_input(root):
-        operand.map                            # the one map; InvalidArgumentError says how many there are if there are several
-        [access.map for access in operand]     # works for any number
+    for reads in output_to_input(root):
+        print(reads.map)                       # the one map, or SeveralMaps: a tuple, which prints each
+        [access.map for access in reads]       # a list, for any number
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias, overload
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, overload
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import FrozenValue, set_field
@@ -19,13 +19,50 @@ from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
 from xlashape.indexing.answers.runtime_variable import RuntimeVariable
 from xlashape.symbolic import IndexingMap
 
-__all__ = ["NOT_ACCESSED", "Answer", "OperandIndexingSet", "set_of"]
+__all__ = ["NOT_ACCESSED", "Answer", "OperandIndexingSet", "SeveralMaps", "set_of"]
+
+
+class SeveralMaps(tuple[IndexingMap, ...]):
+    """The maps of an array that is accessed in several ways: `map` of such an OperandIndexingSet. `str()` has a line for each.
+
+    It is not an IndexingMap, and a type checker says so: go through its members to evaluate or compose them.
+
+    >>> maps = SeveralMaps(IndexingMap.parse(f"(d0) -> ({result}), domain: d0 in [0, 3]") for result in ("d0", "3 - d0"))
+    >>> [map.evaluate((1,)) for map in maps]
+    [(1,), (2,)]
+    >>> maps.evaluate((1,))
+    Traceback (most recent call last):
+    AttributeError: the array is accessed in 2 ways: ask each map, `[map.evaluate for map in maps]`
+    """
+
+    __slots__ = ()
+
+    def simplify(self) -> SeveralMaps:
+        """The simplified maps."""
+        return SeveralMaps([each.simplify() for each in self])
+
+    def to_text(self, style: str = "xla") -> str:
+        """The text of each map, on lines of their own; `style` as in `IndexingMap.to_text`."""
+        return "\n".join([each.to_text(style) for each in self])
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    if not TYPE_CHECKING:  # type checkers must refuse the attributes of a single map
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__") or not hasattr(IndexingMap, name):
+                raise AttributeError(f"'SeveralMaps' object has no attribute {name!r}")
+            raise AttributeError(
+                f"the array is accessed in {len(self)} ways: ask each map, `[map.{name} for map in maps]`"
+            )
 
 
 class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     """Every way in which an array is accessed, each once, in the order in which they were found. Frozen and hashable.
 
-    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of the only member; `map` of an empty set is KNOWN EMPTY.
+    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of the only member; `map` of an empty set is KNOWN EMPTY,
+    `map` of several members is SeveralMaps, and the other three then raise InvalidArgumentError.
     Two sets are equal if they hold the same members, in any order.
 
     >>> from xlashape.hlo import HloModule
@@ -70,9 +107,12 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
         return tuple([member.map for member in self.members])
 
     @property
-    def map(self) -> IndexingMap:
-        """The map of the only member; KNOWN EMPTY where there is none. InvalidArgumentError where there are several."""
-        return self._only().map if self.members else IndexingMap.empty()
+    def map(self) -> IndexingMap | SeveralMaps:
+        """The map of the only member; KNOWN EMPTY where there is none; the maps of all members where there are several."""
+        members = self.members
+        if len(members) == 1:
+            return members[0].map
+        return SeveralMaps(self.maps) if members else IndexingMap.empty()
 
     @property
     def runtime(self) -> tuple[RuntimeVariable, ...]:
@@ -115,7 +155,7 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
         if len(self.members) == 1:
             return self.members[0]
         raise InvalidArgumentError(
-            f"the array is accessed in {len(self.members)} ways: go through them instead of asking for the one map"
+            f"the array is accessed in {len(self.members)} ways: go through them, `for access in reads`"
         )
 
     def __eq__(self, other: object) -> bool:
