@@ -15,6 +15,7 @@ streams         how many streams of requests are taken, and how long each is wai
 services        the RPCs of the schema, registered with grpc
 readiness       whether calls can be answered, as health by name
 reflection      gRPC reflection: the schema of the server
+access          a log line for each call
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
 placement       which worker gets a new connection
 tls             certificates: checked, and read again when they are replaced

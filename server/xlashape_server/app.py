@@ -200,7 +200,7 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. Returns the exit code.
 
     `announce` is called once the server answers. Without it, one line of JSON goes to standard output:
-    {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711}.
+    {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
     """
     config = config or Config()
     logs.configure(config.log_level, pid=os.getpid())
@@ -208,12 +208,14 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     with StopSignals() as signals:
         try:
             server.start()
+            _say_where_data_goes(config, server)
             if announce is None:
                 line = {
                     "event": "serving",
                     "address": server.address,
                     "workers": len(server.worker_pids),
                     "pid": os.getpid(),
+                    "store": server.config.store_directory,
                 }
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
@@ -231,6 +233,19 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
             server.stop(0)
             raise
     return 0
+
+
+def _say_where_data_goes(config: Config, server: Server) -> None:
+    """Logs where modules are kept and for how long, and who may reach them if that is more than this machine."""
+    until = "until the server stops" if not config.store_directory else "also when the server stops"
+    _log.info(
+        "modules are kept in %s, %s, for %g hours after their last use",
+        server.config.store_directory,
+        until,
+        config.store_age_seconds / 3600,
+    )
+    for exposure in config.exposures():
+        _log.warning("%s: %s", server.address, exposure)
 
 
 def _free_socket(path: str) -> None:

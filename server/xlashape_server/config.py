@@ -168,6 +168,22 @@ class Config:
         except ValueError:
             return False
 
+    def exposures(self) -> list[str]:
+        """What strangers can do because of these settings, a sentence each. Nobody is a stranger on this machine."""
+        if self.is_loopback:
+            return []
+        found: list[str] = []
+        if not self.tls_certificate:
+            found.append(
+                "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on"
+            )
+        if not self.tls_client_ca:
+            found.append(
+                "callers are not authenticated: whoever reaches this address may upload, read and delete modules; "
+                "tls_client_ca asks for certificates"
+            )
+        return found
+
     def host_and_port(self) -> tuple[str, int]:
         """Host and port of the address, which is not a unix: address; the host without the brackets of IPv6."""
         host, colon, port = self.address.rpartition(":")

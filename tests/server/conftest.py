@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +19,18 @@ from xlashape_server import Config, Server
 def server() -> Iterator[Server]:
     with Server(Config(address="127.0.0.1:0", workers=2, grace_seconds=5)) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def tls_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The files of a certificate for 127.0.0.1, which nobody signed, and of its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes its certificates with openssl")
+    folder = tmp_path_factory.mktemp("pair")
+    new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    names = ("-subj", "/CN=127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem")
+    subprocess.run(["openssl", *new, *names], cwd=folder, check=True, capture_output=True)
+    return str(folder / "certificate.pem"), str(folder / "key.pem")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,55 @@
+"""A log line for each call, at the level info: of calls that succeeded only so many a second, of refused calls every one.
+
+At the level debug every call has a line. A line after others were left out says how many: "unlogged": 4711.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from xlashape_server.config import Config
+
+__all__ = ["AccessLog"]
+
+_log = logging.getLogger("xlashape_server.calls")
+
+
+class AccessLog:
+    """The lines of one worker about calls."""
+
+    def __init__(self, config: Config) -> None:
+        self._logs_all = config.log_level == "debug"
+        self._logs = config.log_level in ("debug", "info")
+        self._most = config.log_calls_per_second
+        self._second = 0.0
+        self._count = 0
+        self._unlogged = 0
+
+    def wants_success(self) -> bool:
+        """Whether a call that succeeded now gets a line. To be asked once for each such call: the answer counts.
+
+        Without a lock, which all calls would share: two threads at once may log a line more or count one less.
+        """
+        if self._logs_all or not self._logs:
+            return self._logs
+        now = time.monotonic()
+        if now - self._second >= 1.0:
+            self._second, self._count = now, 0
+        self._count += 1
+        if self._count <= self._most:
+            return True
+        self._unlogged += 1
+        return False
+
+    def log(self, rpc: str, code: str, peer: str, seconds: float | None = None, **facts: object) -> None:
+        """Logs a call: a refused one, or one that `wants_success`. Facts that are None are left out."""
+        if not self._logs:
+            return
+        line: dict[str, object] = {"rpc": rpc, "code": code, "peer": peer}
+        if seconds is not None:
+            line["ms"] = round(seconds * 1e3, 3)
+        line.update((key, value) for key, value in facts.items() if value is not None)
+        if self._unlogged and code == "OK":
+            line["unlogged"], self._unlogged = self._unlogged, 0
+        _log.info("call", extra={"facts": line})

@@ -1,0 +1,163 @@
+"""The log: every line is JSON, whoever writes it; calls have lines; the start says where data goes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from server_processes import ServerProcess, children, wait_until
+
+from xlashape_server import Config
+from xlashape_server.access import AccessLog
+from xlashape_server.logs import OutputLines
+
+
+@pytest.mark.parametrize("how", ["garbage for TLS", "stacks"])
+def test_every_line_is_json(tmp_path: Path, how: str, tls_pair: tuple[str, str]) -> None:
+    """gRPC's core writes plain text about handshakes that fail, faulthandler about stacks."""
+    certificate, key = tls_pair
+    config = Config(address="127.0.0.1:0", workers=1, tls_certificate=certificate, tls_key=key)
+    with ServerProcess(config) as server:
+        host, port = server.address.split(":")
+        [worker] = children(server.process.pid)
+        if how == "stacks":
+            os.kill(worker, signal.SIGUSR1)
+            wait_until(lambda: bool(server.logged("most recent call first")))
+        else:
+            for _ in range(20):
+                with socket.create_connection((host, int(port)), timeout=10) as stranger:
+                    stranger.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+                    stranger.settimeout(2)
+                    try:
+                        while stranger.recv(4096):
+                            pass
+                    except OSError:
+                        pass
+        time.sleep(0.5)
+        assert server.stop() == 0
+        assert any("worker_pid" in line for line in server.lines())
+        for line in server.lines():
+            assert {"time", "level", "message", "pid"} <= line.keys()
+            assert line["level"] in ("info", "warning") or "stopping" in line["message"]
+
+
+def test_lines_of_grpc_keep_their_level_and_source(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "xlashape_server.output")
+    lines = OutputLines(3, 99)
+    lines.log("E0000 00:00:1763798415.713   4242 ssl_transport_security.cc:1884] Handshake failed with error\n")
+    lines.log("I1122 07:06:06.338118    3413 add_port.cc:83] hello\n")
+    lines.log("WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n")
+    lines.log("Fatal Python error: Segmentation fault\n")
+    lines.log("\n")
+    found = [(each.levelname, each.message, each.facts.get("source")) for each in caplog.records]  # type: ignore[attr-defined]
+    assert found == [
+        ("WARNING", "Handshake failed with error", "ssl_transport_security.cc:1884"),
+        ("INFO", "hello", "add_port.cc:83"),
+        ("WARNING", "Fatal Python error: Segmentation fault", None),
+    ]
+    assert {each.facts["worker"] for each in caplog.records} == {3}  # type: ignore[attr-defined]
+
+
+def test_a_flood_of_lines_is_cut(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    lines = OutputLines(0, 1)
+    for _ in range(1000):
+        lines.log("x" * 5000)
+    now[0] += 1
+    lines.log("after")
+    messages = [each.getMessage() for each in caplog.records]
+    assert messages[:100] == ["x" * 2000] * 100
+    assert messages[100:] == ["900 more lines were not logged", "after"]
+
+
+def access_lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
+    return [each.facts for each in caplog.records if each.getMessage() == "call"]  # type: ignore[attr-defined]
+
+
+def test_many_successes_are_sampled_and_refusals_are_not(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "xlashape_server.calls")
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    access = AccessLog(Config(log_calls_per_second=3))
+
+    def succeed() -> None:
+        if access.wants_success():
+            access.log("S/M", "OK", "peer", 0.0015, request_bytes=7, responses=None)
+
+    for _ in range(10):
+        succeed()
+    for _ in range(10):
+        access.log("S/M", "NOT_FOUND", "peer", error="no")
+    now[0] += 1
+    succeed()
+    lines = access_lines(caplog)
+    assert [line["code"] for line in lines] == ["OK"] * 3 + ["NOT_FOUND"] * 10 + ["OK"]
+    assert lines[0] == {"rpc": "S/M", "code": "OK", "peer": "peer", "ms": 1.5, "request_bytes": 7}
+    assert lines[-1]["unlogged"] == 7
+
+
+@pytest.mark.parametrize(("level", "expected"), [("debug", 50), ("info", 10), ("warning", 0), ("error", 0)])
+def test_the_level_says_which_calls_have_lines(level: str, expected: int) -> None:
+    access = AccessLog(Config(log_level=level))
+    assert sum(access.wants_success() for _ in range(50)) == expected
+
+
+def test_the_start_says_where_modules_are_kept(tmp_path: Path) -> None:
+    config = Config(address="127.0.0.1:0", workers=1, store_directory=str(tmp_path / "store"), store_age_seconds=7200)
+    with ServerProcess(config) as server:
+        assert server.event["store"] == str(tmp_path / "store")
+        assert server.stop() == 0
+        [line] = server.logged("modules are kept in")
+        assert (
+            line["message"]
+            == f"modules are kept in {tmp_path}/store, also when the server stops, for 2 hours after their last use"
+        )
+        assert [each for each in server.lines() if each["level"] == "warning"] == []
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1)) as server:
+        assert server.stop() == 0
+        [line] = server.logged("modules are kept in")
+        assert f"{server.event['store']}, until the server stops" in line["message"]
+
+
+def test_an_open_door_is_told() -> None:
+    with ServerProcess(Config(address="0.0.0.0:0", workers=1, log_level="warning")) as server:
+        assert server.stop() == 0
+        messages = [line["message"] for line in server.lines() if line["level"] == "warning"]
+        assert len(messages) == 2
+        assert "without TLS" in messages[0]
+        assert "callers are not authenticated" in messages[1]
+
+
+@pytest.mark.parametrize(
+    ("address", "is_loopback"),
+    [
+        ("127.0.0.1:1", True),
+        ("127.9.9.9:1", True),
+        ("[::1]:1", True),
+        ("localhost:1", True),
+        ("unix:/s", True),
+        ("0.0.0.0:1", False),
+        ("[::]:1", False),
+        ("192.0.2.1:1", False),
+        ("example.org:1", False),
+        ("[fe80::1%eth0]:1", False),
+    ],
+)
+def test_who_is_reached(address: str, is_loopback: bool) -> None:
+    assert Config(address=address).is_loopback is is_loopback
+    assert bool(Config(address=address).exposures()) is not is_loopback
+
+
+def test_tls_with_certificates_of_callers_is_no_open_door() -> None:
+    closed = Config(address="0.0.0.0:1", tls_certificate="c", tls_key="k", tls_client_ca="a")
+    assert closed.exposures() == []
+    assert json.loads(closed.to_json())["tls_client_ca"] == "a"
