@@ -1,6 +1,7 @@
 """xlashape as a gRPC service: one process a core, thin above the library.
 
 config          everything that can be set
+settings        where settings come from: a file, variables, options
 precount        the memory that a message would take, computed before it is decoded
 store           modules by digest, in a directory
 stored_file     the file of a module, and how it is checked

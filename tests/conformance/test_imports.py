@@ -37,6 +37,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.serving", "xlashape_client.methods"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
+    ("xlashape.cli.serving", "xlashape_server.settings"): _SERVER,
     ("xlashape.cli.shapes", "xlashape.drawing"): "one command draws",
     ("xlashape.cli.shapes", "xlashape.shape"): "one command draws",
     ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,30 +24,55 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _settings(command: F) -> F:
-    """Adds an option for each setting of the server, with its default and its meaning."""
+    """Adds an option for each setting of the server, with its default and its meaning. An option that is not given is None."""
     from xlashape_server.config import Config
 
     for setting in reversed(dataclasses.fields(Config)):
         name = "--" + setting.name.replace("_", "-")
         text = setting.metadata["help"]
         if isinstance(setting.default, bool):
-            option = click.option(f"{name}/--no-{name[2:]}", default=setting.default, show_default=True, help=text)
+            option = click.option(f"{name}/--no-{name[2:]}", default=None, help=f"{text} [default: {name[2:]}]")
         else:
-            shown = setting.default if setting.default != "" else None
-            option = click.option(
-                name, type=type(setting.default), default=setting.default, show_default=shown is not None, help=text
-            )
+            shown = f" [default: {setting.default}]" if setting.default != "" else ""
+            kind = "TEXT" if isinstance(setting.default, str) else "NUMBER"
+            option = click.option(name, default=None, metavar=kind, help=text + shown)
         command = option(command)
     return command
 
 
 @click.command(short_help="Serve over gRPC.")
+@click.option(
+    "--config",
+    "file",
+    metavar="FILE",
+    envvar="XLASHAPE_CONFIG",
+    help="Settings in TOML, by the names of the options with underscores.",
+)
+@click.option(
+    "--print-config", is_flag=True, help="Print all settings as such a file, with where each comes from, and exit."
+)
 @_settings
-def serve(**settings: Any) -> None:
-    """Serves over gRPC until it is interrupted. Calls in flight are finished first."""
-    from xlashape_server import Config, serve
+def serve(file: str | None, print_config: bool, **options: Any) -> None:
+    """Serves over gRPC until it is interrupted. Calls in flight are finished first.
 
-    raise SystemExit(serve(Config(**settings)))
+    Settings come from the file, then from variables such as XLASHAPE_STORE_BYTES, then from the options; the last one counts. Bytes and
+    seconds may have units: 64MiB, 24h.
+    """
+    from xlashape_server import Config, serve, settings
+
+    given = settings.of_file(file) if file else settings.Settings({}, {})
+    given = given.then(settings.of_environment(os.environ))
+    for name, value in options.items():
+        if value is not None:
+            option = "--" + name.replace("_", "-")
+            given = given.then(settings.Settings({name: settings.read_value(name, value)}, {name: option}))
+    for wrong, meant in settings.similar_variables(os.environ).items():
+        click.echo(f"xlashape: {wrong} is no setting; did you mean {meant}?", err=True)
+    config = Config(**given.values)
+    if print_config:
+        click.echo(settings.printed(config, given.sources))
+        return
+    raise SystemExit(serve(config))
 
 
 @click.command(short_help="Ask a server about a shape, a module and fusions.")

@@ -1,0 +1,163 @@
+"""Settings from a file, from variables and from options: one schema, the last one wins, mistakes are named with their place."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xlashape.errors import InvalidArgumentError
+from xlashape_server import Config
+from xlashape_server.settings import FIELDS, of_environment, of_file, printed, read_value, similar_variables
+
+EXAMPLE = """
+address = "unix:/run/xlashape/s"
+workers = 1
+pin = false
+store_bytes = "4GiB"
+store_age_seconds = "7d"
+grace_seconds = 5
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "xlashape.toml"
+    path.write_text(EXAMPLE)
+    return path
+
+
+def test_a_file_has_settings(file: Path) -> None:
+    found = of_file(str(file))
+    config = Config(**found.values)
+    assert (config.address, config.workers, config.pin) == ("unix:/run/xlashape/s", 1, False)
+    assert (config.store_bytes, config.store_age_seconds, config.grace_seconds) == (4 << 30, 7 * 86400.0, 5.0)
+    assert set(found.sources.values()) == {str(file)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wrokers = 2", "there is no setting 'wrokers'; did you mean workers"),
+        ("[server]\nworkers = 2", "there is no setting 'server'"),
+        ("workers = 1.5", "workers: expected a whole number, found 1.5"),
+        ("workers = true", "workers: expected a whole number, found True"),
+        ("workers = '2GiB'", "workers: expected a whole number, found '2GiB'"),
+        ("store_bytes = '2 parsecs'", "store_bytes: expected bytes such as 64MiB, found '2 parsecs'"),
+        ("store_bytes = '0.3B'", "store_bytes: expected bytes such as 64MiB"),
+        ("grace_seconds = 'soon'", "grace_seconds: expected seconds such as 90"),
+        ("grace_seconds = 1979-05-27", "grace_seconds: expected a number"),
+        ("pin = 1", "pin: expected true or false, found 1"),
+        ("address = 5", "address: expected a text, found 5"),
+        ("address = [1, 2]", "address: expected a text"),
+        ("workers = ", "not TOML: "),
+        ("a = " + "[" * 20_000, "not TOML: "),
+        ("workers = inf", "workers: expected a whole number"),
+        ("workers = nan", "workers: expected a whole number"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidArgumentError) as caught:
+        of_file(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"address = '\xe9'")
+    for name, reason in (("absent", "No such file"), ("latin", "it is not UTF-8"), (".", "Is a directory")):
+        with pytest.raises(InvalidArgumentError, match=reason):
+            of_file(str(tmp_path / name))
+
+
+def test_variables() -> None:
+    found = of_environment({"XLASHAPE_STORE_BYTES": "1GiB", "XLASHAPE_PIN": "no", "XLASHAPE_PORT": "tcp://1.2.3.4:5"})
+    assert found.values == {"store_bytes": 1 << 30, "pin": False}
+    assert found.sources["pin"] == "XLASHAPE_PIN"
+    with pytest.raises(InvalidArgumentError, match="XLASHAPE_WORKERS: workers: expected a whole number, found 'x'"):
+        of_environment({"XLASHAPE_WORKERS": "x"})
+
+
+def test_misspelled_variables_are_told_and_those_of_kubernetes_are_not() -> None:
+    kubernetes = {
+        "XLASHAPE_SERVICE_HOST": "10.0.0.1",
+        "XLASHAPE_SERVICE_PORT": "50051",
+        "XLASHAPE_PORT": "tcp://10.0.0.1:50051",
+        "XLASHAPE_PORT_50051_TCP_ADDR": "10.0.0.1",
+    }
+    assert similar_variables({**kubernetes, "XLASHAPE_STORE_BYTE": "1", "XLASHAPE_SHARED": "/x"}) == {
+        "XLASHAPE_STORE_BYTE": "XLASHAPE_STORE_BYTES"
+    }
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_default_of_every_setting_is_read_from_text(name: str) -> None:
+    default = FIELDS[name].default
+    text = str(default).lower() if isinstance(default, bool) else str(default)
+    assert read_value(name, text) == read_value(name, default) == default
+    assert FIELDS[name].metadata["help"].endswith(".")
+
+
+@given(st.text(), st.floats(0, 1e12), st.integers(1, 1 << 60), st.booleans())
+def test_what_is_printed_is_read_back(tmp_path_factory: pytest.TempPathFactory, text, seconds, count, flag) -> None:
+    text = text.encode("utf-8", "replace").decode().replace("\0", "")
+    config = Config(store_directory=text, grace_seconds=seconds, store_bytes=count, pin=flag)
+    path = tmp_path_factory.getbasetemp() / "printed.toml"
+    path.write_text(printed(config, {}), encoding="utf-8", newline="")
+    assert Config(**of_file(str(path)).values) == config
+
+
+def test_the_command_line_wins_over_variables_and_these_over_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLASHAPE_GRACE_SECONDS", "6")
+    monkeypatch.setenv("XLASHAPE_STORE_BYTES", "5GiB")
+    ended = run("serve", "--config", file, "--store-bytes", "6GiB", "--print-config")
+    assert ended.returncode == 0, ended.stderr
+    out = ended.stdout.decode() if isinstance(ended.stdout, bytes) else ended.stdout
+    path = file.with_name("printed.toml")
+    path.write_text(out)
+    config = Config(**of_file(str(path)).values)
+    assert config == Config(
+        address="unix:/run/xlashape/s",
+        workers=1,
+        pin=False,
+        store_bytes=6 << 30,
+        store_age_seconds=7 * 86400.0,
+        grace_seconds=6.0,
+    )
+    for line in ("# from --store-bytes", "# from XLASHAPE_GRACE_SECONDS", f"# from {file}", "# the default"):
+        assert line in out
+
+
+def test_help_lists_every_setting() -> None:
+    out = run("serve", "--help").stdout.decode()
+    for setting in dataclasses.fields(Config):
+        assert f"--{setting.name.replace('_', '-')}" in out
+
+
+def test_a_server_starts_with_settings_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "xlashape.toml"
+    path.write_text(f'address = "unix:{tmp_path}/s"\nstore_directory = "{tmp_path}/store"\n')
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xlashape", "serve"],
+        env={**os.environ, "XLASHAPE_CONFIG": str(path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert f'"unix:{tmp_path}/s"' in line, err
+    assert process.returncode == 0
