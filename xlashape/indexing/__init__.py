@@ -7,7 +7,8 @@
 - Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis` for many questions.
 - Answers: `OperandIndexingSet` of `OperandIndexing`, `SeveralMaps`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
 - Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
-- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; all of a program with `explain`; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`.
+- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; all of a program with `explain`; tiles with
+  `operand_tiles`, `push_tile`, `symbolic_tile`, and of all instructions of a fusion with `tile_fusion`.
 
 The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps through whole computations),
 `queries` (the questions), `reports` (what maps are used for).
@@ -69,6 +70,13 @@ from xlashape.indexing.queries import (
 )
 from xlashape.indexing.reports.coalescing import OperandCoalescing, coalescing
 from xlashape.indexing.reports.explanation import ExplainedInstruction, ExplainedRead, Explanation, explain
+from xlashape.indexing.reports.fusion_tiles import (
+    FusionTiling,
+    InstructionTile,
+    PlacedTile,
+    TileParameter,
+    tile_fusion,
+)
 from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.reports.reads import InstructionReads, OperandReads, module_reads, operand_reads
@@ -81,8 +89,10 @@ __all__ = [
     "ExplainedInstruction",
     "ExplainedRead",
     "Explanation",
+    "FusionTiling",
     "InstructionIndexing",
     "InstructionReads",
+    "InstructionTile",
     "Knowledge",
     "OperandCoalescing",
     "OperandIndexing",
@@ -90,11 +100,13 @@ __all__ = [
     "OperandReads",
     "OperandTile",
     "OperandUtilisation",
+    "PlacedTile",
     "ReplicaIndexing",
     "RuntimeVariable",
     "SeveralMaps",
     "SymbolicTile",
     "TileBox",
+    "TileParameter",
     "coalescing",
     "explain",
     "input_to_output",
@@ -111,4 +123,5 @@ __all__ = [
     "physical_to_logical",
     "push_tile",
     "symbolic_tile",
+    "tile_fusion",
 ]
