@@ -5,7 +5,9 @@ The constants bound the memory and the stack that an input may take; `budget` bo
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 
 from xlashape.errors import DeadlineExceededError, FieldPath, LimitExceededError
@@ -21,6 +23,7 @@ __all__ = [
     "Budget",
     "budget",
     "check",
+    "set_checkpoint",
     "spend",
 ]
 
@@ -60,9 +63,10 @@ class Budget:
     """A maximum of steps and a deadline for an analysis. A step is about one visited expression, which takes about a microsecond.
 
     `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`. The budget is in force within a `with` block.
+    About every 256 steps it calls the checkpoint of its thread, if `set_checkpoint` set one.
     """
 
-    __slots__ = ("_next_look", "_token", "deadline", "maximum", "outer", "steps", "subject")
+    __slots__ = ("_next_look", "_token", "checkpoint", "deadline", "maximum", "outer", "steps", "subject")
 
     _token: Token[Budget | None]
 
@@ -72,11 +76,14 @@ class Budget:
         self.maximum = steps
         self.deadline = deadline
         self.subject = subject
+        self.checkpoint: Callable[[], None] | None = None
         self._next_look = 0
 
     def __enter__(self) -> Budget:
-        self.outer = _current.get()
+        self.outer = outer = _current.get()
         self._token = _current.set(self)
+        if outer is None:
+            self.checkpoint = _thread.checkpoint
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -105,6 +112,8 @@ class Budget:
             self._next_look = min(self._next_look, self.maximum + 1)
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise DeadlineExceededError(f"the deadline passed during the analysis{of}")
+        if self.checkpoint is not None:
+            self.checkpoint()
 
 
 _current: ContextVar[Budget | None] = ContextVar("xlashape_budget", default=None)
@@ -117,6 +126,18 @@ def budget(steps: int | None = None, deadline: float | None = None, subject: str
     ...     pass
     """
     return Budget(steps, deadline, subject)
+
+
+class _Thread(threading.local):
+    checkpoint: Callable[[], None] | None = None
+
+
+_thread = _Thread()
+
+
+def set_checkpoint(checkpoint: Callable[[], None] | None) -> None:
+    """Makes budgets that are entered in this thread from now on call `checkpoint` about every 256 steps. It may raise, which ends the analysis, or wait."""
+    _thread.checkpoint = checkpoint
 
 
 def spend(steps: int = 1) -> None:

@@ -10,10 +10,16 @@ store_faults    from an error of the file system to an error of the library
 modules         from the bytes of a module to the module
 module_cache    decoded modules of one worker
 handlers        request → library call → response, without gRPC
-guard           what surrounds a handler: deadlines, sizes, refusals, a log line for each call
+memory          what the calls of a worker may take together
+callers         who calls, and how many places one caller may hold
+turns           which calls compute at a time
+calls           calls under way, and the watch that cuts off those that last too long
+guard           what every call passes, whatever carries it: places, sizes, memory, turns, deadlines, refusals
+grpc_calls      calls of grpc on their way through the guard
 status          from an error of the library to the status of a call
-streams         how many streams of requests are taken, and how long each is waited for
+streams         how long the next message of a stream of requests is waited for
 services        the RPCs of the schema, registered with grpc
+health          grpc.health.v1 in threads of its own
 readiness       whether calls can be answered, as health by name
 reflection      gRPC reflection: the schema of the server
 access          a log line for each call

@@ -47,7 +47,7 @@ class Config:
         "Processes. 0: one for each core this process may run on (only one where processes cannot share a port).",
     )
     pin: bool = _setting(True, "Whether each worker is bound to one core, where the system supports that.")
-    threads: int = _setting(16, "Calls that one worker answers at a time; further calls wait.")
+    threads: int = _setting(16, "Calls that one worker computes at a time; further calls wait for a turn.")
     log_level: str = _setting("info", "debug (a line for each call), info, warning or error.")
     log_calls_per_second: float = _setting(
         10.0, "Lines about calls that succeeded, of one worker at the level info; refused calls have a line each."
@@ -63,7 +63,32 @@ class Config:
     )
 
     max_concurrent_calls: int = _setting(
-        512, "Calls in one worker, including those that wait; further calls are refused."
+        2048,
+        "Calls in one worker, including those that wait and those whose caller is slow; further calls are refused.",
+    )
+    max_concurrent_uploads: int = _setting(
+        128, "Uploads in one worker, each of which is a call too; further ones are refused."
+    )
+    max_concurrent_streams: int = _setting(
+        128, "Calls in one worker that answer a stream with a stream; further ones are refused."
+    )
+    max_reflection_streams: int = _setting(
+        64, "Streams of questions about the schema in one worker; further ones are refused."
+    )
+    caller_share: float = _setting(
+        0.75,
+        "Part of the places for calls, uploads and streams, and of the turns, that one caller may hold: 0.01 to 1.",
+    )
+    connection_share: float = _setting(0.5, "The same for one connection of a caller: 0.01 to 1.")
+    max_worker_memory: int = _setting(
+        2048 * MIB, "Bytes of memory of one worker; calls that would need more are refused."
+    )
+    max_receive_seconds: float = _setting(
+        10.0, "Seconds within which the first message of a call must have come; then the call is cut off."
+    )
+    max_send_seconds: float = _setting(
+        10.0,
+        "Seconds within which a caller must read a message of an answer, and a second more for each 8 MiB; then the call is cut off.",
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
     max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
@@ -138,6 +163,11 @@ class Config:
             value = getattr(self, name)
             if not minimum <= value < float("inf"):
                 raise InvalidArgumentError(f"{name}: expected a number from {minimum} on, found {value}", field=name)
+        for name in ("caller_share", "connection_share"):
+            if getattr(self, name) > 1:
+                raise InvalidArgumentError(
+                    f"{name}: expected a number up to 1, found {getattr(self, name)}", field=name
+                )
         if self.max_request_bytes > _MAX_MESSAGE_BYTES:
             raise InvalidArgumentError(
                 f"max_request_bytes: a gRPC message has at most {_MAX_MESSAGE_BYTES} bytes", field="max_request_bytes"
@@ -240,6 +270,14 @@ _MINIMUM: dict[str, float] = {
     "workers": 0,
     "threads": 1,
     "max_concurrent_calls": 1,
+    "max_concurrent_uploads": 1,
+    "max_concurrent_streams": 1,
+    "max_reflection_streams": 1,
+    "caller_share": 0.01,
+    "connection_share": 0.01,
+    "max_worker_memory": 128 * MIB,
+    "max_receive_seconds": 0.001,
+    "max_send_seconds": 0.001,
     "max_request_bytes": 1024,
     "max_batch": 1,
     "max_shape_elements": 1,

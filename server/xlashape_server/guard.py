@@ -1,208 +1,156 @@
-"""The guard between gRPC and a handler: deadlines, the size of requests, refusals, and a log line for each call.
+"""The guard: what every call passes, whatever carries it. It knows no gRPC; `grpc_calls` and adapters of other transports call it.
 
-These are plain wrappers around the handlers, not grpc.ServerInterceptor: interceptors cost a small call a fifth of its time.
+    call = guard.begin("ShapeService/ByteSize", identify, seconds, cut_off)  # a place, or LimitExceededError
+    try:
+        request = guard.message(call, data)                                  # size, gzip, memory
+        answer = guard.answer(call, handler, request)                        # a turn, deadline, cancellation, memory
+        call.sends(len(answer))                                              # ... the transport sends the answer ...
+    except Exception as error:
+        status = guard.refusal(call, error)                                  # google.rpc.Status, with details
+    finally:
+        call.work_ended()
+    call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
+
+`call.receiving()` surrounds waiting for a message of the caller. Streams of answers come from `guard.answers`, streams of requests go through
+`guard.messages`. The calls under way, and what each of their stages may last, are in `calls`.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
+import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import TypeVar
 
-import grpc
 from google.rpc import code_pb2, status_pb2
-from grpc_status import rpc_status
 
-from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
+from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, XlashapeError
+from xlashape_server.access import AccessLog
+from xlashape_server.callers import Caller, Places, Shares
+from xlashape_server.calls import Call, Watch
 from xlashape_server.config import Config
+from xlashape_server.memory import Memory
 from xlashape_server.status import status_of
-from xlashape_server.streams import admitted, received
+from xlashape_server.turns import Turns
 
-__all__ = ["CallContext", "Guard"]
+__all__ = ["Guard", "inflated"]
 
 _log = logging.getLogger("xlashape_server.calls")
 
-R = TypeVar("R", bytes, Iterator[bytes])
-Q = TypeVar("Q")
+_GZIP = b"\x1f\x8b"  # no message of protobuf begins so: 7 is no wire type
+
+_SMALL = 32 << 10  # bytes of a message that needs no reservation
+_ENDLESS_SECONDS = 366 * 86_400.0
+
 A = TypeVar("A")
 
 
-class CallContext(Protocol):
-    """What is used of grpc.ServicerContext."""
-
-    def time_remaining(self) -> float | None:
-        """Seconds until the call's deadline."""
-        ...
-
-    def abort_with_status(self, status: grpc.Status) -> NoReturn:
-        """Ends the call."""
-        ...
-
-    def peer(self) -> str:
-        """The address of the caller."""
-        ...
-
-    def cancel(self) -> Any:
-        """Ends the call from another thread."""
-        ...
-
-    def is_active(self) -> bool:
-        """Whether the call has not ended yet."""
-        ...
-
-
 class Guard:
-    """Wraps handlers as functions that grpc calls, one method for each kind of RPC.
+    """Admits calls, runs their handlers, and says what they end with.
 
-    A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library.
+    A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library. `relieve` frees memory
+    of caches when there is too little.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, relieve: Callable[[], None] | None = None) -> None:
+        self.shares = shares = Shares(config.caller_share, config.connection_share)
+        self.memory = Memory(config.max_worker_memory, relieve)
+        self.watch = Watch(
+            self.memory,
+            Turns(config.threads, shares),
+            receive_seconds=config.max_receive_seconds,
+            send_seconds=config.max_send_seconds,
+        )
+        self.places = Places("concurrent_calls", config.max_concurrent_calls, shares)
+        self._ordinary = (self.places,)
+        self.uploads = Places("concurrent_uploads", config.max_concurrent_uploads, shares)
+        self.streams = Places("concurrent_streams", config.max_concurrent_streams, shares)
+        self.conversations = Places("reflection_streams", config.max_reflection_streams, shares)
         self._max_bytes = config.max_request_bytes
         self._max_seconds = config.max_call_seconds
-        self._logs_calls = config.log_level == "debug"
+        self.access = AccessLog(config)
 
-    def unary(self, name: str, handler: Callable[[bytes, float], bytes]) -> Callable[[bytes, CallContext], bytes]:
-        """For a handler of one request that answers with one response."""
-        max_bytes = self._max_bytes
+    def begin(
+        self,
+        name: str,
+        identify: Callable[[], Caller],
+        seconds: float | None,
+        cut_off: Callable[[], None],
+        places: tuple[Places, ...] | None = None,
+        *,
+        endless: bool = False,
+    ) -> Call:
+        """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is needed. `cut_off` ends its transport. `places`: those that it needs, if not a place for a call.
 
-        def answer(request: bytes, context: CallContext) -> bytes:
-            try:
-                deadline = self._deadline(context)
-                if len(request) > max_bytes:
-                    raise self._too_large(request)
-                return handler(request, deadline)
-            except Exception as error:  # the caller gets a status, whatever was raised
-                self._refuse(name, error, context)
+        LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and `transport_ended` were called.
+        An `endless` call may take as long as its caller likes.
+        """
+        limit = _ENDLESS_SECONDS if endless else self._max_seconds
+        limit = limit if seconds is None else min(seconds, limit)
+        return self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
 
-        return self._logged(name, answer) if self._logs_calls else answer
+    def message(self, call: Call, data: bytes) -> bytes:
+        """A request message as it came: unpacked if it is compressed, and counted. LimitExceededError if it is too large."""
+        if data[:2] == _GZIP:
+            data = inflated(data, self._max_bytes)
+        size = len(data)
+        if size > self._max_bytes:
+            raise LimitExceededError(
+                f"a request message has {size} bytes, of {self._max_bytes} allowed",
+                limit="request_bytes",
+                maximum=self._max_bytes,
+                value=size,
+            )
+        if size > _SMALL:
+            call.lease.take(2 * size)  # as it came, and as it is decoded
+        return data
 
-    def client_stream(
-        self, name: str, handler: Callable[[Iterator[bytes], float], bytes], *, limit: str, maximum: int
-    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """For a handler of a stream of requests; `maximum` streams at a time are taken, `limit` names that maximum."""
-        free = threading.BoundedSemaphore(maximum)
+    def messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
+        """The messages of a stream of requests. The call has no turn while it waits for one."""
+        is_first = True
+        while True:
+            with call.receiving(is_first=is_first):
+                data = next(stream, None)
+            if data is None:
+                return
+            is_first = False
+            reserved = call.lease.size
+            message = self.message(call, data)
+            del data
+            added = call.lease.size - reserved
+            yield message
+            call.lease.keep(max(0, call.lease.size - added))
 
-        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            deadline = self._deadline(context)
-            try:
-                with admitted(free, limit, maximum), closing(received(requests, deadline)) as stream:
-                    return handler(self._sized(stream), deadline)
-            except grpc.RpcError:
-                raise  # the client went away in the middle of its stream
-            except Exception as error:
-                self._refuse(name, error, context)
-
-        return self._logged(name, answer) if self._logs_calls else answer
-
-    def server_stream(
-        self, name: str, handler: Callable[[bytes, float], Iterator[bytes]]
-    ) -> Callable[[bytes, CallContext], Iterator[bytes]]:
-        """For a handler of one request that answers with a stream of responses."""
-
-        def answer(request: bytes, context: CallContext) -> Iterator[bytes]:
-            deadline = self._deadline(context)
-            started, count, size = time.perf_counter(), 0, 0
-            with self._cancelled_when_overdue(context):
-                try:
-                    if len(request) > self._max_bytes:
-                        raise self._too_large(request)
-                    for response in handler(request, deadline):
-                        count, size = count + 1, size + len(response)
-                        yield response
-                        if not context.is_active():
-                            break
-                except Exception as error:
-                    self._refuse(name, error, context)
-            if self._logs_calls:
-                _log_call(
-                    name, "OK", started, context, request_bytes=len(request), response_bytes=size, responses=count
-                )
-
+    def answer(self, call: Call, handler: Callable[[A, float], bytes], request: A) -> bytes:
+        """What the handler answers with. Only the answer counts against the worker's memory from then on."""
+        with call:
+            answer = handler(request, call.deadline)
+        size = len(answer)
+        if size > _SMALL or call.lease.size:
+            call.lease.keep(size)
         return answer
 
-    def both_streams(
-        self, name: str, handler: Callable[[Iterator[Q], float], Iterable[A]], *, limit: str, maximum: int
-    ) -> Callable[[Iterator[Q], CallContext], Iterator[A]]:
-        """For a handler that answers a stream with a stream, message by message; `maximum` and `limit` as in `client_stream`."""
-        free = threading.BoundedSemaphore(maximum)
+    def answers(self, call: Call, handler: Callable[[A, float], Iterable[bytes]], request: A) -> Iterator[bytes]:
+        """The answers of a handler that gives several. The call has no turn while one of them is sent."""
+        reserved = call.lease.size
+        with call:
+            answers = iter(handler(request, call.deadline))
+        while True:
+            with call:
+                answer = next(answers, None)
+            if answer is None:
+                return
+            call.lease.keep(max(reserved, len(answer)))
+            call.sends(len(answer))
+            yield answer
+            call.sent()
 
-        def answer(requests: Iterator[Q], context: CallContext) -> Iterator[A]:
-            deadline = self._deadline(context)
-            try:
-                with (
-                    admitted(free, limit, maximum),
-                    self._cancelled_when_overdue(context),
-                    closing(received(requests, deadline)) as stream,
-                ):
-                    yield from handler(stream, deadline)
-            except grpc.RpcError:
-                raise
-            except Exception as error:
-                self._refuse(name, error, context)
-
-        return answer
-
-    def bulk_stream(
-        self, name: str, handler: Callable[[Iterator[bytes], float], Iterator[bytes]], *, limit: str, maximum: int
-    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """`both_streams` for a handler of serialized requests, whose size is checked and whose calls are logged."""
-
-        def sized(requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
-            return handler(self._sized(requests), deadline)
-
-        answer = self.both_streams(name, sized, limit=limit, maximum=maximum)
-        if not self._logs_calls:
-            return answer
-
-        def logged(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            started, count, size = time.perf_counter(), 0, 0
-            for response in answer(requests, context):
-                count, size = count + 1, size + len(response)
-                yield response
-            _log_call(name, "OK", started, context, response_bytes=size, responses=count)
-
-        return logged
-
-    @contextmanager
-    def _cancelled_when_overdue(self, context: CallContext) -> Generator[None]:
-        """Cancels a call that takes longer than any may: a client that does not read what is sent would hold a thread forever."""
-        # A second after the deadline of the handler, whose error has more details.
-        timer = threading.Timer(self._max_seconds + 1.0, context.cancel)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _sized(self, requests: Iterator[bytes]) -> Iterator[bytes]:
-        for request in requests:
-            if len(request) > self._max_bytes:
-                raise self._too_large(request)
-            yield request
-
-    def _too_large(self, request: bytes) -> LimitExceededError:
-        return LimitExceededError(
-            f"a request message has {len(request)} bytes, of {self._max_bytes} allowed",
-            limit="request_bytes",
-            maximum=self._max_bytes,
-            value=len(request),
-        )
-
-    def _deadline(self, context: CallContext) -> float:
-        remaining = context.time_remaining()
-        seconds = self._max_seconds if remaining is None else min(remaining, self._max_seconds)
-        return time.monotonic() + seconds
-
-    def _refuse(self, name: str, error: Exception, context: CallContext) -> NoReturn:
-        """Ends the call with the status of `error`. An error that is not the library's is logged and not sent."""
-        if isinstance(error, DeadlineExceededError):
-            remaining = context.time_remaining()
-            if remaining is None or remaining > 1.0:
+    def refusal(self, name: str, call: Call | None, error: Exception) -> status_pb2.Status:
+        """What the call ends with because of `error`. An error that is not the library's is logged, and not sent. `call`: None if it was not admitted."""
+        if isinstance(error, DeadlineExceededError) and call is not None:
+            if call.is_over:
+                return status_pb2.Status(code=code_pb2.CANCELLED, message="the caller has gone")
+            if call.deadline - call.started >= self._max_seconds - 0.001:
                 # The caller would have waited longer: it was the server's own limit.
                 error = LimitExceededError(
                     f"the call took more than {self._max_seconds:g} seconds",
@@ -213,29 +161,24 @@ class Guard:
         if isinstance(error, MemoryError):
             error = LimitExceededError("the answer takes more memory than there is", limit="memory")
         if isinstance(error, XlashapeError):
-            status = status_of(error)
-        else:
-            _log.error("%s failed", name, exc_info=error)
-            status = status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more")
-        if self._logs_calls:
-            _log_call(name, code_pb2.Code.Name(status.code), None, context, error=status.message)
-        context.abort_with_status(rpc_status.to_status(status))
-
-    @staticmethod
-    def _logged(name: str, answer: Callable[[R, CallContext], bytes]) -> Callable[[R, CallContext], bytes]:
-        def logged(request: R, context: CallContext) -> bytes:
-            started = time.perf_counter()
-            response = answer(request, context)
-            size = len(request) if isinstance(request, bytes) else None
-            _log_call(name, "OK", started, context, request_bytes=size, response_bytes=len(response))
-            return response
-
-        return logged
+            return status_of(error)
+        _log.error("%s failed", name, exc_info=error)
+        return status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more")
 
 
-def _log_call(name: str, code: str, started: float | None, context: CallContext, **facts: object) -> None:
-    line: dict[str, object] = {"rpc": name, "code": code, "peer": context.peer()}
-    if started is not None:
-        line["ms"] = round((time.perf_counter() - started) * 1e3, 3)
-    line.update((key, value) for key, value in facts.items() if value is not None)
-    _log.debug("call", extra={"facts": line})
+def inflated(data: bytes, maximum: int) -> bytes:
+    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if that has more than `maximum` bytes."""
+    inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        content = inflater.decompress(data, maximum + 1)
+    except zlib.error as error:
+        raise DecodeError(f"a compressed request message cannot be unpacked: {error}") from None
+    if len(content) > maximum:
+        raise LimitExceededError(
+            f"a request message has more than {maximum} bytes, which are allowed",
+            limit="request_bytes",
+            maximum=maximum,
+        )
+    if not inflater.eof:
+        raise DecodeError("a compressed request message is truncated")
+    return content

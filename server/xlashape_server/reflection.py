@@ -9,15 +9,20 @@ from typing import Any, cast
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pool import DescriptorPool
-from grpc_health.v1 import health
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from google.protobuf.message import DecodeError as WireError
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from xlashape.errors import DecodeError
+from xlashape.limits import spend
 from xlashape.proto import pool, services
+from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
+from xlashape_server.health import SERVICE
+from xlashape_server.services import add_methods
 
 __all__ = ["enable"]
 
-_MAX_STREAMS = 8  # at a time
+_REFUSING_THREADS = 4
 
 
 class _BothPools:
@@ -41,23 +46,35 @@ class _BothPools:
 
 
 class _Reflection(reflection.ReflectionServicer):
-    """A stream lasts as long as its client likes, so reflection has threads of its own: one for each stream, and one that refuses further streams."""
+    """A stream lasts as long as its caller likes, so reflection has places and threads of its own."""
 
-    def __init__(self, names: list[str], guard: Guard) -> None:
+    def __init__(self, names: list[str]) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
-        converse = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", super().ServerReflectionInfo)
 
-        def handle(requests: Iterator[Any], deadline: float) -> Iterator[Any]:  # noqa: ARG001  # the guard ends the stream
-            return converse(requests, None)
+    def converse(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:  # noqa: ARG002  # all handlers are called alike
+        """ServerReflectionInfo, in bytes."""
+        answers = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", self.ServerReflectionInfo)
+        for answer in answers(map(_decoded, requests), None):
+            spend(256)  # between two answers the call looks whether it may go on
+            yield answer.SerializeToString()
 
-        answer: Any = guard.both_streams(
-            "ServerReflection/ServerReflectionInfo", handle, limit="reflection_streams", maximum=_MAX_STREAMS
-        )
-        answer.experimental_thread_pool = ThreadPoolExecutor(_MAX_STREAMS + 1, thread_name_prefix="reflection")
-        self.ServerReflectionInfo = answer
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return reflection_pb2.ServerReflectionRequest.FromString(data)
+    except WireError as error:
+        raise DecodeError(f"not a {reflection.SERVICE_NAME} request: {error}") from None
 
 
 def enable(server: grpc.Server, guard: Guard) -> None:
     """Makes `server` answer questions about its schema."""
-    names = [*(service.full_name for service in services()), health.SERVICE_NAME, reflection.SERVICE_NAME]
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(names, guard), server)
+    names = [*(service.full_name for service in services()), SERVICE, reflection.SERVICE_NAME]
+    places = guard.conversations
+    answer: Any = GrpcCalls(guard).both_streams(
+        "ServerReflection/ServerReflectionInfo", _Reflection(names).converse, (places,)
+    )
+    answer.experimental_thread_pool = ThreadPoolExecutor(places.maximum + _REFUSING_THREADS, "reflection")
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(answer)
+    }
+    add_methods(server, reflection.SERVICE_NAME, methods)

@@ -1,7 +1,4 @@
-"""Streams of requests: how many are taken at a time, and how long the next message of one is waited for.
-
-A stream whose client sends nothing holds a thread. So a handler of streams is given few threads, and each stream a deadline.
-"""
+"""Streams of requests: how long the next message of one is waited for."""
 
 from __future__ import annotations
 
@@ -9,29 +6,13 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
-from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.errors import DeadlineExceededError
 
-__all__ = ["admitted", "received"]
+__all__ = ["received"]
 
 Q = TypeVar("Q")
-
-
-@contextmanager
-def admitted(free: threading.BoundedSemaphore, limit: str, maximum: int) -> Generator[None]:
-    """Takes one of the `maximum` places that `free` counts. LimitExceededError `limit` if all are taken: waiting would hold a thread too."""
-    if not free.acquire(blocking=False):
-        raise LimitExceededError(
-            f"{limit.replace('_', ' ')}: {maximum} are under way, and more are not taken; try again",
-            limit=limit,
-            maximum=maximum,
-        )
-    try:
-        yield
-    finally:
-        free.release()
 
 
 def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:

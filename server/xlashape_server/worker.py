@@ -17,19 +17,20 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from xlashape import caches
 from xlashape.proto import services
 from xlashape_server import logs, placement, readiness, reflection, tls
 from xlashape_server.config import Config
+from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
+from xlashape_server.health import Health
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services
 from xlashape_server.signals import StopSignals
@@ -44,34 +45,23 @@ _KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
 _MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
 
 
-def make_server(config: Config) -> tuple[grpc.Server, health.HealthServicer]:
+def make_server(config: Config) -> tuple[grpc.Server, Health]:
     """A grpc server with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
-    options: list[tuple[str, Any]] = [
-        *_connection_options(config),
-        # Twice the limit of the guard, whose error names the limit.
-        ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
-        ("grpc.max_send_message_length", -1),
-    ]
-    server = grpc.server(
-        ThreadPoolExecutor(config.threads, thread_name_prefix="call"),
-        options=options,
-        maximum_concurrent_rpcs=config.max_concurrent_calls,
-    )
-    guard = Guard(config)
+    options = [*_connection_options(config), *server_options(config)]
+    server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, Store.of(config))
     caches.register(modules.cache)
-    add_services(server, rpcs(config, modules), guard, config)
-    # Non-blocking: a client that watches would otherwise hold a thread for as long as it likes.
-    health_servicer = health.HealthServicer(
-        experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(1)
-    )
+    guard = Guard(config, modules.cache.clear)
+    add_services(server, rpcs(config, modules), guard)
+    health = Health()
     for name in (*readiness.NAMES, *(service.full_name for service in services())):
-        health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
-    readiness.follow(modules.store, health_servicer.set)
-    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
+        health.set(name, health_pb2.HealthCheckResponse.SERVING)
+    readiness.follow(modules.store, health.set)
+    health.enable(server, guard)
     reflection.enable(server, guard)
+    guard.watch.start()
     _listen(server, config)
-    return server, health_servicer
+    return server, health
 
 
 def _listen(server: grpc.Server, config: Config) -> None:

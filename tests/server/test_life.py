@@ -272,7 +272,14 @@ def test_every_rpc_of_the_schema_is_answered(channel: grpc.Channel) -> None:
 
 
 def test_more_calls_than_allowed_are_refused(tmp_path: Path) -> None:
-    config = Config(address="127.0.0.1:0", workers=1, max_concurrent_calls=2, threads=4, store_directory=str(tmp_path))
+    config = Config(
+        address="127.0.0.1:0",
+        workers=1,
+        max_concurrent_calls=2,
+        caller_share=1,
+        connection_share=1,
+        store_directory=str(tmp_path),
+    )
     with Server(config) as server:
         uploads = [Upload(server.address, bytes(100)) for _ in range(2)]
         under_way(tmp_path, 2)
@@ -302,7 +309,7 @@ def test_a_client_that_never_sends_the_rest_does_not_hold_a_thread_forever(wide:
 
 def test_idle_uploads_leave_threads_to_others() -> None:
     with (
-        Server(Config(address="127.0.0.1:0", workers=1, threads=4)) as server,
+        Server(Config(address="127.0.0.1:0", workers=1, threads=1, max_concurrent_uploads=4)) as server,
         Client(server.address) as client,
         grpc.insecure_channel(server.address) as channel,
     ):
@@ -314,7 +321,8 @@ def test_idle_uploads_leave_threads_to_others() -> None:
         for call in (call for call in calls if call.done()):
             error = exception_of(call.exception(), server.address)
             assert isinstance(error, LimitExceededError)
-            assert (error.limit, error.maximum) == ("concurrent_uploads", 2)
+            assert (error.limit, error.maximum) == ("concurrent_uploads", 4)
+            assert "this connection has its share" in error.message
         for call in calls:
             call.cancel()
         for _ in calls:
@@ -322,7 +330,7 @@ def test_idle_uploads_leave_threads_to_others() -> None:
 
 
 def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
-    config = Config(address="127.0.0.1:0", workers=1, threads=2, max_call_seconds=2)
+    config = Config(address="127.0.0.1:0", workers=1, threads=2, max_call_seconds=2, max_reflection_streams=16)
     with (
         Server(config) as server,
         Client(server.address) as client,
@@ -339,7 +347,7 @@ def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
             error = exception_of(caught.value, server.address)
             assert isinstance(error, LimitExceededError)
             limits.append(error.limit)
-        assert sorted(limits) == ["call_seconds"] * 8 + ["reflection_streams"] * 4
+        assert sorted(limits) == ["call_seconds"] * 10 + ["reflection_streams"] * 2
         # Their places are free again.
         listed = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
         assert next(listed).list_services_response.service

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -13,6 +15,7 @@ from xlashape.errors import XlashapeError
 from xlashape.proto import v1
 from xlashape_client.status import exception_of
 from xlashape_server.config import Config
+from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
 from xlashape_server.status import DOMAIN, status_of
 
@@ -145,7 +148,7 @@ class Context:
     def peer(self) -> str:
         return "test"
 
-    def is_active(self) -> bool:
+    def add_callback(self, callback: Callable[[], None]) -> bool:
         return True
 
     def cancel(self) -> None:
@@ -158,7 +161,7 @@ def refused(guard: Guard, raises: BaseException, remaining: float | None = None)
 
     context = Context(remaining)
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.unary("Some/Rpc", handler)(b"", context)  # type: ignore[arg-type]
+        GrpcCalls(guard).unary("Some/Rpc", handler)(iter([b""]), context)  # type: ignore[arg-type]
     return context.status
 
 
@@ -184,32 +187,58 @@ def test_a_deadline_is_the_callers_or_the_servers() -> None:
 
 def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
     guard = Guard(Config(max_request_bytes=1024))
-    context = Context()
+    calls, context = GrpcCalls(guard), Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.unary("Some/Rpc", lambda data, _: data)(bytes(1025), context)  # type: ignore[arg-type]
+        calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1025)]), context)  # type: ignore[arg-type]
     assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert guard.unary("Some/Rpc", lambda data, _: data)(bytes(1024), context) == bytes(1024)  # type: ignore[arg-type]
+    assert calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1024)]), context) == bytes(1024)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="aborted"):
-        guard.client_stream("Some/Rpc", lambda requests, _: b"".join(requests), limit="uploads", maximum=1)(
+        calls.client_stream("Some/Rpc", lambda requests, _: b"".join(requests), guard.uploads)(
             iter([b"a", bytes(1025)]), context
         )  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="aborted"):
-        list(guard.server_stream("Some/Rpc", lambda data, _: iter([data]))(bytes(1025), context))  # type: ignore[arg-type]
+        list(calls.server_stream("Some/Rpc", lambda data, _: iter([data]))(iter([bytes(1025)]), context))  # type: ignore[arg-type]
+
+
+def test_a_compressed_request_is_unpacked_up_to_the_limit() -> None:
+    calls = GrpcCalls(Guard(Config(max_request_bytes=1024)))
+    echo = calls.unary("Some/Rpc", lambda data, _: data)
+
+    def status(request: bytes) -> Any:
+        context = Context()
+        with pytest.raises(RuntimeError, match="aborted"):
+            echo(iter([request]), context)  # type: ignore[arg-type]
+        return context.status
+
+    whole = gzip.compress(bytes(1024))
+    assert echo(iter([whole]), Context()) == bytes(1024)  # type: ignore[arg-type]
+    assert status(gzip.compress(bytes(1025))).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert status(gzip.compress(bytes(1 << 28))).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert status(whole[:-9]).code is grpc.StatusCode.INVALID_ARGUMENT
+    assert status(whole[:12] + b"nonsense").code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_call_without_a_request_is_refused() -> None:
+    context = Context()
+    with pytest.raises(RuntimeError, match="aborted"):
+        GrpcCalls(Guard(Config())).unary("Some/Rpc", lambda data, _: data)(iter([]), context)  # type: ignore[arg-type]
+    assert (context.status.code, context.status.details) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "a request message is missing",
+    )
 
 
 def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(Config(log_level="debug"))
     caplog.set_level("DEBUG", "xlashape_server")
+    calls = GrpcCalls(guard)
     context: Any = Context()
-    assert guard.unary("A/Quick", lambda data, _: data + b"!")(b"abc", context) == b"abc!"
-    assert guard.unary("A/Long", lambda data, _: data)(b"abc", context) == b"abc"
-    assert (
-        guard.client_stream("A/In", lambda data, _: b"".join(data), limit="uploads", maximum=1)(
-            iter([b"a", b"b"]), context
-        )
-        == b"ab"
-    )
-    assert list(guard.server_stream("A/Out", lambda data, _: iter([data, data]))(b"abc", context)) == [b"abc", b"abc"]
+    assert calls.unary("A/Quick", lambda data, _: data + b"!")(iter([b"abc"]), context) == b"abc!"
+    assert calls.unary("A/Long", lambda data, _: data)(iter([b"abc"]), context) == b"abc"
+    joined = calls.client_stream("A/In", lambda data, _: b"".join(data), guard.uploads)
+    assert joined(iter([b"a", b"b"]), context) == b"ab"
+    twice = calls.server_stream("A/Out", lambda data, _: iter([data, data]))
+    assert list(twice(iter([b"abc"]), context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
     facts = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
     assert [(one["rpc"], one["code"]) for one in facts] == [

@@ -124,7 +124,7 @@ def test_a_handler_that_is_missing_is_noticed_before_the_server_starts(
     config = Config()
     modules = Modules(config, Store(tmp_path, max_bytes=1 << 20, max_age=60))
     server = grpc.server(None)
-    add_services(server, rpcs(config, modules), Guard(config), config)
+    add_services(server, rpcs(config, modules), Guard(config))
     monkeypatch.delattr(ShapeHandlers, "byte_size")
     with pytest.raises(AttributeError, match="byte_size"):
         rpcs(config, modules)

@@ -1,0 +1,263 @@
+"""Calls under way: what a call holds (a place, memory, a turn), until when each of its stages may last, and who ends a call that lasts longer.
+
+    stage          the call waits for                                      ends with
+    receiving      the next message of its caller                          receive_seconds, for the first message of a call; its deadline
+    working        a turn, or the library                                  its deadline
+    sending        its caller to read a message of the answer              send_seconds, and a second more for each 8 MiB
+
+The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends the transport of
+the call, since a caller that does not read would not read an error either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import TracebackType
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.limits import set_checkpoint
+from xlashape_server.callers import Caller, Places
+from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease
+from xlashape_server.turns import Turn, Turns
+
+__all__ = ["Call", "Watch"]
+
+_log = logging.getLogger("xlashape_server.calls")
+
+_LOOK_SECONDS = 0.1  # between two looks of the watch
+_SEND_BYTES_PER_SECOND = 8 << 20  # that a caller has to read at least, beyond the seconds that each message has
+_REFUSAL_SECONDS = 0.5  # in which the memory of a call that was refused comes back
+_MARGIN_SECONDS = 1.0  # after the deadline, within which the work itself notices it and gives a better error
+
+
+class Call(Turn):
+    """One call, from its admission until both its work and its transport have ended. `cut_off` ends its transport, from any thread.
+
+    `identify` says who calls; it is asked when that is needed. A `with` block of a call is where the library computes for it.
+    """
+
+    __slots__ = (
+        "_caller",
+        "_ended_parts",
+        "_identify",
+        "_places",
+        "_watch",
+        "cut_off",
+        "deadline",
+        "is_over",
+        "lease",
+        "name",
+        "refusal",
+        "stage",
+        "stage_end",
+        "started",
+    )
+
+    def __init__(
+        self, name: str, identify: Callable[[], Caller], seconds: float, cut_off: Callable[[], None], watch: Watch
+    ) -> None:
+        self._turns = watch.turns
+        self._gate = None
+        self._watch = watch
+        self._identify = identify
+        self._caller: Caller | None = None
+        self._places: list[tuple[Places, bool]] = []
+        self._ended_parts = itertools.count(1)
+        self.name = name
+        self.started = now = time.monotonic()
+        self.deadline = now + seconds
+        """A time of time.monotonic()."""
+        self.cut_off = cut_off
+        self.is_over = False
+        """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
+        self.refusal: LimitExceededError | None = None
+        """What the work of the call is to end with at its next step."""
+        self.lease: Lease = Lease(watch.memory)
+        self.stage = "working"
+        self.stage_end = self.deadline + _MARGIN_SECONDS
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls."""
+        caller = self._caller
+        if caller is None:
+            caller = self._caller = self._identify()
+        return caller
+
+    def take_place(self, places: Places) -> None:
+        """Takes one of the places, until the call has ended. LimitExceededError if there is none."""
+        if places.take_open():
+            self._places.append((places, True))
+        else:
+            places.take(self.caller)
+            self._places.append((places, False))
+
+    def check(self) -> None:
+        """Raises if the call is not to go on: DeadlineExceededError if its deadline has passed or its caller has gone, or the `refusal`."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.is_over:
+            raise DeadlineExceededError("the caller has gone")
+        if time.monotonic() > self.deadline:
+            raise DeadlineExceededError("the deadline passed before the answer was computed")
+
+    def checkpoint(self) -> None:
+        """Every 256 steps or so of the library: looks at cancellation, at the deadline, and at the end of the turn."""
+        self.check()
+        self.yield_if_over()
+
+    def receives_first(self) -> None:
+        """From now on the call waits for its first message."""
+        self.stage = "receiving"
+        self.stage_end = min(self.deadline, time.monotonic() + self._watch.receive_seconds)
+
+    def received(self) -> None:
+        """A message came."""
+        self.stage, self.stage_end = "working", self.deadline + _MARGIN_SECONDS
+
+    @contextmanager
+    def receiving(self, *, is_first: bool) -> Generator[None]:
+        """While the next message of the caller is waited for. A call that has a turn gives it up meanwhile."""
+        has_turn = self.has_turn
+        self.give_back_turn()
+        if is_first:
+            self.receives_first()
+        else:
+            self.stage, self.stage_end = "receiving", self.deadline + _MARGIN_SECONDS
+        try:
+            yield
+        finally:
+            self.received()
+        if has_turn:
+            self.take_turn()
+
+    def __enter__(self) -> Call:
+        """From now on the library computes for the call: with a turn, with its checkpoint, and on its lease."""
+        self.take_turn()
+        set_lease(self.lease)
+        set_checkpoint(self.checkpoint)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        set_checkpoint(None)
+        set_lease(None)
+        self.give_back_turn()
+
+    def sends(self, size: int) -> None:
+        """From now on the call waits for its caller to read `size` bytes."""
+        self.stage = "sending"
+        self.stage_end = time.monotonic() + self._watch.send_seconds + size / _SEND_BYTES_PER_SECOND
+
+    sent = received  # the caller has read them: the call works again
+
+    def transport_ended(self) -> None:
+        """The caller has the whole answer, or has gone."""
+        self.is_over = True
+        self._part_ended()
+
+    def work_ended(self) -> None:
+        """The handler has returned or raised. The answer, if any, is on its way."""
+        self._part_ended()
+
+    def _part_ended(self) -> None:
+        if next(self._ended_parts) == 2:
+            self._watch.calls.pop(id(self), None)
+            self.end()
+
+    def end(self) -> None:
+        """Gives back what the call holds."""
+        if self.lease.size:
+            self.lease.release()
+        for places, is_open in self._places:
+            if is_open:
+                places.give_back_open()
+            else:
+                places.give_back(self.caller)
+
+
+class Watch:
+    """The calls of a worker, and the thread that looks after them. `start` starts the thread."""
+
+    def __init__(self, memory: Memory, turns: Turns, *, receive_seconds: float, send_seconds: float) -> None:
+        self.memory = memory
+        self.turns = turns
+        self.receive_seconds = receive_seconds
+        self.send_seconds = send_seconds
+        self.calls: dict[int, Call] = {}
+        """By id, the calls under way. One operation on a dict needs no lock."""
+        self._thread: threading.Thread | None = None
+        self._next_refusal = 0.0
+
+    def admit(
+        self,
+        name: str,
+        identify: Callable[[], Caller],
+        seconds: float,
+        cut_off: Callable[[], None],
+        places: tuple[Places, ...],
+    ) -> Call:
+        """A call that has a place of each kind. LimitExceededError if there is none."""
+        call = Call(name, identify, seconds, cut_off, self)
+        try:
+            for kind in places:
+                call.take_place(kind)
+        except LimitExceededError:
+            call.end()
+            raise
+        self.calls[id(call)] = call
+        return call
+
+    def start(self) -> None:
+        """Starts the thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            try:
+                self._look()
+            except Exception as error:  # the watch of all calls must not end
+                _log.error("the watch failed", exc_info=error)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        late = [call for call in list(self.calls.values()) if now > call.stage_end and not call.is_over]
+        for call in late:
+            call.stage_end = now + 1.0  # to try again, should it still be there
+            facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection}
+            _log.info("cut off", extra={"facts": facts})
+            call.cut_off()
+        if resident_bytes() > self.memory.maximum:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        """The process has more memory than it may: ends the call that holds the most, after caches and allocator gave back what they could."""
+        now = time.monotonic()
+        if now < self._next_refusal:
+            return
+        self.memory.relieve()
+        excess = resident_bytes() - self.memory.maximum
+        if excess <= 0:
+            return
+        calls = [call for call in list(self.calls.values()) if not call.is_over and call.refusal is None]
+        if not calls:
+            return
+        self._next_refusal = now + _REFUSAL_SECONDS
+        largest = max(calls, key=lambda call: (call.lease.size, call.stage == "receiving"))
+        _log.warning("too much memory", extra={"facts": {"rpc": largest.name, "excess_bytes": excess}})
+        largest.refusal = LimitExceededError(
+            f"the server has more than {self.memory.maximum} bytes of memory; try again",
+            limit="worker_memory",
+            maximum=self.memory.maximum,
+        )
+        if largest.stage != "working":
+            largest.cut_off()

@@ -1,0 +1,277 @@
+"""Calls of grpc on their way through the guard.
+
+These are plain functions that grpc calls, not grpc.ServerInterceptor: interceptors cost a small call a fifth of its time. RPCs of one request
+are registered as if their requests were streams, because grpc otherwise waits for the request before it calls anything here: a caller that
+never sends it would hold a thread for good.
+
+A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of the time does nothing with it.
+So the pool has a thread for each call that is admitted, and some more to refuse the others. What computes at a time is bounded by turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from typing import Any, NoReturn, Protocol
+
+import grpc
+from google.rpc import code_pb2
+from grpc_status import rpc_status
+
+from xlashape.errors import InvalidArgumentError
+from xlashape_server.callers import Places, caller_of
+from xlashape_server.calls import Call
+from xlashape_server.config import Config
+from xlashape_server.guard import Guard
+from xlashape_server.streams import received
+
+__all__ = ["CallContext", "GrpcCalls", "server_options", "thread_pool"]
+
+_REFUSING_THREADS = 16
+
+_IDENTITY, _GZIP = 0, 2  # grpc's numbers of ways to compress
+
+
+class CallContext(Protocol):
+    """What is used of grpc.ServicerContext."""
+
+    def time_remaining(self) -> float | None:
+        """Seconds until the call's deadline."""
+        ...
+
+    def abort_with_status(self, status: grpc.Status) -> NoReturn:
+        """Ends the call."""
+        ...
+
+    def peer(self) -> str:
+        """The address of the caller."""
+        ...
+
+    def cancel(self) -> Any:
+        """Ends the call from another thread."""
+        ...
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Calls `callback` when the call ends. False if it has ended already."""
+        ...
+
+
+def server_options(config: Config) -> list[tuple[str, Any]]:
+    """The options of a grpc server that the guard relies on."""
+    return [
+        # Twice the limit of the guard, whose error names the limit.
+        ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
+        ("grpc.max_send_message_length", -1),
+        # The guard unpacks messages itself: grpc would unpack 60 kB into 60 MB, and 60 MB into all the memory there is.
+        ("grpc.per_message_decompression", 0),
+        ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
+        # A caller has no use for more calls in one connection than are admitted.
+        ("grpc.max_concurrent_streams", config.max_concurrent_calls),
+    ]
+
+
+def thread_pool(config: Config) -> ThreadPoolExecutor:
+    """The threads of a grpc server. They are started when they are needed, and then kept."""
+    return ThreadPoolExecutor(config.max_concurrent_calls + _REFUSING_THREADS, thread_name_prefix="call")
+
+
+class GrpcCalls:
+    """Handlers as functions that grpc calls, one method for each kind of RPC."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def unary(
+        self, name: str, handler: Callable[[bytes, float], bytes]
+    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
+        """For a handler of one request that answers with one response."""
+        guard = self._guard
+
+        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
+            call = self._begin(name, context)
+            try:
+                request = guard.message(call, self._first(call, requests))
+                response = guard.answer(call, handler, request)
+                call.sends(len(response))
+                if guard.access.wants_success():
+                    self._log(name, call, request_bytes=len(request), response_bytes=len(response))
+                return response
+            except grpc.RpcError:
+                raise  # the caller went away before the request came
+            except Exception as error:  # the caller gets a status, whatever was raised
+                self._refuse(name, call, error, context)
+            finally:
+                call.work_ended()
+
+        return answer
+
+    def server_stream(
+        self, name: str, handler: Callable[[bytes, float], Iterable[bytes]]
+    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
+        """For a handler of one request that answers with a stream of responses."""
+        guard = self._guard
+
+        def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
+            call = self._begin(name, context)
+            count = size = 0
+            try:
+                request = guard.message(call, self._first(call, requests))
+                for response in guard.answers(call, handler, request):
+                    count, size = count + 1, size + len(response)
+                    yield response
+                    if call.is_over:
+                        break
+                call.sends(0)
+                if guard.access.wants_success():
+                    self._log(name, call, request_bytes=len(request), response_bytes=size, responses=count)
+            except grpc.RpcError:
+                raise
+            except Exception as error:
+                self._refuse(name, call, error, context)
+            finally:
+                call.work_ended()
+
+        return answer
+
+    def client_stream(
+        self, name: str, handler: Callable[[Iterator[bytes], float], bytes], kind: Places
+    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
+        """For a handler of a stream of requests, which needs a place of the `kind` besides."""
+        guard = self._guard
+
+        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
+            call = self._begin(name, context, (guard.places, kind))
+            try:
+                with closing(received(requests, call.deadline)) as stream:
+                    response = guard.answer(call, handler, guard.messages(call, stream))
+                call.sends(len(response))
+                if guard.access.wants_success():
+                    self._log(name, call, response_bytes=len(response))
+                return response
+            except grpc.RpcError:
+                raise
+            except Exception as error:
+                self._refuse(name, call, error, context)
+            finally:
+                call.work_ended()
+
+        return answer
+
+    def both_streams(
+        self,
+        name: str,
+        handler: Callable[[Iterator[bytes], float], Iterable[bytes]],
+        places: tuple[Places, ...] | None = None,
+    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
+        """For a handler that answers a stream with a stream. `places`: those that it needs, if not a place for a call."""
+        guard = self._guard
+
+        def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
+            call = self._begin(name, context, places)
+            count = 0
+            try:
+                with closing(received(requests, call.deadline)) as stream:
+                    for response in guard.answers(call, handler, guard.messages(call, stream)):
+                        count += 1
+                        yield response
+                        if call.is_over:
+                            break
+                call.sends(0)
+                if guard.access.wants_success():
+                    self._log(name, call, responses=count)
+            except grpc.RpcError:
+                raise
+            except Exception as error:
+                self._refuse(name, call, error, context)
+            finally:
+                call.work_ended()
+
+        return answer
+
+    def apart(
+        self, name: str, handler: Callable[[bytes], bytes], places: Places
+    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
+        """For a handler that takes no time, and is to answer whatever other calls do: it needs one of `places` and no turn."""
+        guard = self._guard
+
+        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
+            call = self._begin(name, context, (places,))
+            try:
+                response = handler(guard.message(call, self._first(call, requests)))
+                call.sends(len(response))
+                return response
+            except grpc.RpcError:
+                raise
+            except Exception as error:
+                self._refuse(name, call, error, context)
+            finally:
+                call.work_ended()
+
+        return answer
+
+    def watch(
+        self, name: str, handler: Callable[[bytes, Callable[[], None]], Iterable[bytes]], places: Places
+    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
+        """As `apart`, for a handler that goes on until its caller goes away: it is given a function that raises then."""
+        guard = self._guard
+
+        def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
+            call = self._begin(name, context, (places,), endless=True)
+            try:
+                request = guard.message(call, self._first(call, requests))
+                for response in handler(request, call.check):
+                    call.sends(len(response))
+                    yield response
+                    call.sent()
+            except grpc.RpcError:
+                raise
+            except Exception as error:
+                self._refuse(name, call, error, context)
+            finally:
+                call.work_ended()
+
+        return answer
+
+    def _begin(
+        self, name: str, context: CallContext, places: tuple[Places, ...] | None = None, *, endless: bool = False
+    ) -> Call:
+        guard = self._guard
+        identify = partial(caller_of, context)
+        try:
+            call = guard.begin(name, identify, context.time_remaining(), context.cancel, places, endless=endless)
+        except Exception as error:
+            status = guard.refusal(name, None, error)
+            code = code_pb2.Code.Name(status.code)
+            guard.access.log(name, code, identify().connection, error=status.message)
+            context.abort_with_status(rpc_status.to_status(status))
+        if not context.add_callback(call.transport_ended):
+            call.transport_ended()
+        return call
+
+    @staticmethod
+    def _first(call: Call, requests: Iterator[bytes]) -> bytes:
+        """The only request of a call."""
+        call.receives_first()
+        request = next(requests, None)
+        if request is None:
+            raise InvalidArgumentError("a request message is missing")
+        call.received()
+        return request
+
+    def _refuse(self, name: str, call: Call, error: Exception, context: CallContext) -> NoReturn:
+        """Ends the call with the status of `error`."""
+        status = self._guard.refusal(name, call, error)
+        seconds = time.monotonic() - call.started
+        self._guard.access.log(
+            name, code_pb2.Code.Name(status.code), call.caller.connection, seconds, error=status.message
+        )
+        call.lease.release()
+        call.sends(0)
+        context.abort_with_status(rpc_status.to_status(status))
+
+    def _log(self, name: str, call: Call, **facts: object) -> None:
+        """A line about a call that succeeded."""
+        self._guard.access.log(name, "OK", call.caller.connection, time.monotonic() - call.started, **facts)

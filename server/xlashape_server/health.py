@@ -1,0 +1,103 @@
+"""grpc.health.v1.Health in threads of its own, so that it answers whatever the other calls do.
+
+The place of a question about health is not one of the places of calls. Here too an identity and a connection have a share of the places, so
+that one caller cannot take them all, and a caller that does not send its question or does not read the answer is cut off.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError as WireError
+from grpc_health.v1 import health_pb2
+
+from xlashape.errors import DecodeError, NotFoundError
+from xlashape_server.callers import Places
+from xlashape_server.grpc_calls import GrpcCalls
+from xlashape_server.guard import Guard
+from xlashape_server.services import add_methods
+
+__all__ = ["SERVICE", "Health"]
+
+SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+_MAX_CHECKS = 32  # at a time
+_MAX_WATCHES = 256  # at a time: each is a thread that sleeps
+_REFUSING_THREADS = 4
+_LOOK_SECONDS = 1.0  # between two looks of a watch, whether its caller is still there
+
+
+class Health:
+    """The state of each service by its name; "" is the whole server. A name that was never set is unknown."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, Any] = {}
+        self._changed = threading.Condition()
+        self._is_final = False
+        self._version = 0
+
+    def set(self, service: str, status: int) -> None:
+        """Sets the state of a service, a member of HealthCheckResponse.ServingStatus. Those who watch it are told."""
+        with self._changed:
+            if not self._is_final and self._states.get(service) != status:
+                self._states[service] = status
+                self._version += 1
+                self._changed.notify_all()
+
+    def enter_graceful_shutdown(self) -> None:
+        """Sets all services to NOT_SERVING, for good."""
+        with self._changed:
+            self._is_final = True
+            self._states = dict.fromkeys(self._states, health_pb2.HealthCheckResponse.NOT_SERVING)
+            self._version += 1
+            self._changed.notify_all()
+
+    def check(self, data: bytes) -> bytes:
+        """Check. NotFoundError for a service that is not known."""
+        service = _service(data)
+        status = self._states.get(service)
+        if status is None:
+            raise NotFoundError(f"there is no service {service[:80]!r}", kind="service", name=service)
+        return health_pb2.HealthCheckResponse(status=status).SerializeToString()
+
+    def watch(self, data: bytes, check: Callable[[], None]) -> Iterator[bytes]:
+        """Watch: the state now, and each state that follows. `check` raises when the caller is gone."""
+        service = _service(data)
+        told = None
+        while True:
+            with self._changed:
+                version = self._version
+                status = self._states.get(service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+            if status != told:
+                told = status
+                yield health_pb2.HealthCheckResponse(status=status).SerializeToString()
+            check()
+            with self._changed:
+                if self._version == version:
+                    self._changed.wait(_LOOK_SECONDS)
+
+    def enable(self, server: grpc.Server, guard: Guard) -> None:
+        """Makes `server` answer questions about health."""
+        calls = GrpcCalls(guard)
+        checks = Places("health_checks", _MAX_CHECKS, guard.shares)
+        watches = Places("health_watches", _MAX_WATCHES, guard.shares)
+        check: Any = calls.apart("Health/Check", self.check, checks)
+        watch: Any = calls.watch("Health/Watch", self.watch, watches)
+        check.experimental_thread_pool = ThreadPoolExecutor(_MAX_CHECKS + _REFUSING_THREADS, "health")
+        watch.experimental_thread_pool = ThreadPoolExecutor(_MAX_WATCHES + _REFUSING_THREADS, "health watch")
+        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Check": grpc.stream_unary_rpc_method_handler(check),
+            "Watch": grpc.stream_stream_rpc_method_handler(watch),
+        }
+        add_methods(server, SERVICE, methods)
+
+
+def _service(data: bytes) -> str:
+    try:
+        return health_pb2.HealthCheckRequest.FromString(data).service
+    except WireError as error:
+        raise DecodeError(f"not a {SERVICE} request: {error}") from None
