@@ -31,8 +31,9 @@ functions, except for the following. In each case running the operation confirme
   leads to the operand's batch of the same index.
 - scan: XLA's map from element i of an output leads to element i of the scanned array alone. The map here leads to all elements up to i, where the
   carried value depends on them.
-- dimensions without a bound: where a map depends on their size (reverse, reshape, concatenate), XLA takes the largest int64 for it. The answer here is
-  UNKNOWN.
+- dimensions without a bound: where a map depends on their size (reversed, padded at the end, an array behind them in a concatenation), XLA takes the
+  largest int64 for it. The answer here is UNKNOWN. XLA's maps of a reshape or bitcast that has one lead to index 0 or to wrong elements; here they are
+  those of every size, if the dimension stays as it is or is the first.
 - bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
 - compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses the producers that
   another producer depends on. Here they are all listed, in the order of the variables.

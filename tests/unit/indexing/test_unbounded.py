@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from xlashape import indexing
@@ -67,13 +69,67 @@ def test_known(instruction: str) -> None:
     assert indexing.operand_reads(root)
 
 
+INDEPENDENT = {
+    "f32[?,8] reverse(x), dimensions={1}": 5,
+    "f32[?,2,4] reshape(x)": 5,
+    "f32[1,?,8] reshape(x)": 5,
+    "f32[?] reshape(x)": 40,
+    "f32[?,2] reshape(x)": 20,
+    "f32[?,2,4] bitcast(x)": 5,
+    "f32[8,?]{0,1} bitcast(x)": 5,
+    "f32[?,4]{1,0} bitcast(x)": 10,
+    "f32[?,16] concatenate(x, z), dimensions={1}": 5,
+    "f32[?,8] concatenate(k, x), dimensions={0}": 9,
+    "f32[?,12] pad(x, c), padding=0_0x1_3": 5,
+    "f32[?,8] pad(x, c), padding=2_0x0_0": 7,
+    "f32[?,8] pad(x, c), padding=-2_0x0_0": 3,
+    "f32[2,8] dynamic-slice(x, i, i), dynamic_slice_sizes={2,8}": 0,
+    "f32[?,8] dynamic-update-slice(x, k, i, i)": 5,
+}
+"""Instructions whose maps do not depend on how large the unbounded dimension is, and the size that their result has where it has 5 elements."""
+
+
+@pytest.mark.parametrize("instruction", INDEPENDENT)
+def test_maps_are_those_of_every_size(instruction: str) -> None:
+    """The map without a bound, within the bounds of an array of 5 elements, is the map of that array."""
+    shape, _, operation = instruction.partition(" ")
+    text = f"HloModule m\nENTRY e {{\n{PARAMETERS}  i = s32[] parameter(5)\n  ROOT r = {instruction}\n}}"
+    bounded_text = text.replace(
+        f"r = {shape} {operation}", f"r = {shape.replace('?', str(INDEPENDENT[instruction]))} {operation}"
+    )
+    unbounded = HloModule.parse(text).entry.root
+    bounded = HloModule.parse(bounded_text.replace("f32[?,8]", "f32[5,8]")).entry.root
+    questions = [(indexing.output_to_input(unbounded), indexing.output_to_input(bounded))]
+    for operand in range(len(unbounded.operands)):
+        questions.append((indexing.input_to_output(unbounded, operand), indexing.input_to_output(bounded, operand)))
+    compared = 0
+    for answers, expected in questions:
+        for reads, read in zip(answers, expected, strict=True):
+            assert reads.knowledge is Knowledge.EXACT
+            wide, narrow = reads.map, read.map
+            assert not narrow.is_known_empty
+            assert [len(group) for group in wide.variable_expressions()] == [
+                len(group) for group in narrow.variable_expressions()
+            ]
+            points = list(product(*[range(v.bounds.lower, v.bounds.upper + 1) for v in narrow.variables]))
+            values, inside = narrow.evaluate_batch(points)
+            wide_values, wide_inside = wide.evaluate_batch(points)
+            compared += int(inside.sum())
+            assert (~inside | (wide_inside & (values == wide_values).all(axis=1))).all()
+    assert compared
+
+
 @pytest.mark.parametrize(
     "instruction",
     [
         "f32[?,8] reverse(x), dimensions={0}",
-        "f32[?] reshape(x)",
+        "f32[8,?] reshape(x)",
+        "f32[8,?] bitcast(x)",
+        "f64[?,4] bitcast(x)",
         "f32[?,8] concatenate(x, z), dimensions={0}",
-        "f32[?,8] pad(x, c), padding=1_0x0_0",
+        "f32[?,8] concatenate(x, k), dimensions={0}",
+        "f32[?,8] pad(x, c), padding=1_1x0_0",
+        "f32[?,8] pad(x, c), padding=0_0_1x0_0",
     ],
 )
 def test_unknown(instruction: str) -> None:

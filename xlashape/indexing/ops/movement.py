@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
-from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
 from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.attributes import dimensions, padding
 from xlashape.indexing.ops.build import (
@@ -20,7 +20,7 @@ from xlashape.indexing.ops.registry import input_to_output, output_to_input, wit
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
-without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE)
+without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCATENATE, Opcode.PAD)
 
 
 @output_to_input(Opcode.BROADCAST, attributes=dimensions)
@@ -104,6 +104,7 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
     require_operands(op, 1)
     require(operand_dims(op, 0) == output_dims(op, 0), "changes the shape")
     require_dims("dimensions", op.attributes, len(dims))
+    require(all(dims[d] != WITHOUT_BOUND for d in op.attributes), "reverses a dimension without a bound")
     return make_map(dims, [-dim(i) + (size - 1) if i in op.attributes else dim(i) for i, size in enumerate(dims)])
 
 
@@ -115,7 +116,8 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
     rows: list[tuple[Access, ...]] = []
     for operand, start in enumerate(starts):
         size = operand_dims(op, operand)[axis]
-        bounds = [Interval(start, start + size - 1) if d == axis else Interval(0, n - 1) for d, n in enumerate(out)]
+        end = min(start + size, out[axis])
+        bounds = [Interval(start, end - 1) if d == axis else Interval(0, n - 1) for d, n in enumerate(out)]
         rows.append((Access(make_map(bounds, [dim(d) - start if d == axis else dim(d) for d in range(len(out))])),))
     return tuple(rows)
 
@@ -125,7 +127,8 @@ def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index moved by the sizes of the operands before."""
     axis, starts = _concatenate(op)
     dims = operand_dims(op, operand, leaf)
-    return ((Access(make_map(dims, [dim(d) + starts[operand] if d == axis else dim(d) for d in range(len(dims))])),),)
+    own = [min(n, WITHOUT_BOUND - starts[operand]) if d == axis else n for d, n in enumerate(dims)]
+    return ((Access(make_map(own, [dim(d) + starts[operand] if d == axis else dim(d) for d in range(len(dims))])),),)
 
 
 def _concatenate(op: Op) -> tuple[int, list[int]]:
@@ -142,8 +145,10 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
             len(dims) == len(out) and all(a == b for d, (a, b) in enumerate(zip(dims, out, strict=True)) if d != axis),
             f"cannot put {list(dims)} into {list(out)} along {axis}",
         )
+        require(start < WITHOUT_BOUND, "joins an array of unknown size and another")
         starts.append(start)
         start += dims[axis]
+    start = min(start, WITHOUT_BOUND)
     require(start == out[axis], lambda: f"joins {start} elements along dimension {axis} of {out[axis]}")
     return axis, starts
 
@@ -189,6 +194,10 @@ def _pad(op: Op, output: int) -> tuple[tuple[int, int, int], ...]:
     )
     for n, size, (low, high, interior) in zip(source, out, config, strict=True):
         require(interior >= 0, "has negative interior padding")
+        if n == WITHOUT_BOUND:
+            # Where the padding at the end begins is not known.
+            require(size == n and high == interior == 0, "pads the end of a dimension without a bound")
+            continue
         inner = n + max(0, n - 1) * interior
         if size != max(0, low + inner + high):
             raise Malformed(f"pads {n} elements by {low}_{high}_{interior} to {size}")

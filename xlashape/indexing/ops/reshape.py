@@ -10,16 +10,19 @@ from collections.abc import Sequence
 
 from xlashape.caches import cached
 from xlashape.hlo import Opcode
+from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
 from xlashape.indexing.answers.weights import map_bytes
 from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_operands, to_scalar
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, join_digits, rng
 from xlashape.symbolic.expr.expression import as_expr
+
+without_bounds(Opcode.RESHAPE, Opcode.BITCAST)
 
 
 @output_to_input(Opcode.RESHAPE)
@@ -39,10 +42,36 @@ def reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _check(op: Op) -> None:
     require_operands(op, 1)
     a, b = operand_dims(op, 0), output_dims(op, 0)
+    if _has_no_bound(a, b):
+        _check_without_bounds(a, b)
+        return
     require(
         product(a) == product(b),
         lambda: f"cannot reshape {list(a)} to {list(b)}: {product(a)} and {product(b)} elements",
     )
+
+
+def _has_no_bound(a: Sequence[int], b: Sequence[int]) -> bool:
+    return WITHOUT_BOUND in a or WITHOUT_BOUND in b
+
+
+def _check_without_bounds(a: Sequence[int], b: Sequence[int]) -> None:
+    """Each dimension without a bound stays one, with as many elements between it and the next; or the first is the only one on both sides."""
+    require(_between_unbounded(a) == _between_unbounded(b) or _is_first_alone(a, b), "mixes dimensions without a bound")
+
+
+def _is_first_alone(a: Sequence[int], b: Sequence[int]) -> bool:
+    return all(sizes[:1] == [WITHOUT_BOUND] and WITHOUT_BOUND not in sizes[1:] for sizes in (list(a), list(b)))
+
+
+def _between_unbounded(sizes: Sequence[int]) -> list[int]:
+    products = [1]
+    for size in sizes:
+        if size == WITHOUT_BOUND:
+            products.append(1)
+        else:
+            products[-1] *= size
+    return products
 
 
 @output_to_input(Opcode.DYNAMIC_RESHAPE)
@@ -92,11 +121,13 @@ def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _bitcast(source: Shape, target: Shape) -> Access:
     """From an index of `source` to the index in `target` of the element that holds the same bytes."""
-    a, b = source.dimensions, target.dimensions
     require(source.is_array and target.is_array, "takes or returns what is no array")
+    a, b = dims_of(source), dims_of(target)
     from_bits, to_bits = _width(source), _width(target)
     is_tiled = _is_tiled(source) or _is_tiled(target)
-    fits = is_tiled or product(a) * from_bits == product(b) * to_bits
+    has_no_bound = _has_no_bound(a, b)
+    require(not has_no_bound or (not is_tiled and from_bits == to_bits), "turns unknown sizes into others")
+    fits = is_tiled or has_no_bound or product(a) * from_bits == product(b) * to_bits
     require(fits, f"cannot turn {source} into {target}: they differ in size")
     if 0 in a:
         return Access(make_map(a, [const(0)] * len(b)))
@@ -105,6 +136,11 @@ def _bitcast(source: Shape, target: Shape) -> Access:
     from_order, to_order = _major_to_minor(source), _major_to_minor(target)
     ordered: list[Expr] = [dim(d) for d in from_order]
     sizes, targets = [a[d] for d in from_order], [b[d] for d in to_order]
+    own = list(a)
+    if has_no_bound:
+        _check_without_bounds(sizes, targets)
+        if _between_unbounded(sizes) != _between_unbounded(targets):
+            own[from_order[0]] = _countable(sizes)[0]
     ranges: tuple[int, ...] = ()
     if from_bits % to_bits == 0:
         # An element of the source has the bytes of several elements of the target.
@@ -120,7 +156,7 @@ def _bitcast(source: Shape, target: Shape) -> Access:
     results: list[Expr] = [const(0)] * len(b)
     for d, expr in zip(to_order, index, strict=False):
         results[d] = expr
-    return Access(make_map(a, results, ranges=ranges).simplify())
+    return Access(make_map(own, results, ranges=ranges).simplify())
 
 
 def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -> Access:
@@ -165,7 +201,15 @@ def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
     if source == target:
         return identity(source)[0].map
     index: list[Expr] = [dim(i) for i in range(len(source))]
-    return make_map(source, _regroup(index, source, target)).simplify()
+    in_place = _between_unbounded(source) == _between_unbounded(target)
+    return make_map(source if in_place else _countable(source), _regroup(index, source, target)).simplify()
+
+
+def _countable(sizes: Sequence[int]) -> list[int]:
+    """The sizes, of a first dimension without a bound those for which an int64 counts the elements."""
+    if sizes[:1] and sizes[0] == WITHOUT_BOUND:
+        return [WITHOUT_BOUND // max(1, product(sizes[1:])), *sizes[1:]]
+    return list(sizes)
 
 
 def _regroup(index: list[Expr], sizes: Sequence[int], targets: Sequence[int]) -> list[Expr]:
@@ -176,6 +220,8 @@ def _regroup(index: list[Expr], sizes: Sequence[int], targets: Sequence[int]) ->
     """
     if 0 in targets:
         return [const(0)] * len(targets)
+    if _is_first_alone(sizes, targets) and product(sizes[1:]) != product(targets[1:]):
+        return _one_group(index, sizes, targets)
     results: list[Expr] = []
     a = b = 0
     while a < len(sizes) or b < len(targets):

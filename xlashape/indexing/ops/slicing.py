@@ -11,7 +11,7 @@ from xlashape.indexing.ops.registry import input_to_output, output_to_input, wit
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, Interval, const, dim, rt
 
-without_bounds(Opcode.SLICE)
+without_bounds(Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
 
 
 @output_to_input(Opcode.SLICE, attributes=slices)
