@@ -116,6 +116,17 @@ def test_batches_agree_with_single_points():
         assert is_inside or row == [0] * 5
 
 
+def test_batches_at_the_ends_of_int64():
+    ends = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]
+    m = PARSE(
+        "(d0) -> (d0 floordiv 3, d0 ceildiv 3, d0 ceildiv 2, d0 mod 3, d0 mod 8), "
+        "domain: d0 in [-9223372036854775808, 9223372036854775807]"
+    )
+    assert m.evaluate_batch([[n] for n in ends])[0].tolist() == [
+        [n // 3, -(-n // 3), -(-n // 2), n % 3, n % 8] for n in ends
+    ]
+
+
 def test_batches_beyond_int64_are_exact():
     m = PARSE("(d0) -> ((d0 * 4611686018427387904) / 4611686018427387904), domain: d0 in [0, 99]")
     assert m.evaluate_batch([[0], [7], [99], [100]])[0].tolist() == [[0], [7], [99], [0]]

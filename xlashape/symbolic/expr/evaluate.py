@@ -334,11 +334,10 @@ def _modulo(a: Any, b: Any, out: Any) -> Any:
 
 
 def _ceil_divide(a: Any, b: Any, out: Any) -> Any:
-    """-(-a // b)."""
+    """-(a // -b), in which no step leaves int64. -(-a // b) would, for a = -2^63."""
     import numpy as np
 
-    np.negative(a, out=out)
-    np.floor_divide(out, b, out=out)
+    np.floor_divide(a, -b, out=out)
     return np.negative(out, out=out)
 
 
