@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,10 +163,12 @@ class ShapeHandlers:
                 flat = np.frombuffer(bulk, "<i8")
                 stated = stated_count(request, shape.rank)
                 count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
+                rows = flat.reshape(count, shape.rank)
                 try:
-                    found = tiling.linear_indices(shape, flat.reshape(count, shape.rank))
+                    found = tiling.linear_indices(shape, rows)
                 except XlashapeError as error:
-                    raise counted_from(seen, _of_row(error, shape), "indices") from None
+                    alone = _of_one(error, lambda row, rows=rows, shape=shape: tiling.linear_index(shape, rows[row]))
+                    raise counted_from(seen, _of_row(alone, shape), "indices") from None
                 seen += len(flat)
             yield join(v1.LinearIndicesResponse(), positions=payload(found))
 
@@ -186,7 +188,10 @@ class ShapeHandlers:
                 try:
                     indices, is_element = self._multi_indices(shape, positions)
                 except XlashapeError as error:
-                    raise counted_from(seen, error, "positions") from None
+                    alone = _of_one(
+                        error, lambda row, all_=positions, shape=shape: tiling.multi_index(shape, all_[row])
+                    )
+                    raise counted_from(seen, alone, "positions") from None
                 seen += len(positions)
             yield join(v1.MultiIndicesResponse(), indices=payload(indices), is_element=payload(is_element))
 
@@ -292,6 +297,17 @@ def _array(value: v1.ShapeInput, order: int, config: Config) -> Shape:
 def _without_tiles(shape: Shape) -> Shape:
     """The array with the part of its layout that XLA's IndexUtil reads: minor_to_major."""
     return shape if shape.layout is None else shape.with_layout(Layout(shape.layout.minor_to_major))
+
+
+def _of_one(error: XlashapeError, again: Callable[[int], object]) -> XlashapeError:
+    """An error about one row of a message, without the row's number in the text: the message is one of many. `again` asks about that row alone."""
+    if len(error.path) > 1 and isinstance(error.path[1], int):
+        try:
+            again(error.path[1])
+        except XlashapeError as alone:
+            alone.path = error.path
+            return alone
+    return error
 
 
 def _of_row(error: XlashapeError, shape: Shape, row: int | None = None) -> XlashapeError:

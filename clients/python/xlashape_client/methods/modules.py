@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import coerce, v1
 from xlashape_client.inputs import AnyModule, content_of, message_of
@@ -25,10 +25,14 @@ class HloMethods(Transport):
     """The RPCs of HloService as methods."""
 
     def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """Stores a module on the server. Other calls take the result, or its name, in place of the module."""
+        """Stores a module on the server, unless it is there already. Other calls take the result, or its name, in place of the module."""
         content = content_of(module)
         if isinstance(content, str):
             return self.get_module(content, timeout=timeout)
+        try:
+            return self.get_module(f"modules/{hashlib.sha256(content).hexdigest()}", timeout=timeout)
+        except NotFoundError:
+            pass
         response = self.send("UploadModule", upload_messages(content), timeout)
         return Module.of(coerce(v1.UploadModuleResponse, response).module)
 

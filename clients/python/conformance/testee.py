@@ -1,0 +1,226 @@
+"""The testee of the Python client, for tests/conformance/run.py. testee.proto says what it is asked.
+
+Calls go through `Client.send` and `Client.stream`, questions in bulk, uploads and pages through the client's methods; maps are evaluated by the library's
+own IndexingMap.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "conformance"))
+
+import numpy as np
+from google.protobuf.message import Message
+from suite import protocol
+from suite.cases import method_of
+from suite.protocol import testee
+
+from xlashape.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+    XlashapeError,
+)
+from xlashape.proto import message_class, v1
+from xlashape.symbolic import IndexingMap
+from xlashape_client import Client
+from xlashape_client.methods.modules import HloMethods
+
+_CODES: tuple[tuple[type[XlashapeError], int], ...] = (
+    (DeadlineExceededError, 4),
+    (NotFoundError, 5),
+    (LimitExceededError, 8),
+    (UnsupportedError, 12),
+    (UnavailableError, 14),
+    (InvalidArgumentError, 3),
+)
+_NAMED = ("field", "line", "column")
+
+
+class _Noting(Client):
+    """A client that notes which RPCs it calls."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        super().__init__(address, **settings)
+        self.called: list[str] = []
+
+    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
+        self.called.append(method)
+        return super().send(method, request, timeout)
+
+
+class Testee:
+    """The state between two requests: a client."""
+
+    def __init__(self) -> None:
+        self._client: _Noting | None = None
+        self._actions: dict[str, Callable[[Any, Any], None]] = {
+            "start": self._start,
+            "call": self._call,
+            "evaluation": self._evaluation,
+            "upload": self._upload,
+            "pages": self._pages,
+            "bulk": self._bulk,
+        }
+
+    def answer(self, request: Any) -> Any:
+        """The Response to a Request."""
+        response = testee.Response()
+        action = request.WhichOneof("action")
+        try:
+            self._actions[action](getattr(request, action), response)
+        except XlashapeError as error:
+            _fill(response.error, error)
+        except Exception:  # a mistake of this program, told to the runner
+            response.failure = traceback.format_exc()
+        return response
+
+    @property
+    def _connected(self) -> _Noting:
+        assert self._client is not None
+        return self._client
+
+    def _start(self, start: Any, response: Any) -> None:
+        if start.transport != protocol.TRANSPORTS["grpc"]:
+            response.unsupported = "the Python client speaks gRPC"
+            return
+        certificates: bytes | None = start.root_certificates or None
+        self._client = _Noting(start.address, root_certificates=certificates)
+
+    def _call(self, call: Any, response: Any) -> None:
+        method = method_of(call.rpc)
+        kind = message_class(method.output_type.full_name)
+        timeout: float | None = call.timeout_ms / 1000 or None
+        over = threading.Event()
+        request: Any = _kept_open(call, over) if method.client_streaming else call.requests[0]
+        try:
+            if not method.server_streaming:
+                response.answers.append(_again(kind, self._connected.send(method.name, request, timeout)))
+                return
+            answers = self._connected.stream(method.name, request, timeout)
+            for data in answers:
+                response.answers.append(_again(kind, data))
+                if len(response.answers) == call.stop_after:
+                    break
+            del answers  # cancels what has not ended
+        finally:
+            over.set()
+
+    def _evaluation(self, evaluation: Any, response: Any) -> None:
+        if evaluation.WhichOneof("map") == "text":
+            given = IndexingMap.parse(evaluation.text)
+        else:
+            given = IndexingMap.from_proto(evaluation.message)
+        numbers, count = list(evaluation.points), evaluation.count
+        width = len(numbers) // count if count else len(given.variables)
+        rows = [numbers[i * width : (i + 1) * width] for i in range(count)]
+        if evaluation.batch:
+            results, inside = given.evaluate_batch(np.array(rows, np.int64).reshape(count, width))
+        else:
+            values = [given.evaluate(row) for row in rows]
+            results = np.array([value or [0] * len(given.results) for value in values], np.int64)
+            inside = np.array([value is not None for value in values], np.bool_)
+        made = v1.EvaluateMapResponse(results=results.ravel().tolist(), in_domain=inside.tolist())
+        response.answers.append(made.SerializeToString())
+
+    def _upload(self, upload: Any, response: Any) -> None:
+        client = self._connected
+        client.called.clear()
+        # The methods that take a module upload it first if it is large, unless the server has it.
+        module = HloMethods.upload_module(client, upload.content)
+        response.sent = "UploadModule" in client.called or "PutModule" in client.called
+        data = client.send("GetModule", v1.GetModuleRequest(name=module.name).SerializeToString(), None)
+        response.answers.append(v1.GetModuleResponse.FromString(data).module.SerializeToString())
+
+    def _pages(self, pages: Any, response: Any) -> None:
+        client, listing = self._connected, pages.rpc.endswith("ListInstructions")
+        kind: Any = v1.ListInstructionsRequest if listing else v1.ByteSizesRequest
+        request = kind.FromString(pages.request)
+        source = request.module.WhichOneof("source")
+        module: Any = request.module.text.encode() if source == "text" else getattr(request.module, source)
+        options: dict[str, Any] = {
+            "computation": request.computation,
+            "opcode": request.opcode,
+            "page_size": request.page_size,
+        }
+        if listing:
+            for item in client.list_instructions(module, **options):
+                row = item._asdict() | {"shape": str(item.shape)}
+                response.answers.append(v1.Instruction(**row).SerializeToString())
+        else:
+            order = v1.ByteSizesOrder.Name(request.order).removeprefix("BYTE_SIZES_ORDER_").lower()
+            order = "module" if order == "unspecified" else order
+            for size in client.byte_sizes(module, **options, order=order):
+                row = size._asdict() | {"shape": str(size.shape)}
+                response.answers.append(v1.InstructionSize(**row).SerializeToString())
+
+    def _bulk(self, bulk: Any, response: Any) -> None:
+        client, numbers = self._connected, np.array(bulk.numbers, np.int64)
+        orders = {0: "physical", 1: "physical", 2: "logical"}
+        answer: Message
+        if bulk.rpc.endswith("EvaluateMapBatch"):
+            given = v1.EvaluateMapBatchRequest.FromString(bulk.request).map
+            value = given.text if given.WhichOneof("form") == "text" else IndexingMap.from_proto(given.map)
+            known = IndexingMap.parse(value) if isinstance(value, str) else value
+            table = numbers.reshape(-1, max(len(known.variables), 1))
+            results, inside = client.evaluate_map_batch(value, table)
+            answer = v1.EvaluateMapResponse(results=results.ravel().tolist(), in_domain=inside.tolist())
+        elif bulk.rpc.endswith("LinearIndices"):
+            first = v1.LinearIndicesRequest.FromString(bulk.request)
+            rank = first.shape.text.count(",", 0, first.shape.text.index("]")) + 1
+            found = client.linear_indices(first.shape.text, numbers.reshape(-1, rank), order=orders[first.order])
+            answer = v1.LinearIndexResponse(positions=found.tolist())
+        else:
+            first = v1.MultiIndicesRequest.FromString(bulk.request)
+            indices, is_element = client.multi_indices(first.shape.text, numbers, order=orders[first.order])
+            answer = v1.MultiIndexResponse(indices=indices.ravel().tolist(), is_element=is_element.tolist())
+        response.answers.append(answer.SerializeToString())
+
+
+def _kept_open(call: Any, over: threading.Event) -> Iterator[bytes]:
+    yield from call.requests
+    if call.keep_open:
+        over.wait()
+
+
+def _again(kind: type[Message], data: bytes) -> bytes:
+    """The answer as a client with generated code has it: read, and written again."""
+    return kind.FromString(data).SerializeToString()
+
+
+def _fill(message: Any, error: XlashapeError) -> None:
+    message.code = next((code for kind, code in _CODES if isinstance(error, kind)), 2)
+    cause = error.__cause__
+    from_server = cause is None or any(
+        key == "grpc-status-details-bin" for key, _ in getattr(cause, "trailing_metadata", tuple)() or ()
+    )
+    message.reason = error.code.upper() if from_server else ""
+    message.message = error.message
+    details = error.details()
+    message.field = details.get("field", "")
+    message.line = int(details.get("line", 0))
+    message.column = int(details.get("column", 0))
+    message.details.update((key, value) for key, value in details.items() if key not in _NAMED)
+
+
+def main() -> None:
+    """Answers until standard input ends."""
+    state = Testee()
+    while True:
+        request = protocol.read(sys.stdin.buffer, testee.Request)
+        if request is None:
+            return
+        protocol.write(sys.stdout.buffer, state.answer(request))
+
+
+if __name__ == "__main__":
+    main()

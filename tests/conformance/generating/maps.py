@@ -1,0 +1,277 @@
+"""Maps that a client evaluates by itself, with points in and out of their domains.
+
+The maps are those of XLA in tests/vectors, and some near the ends of int64. The values are computed here, node by node, over the map's message, and must
+be those of the library: a mistake of the library would stop the generator.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from generating.answered import Cases
+from xlashape.errors import SizeOverflowError
+from xlashape.limits import INT64_MAX, INT64_MIN
+from xlashape.proto import v1
+from xlashape.symbolic import IndexingMap
+
+__all__ = ["maps"]
+
+_VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+_COUNT = 2000
+_POINTS = 10
+_128_BITS = 1 << 127
+
+_NEAR_INT64 = (
+    "(d0) -> (d0 floordiv 2, d0 mod 2, d0 ceildiv 2), domain: d0 in [-9223372036854775808, 9223372036854775807]",
+    "(d0) -> (d0 floordiv 9223372036854775807, d0 mod 9223372036854775807), domain: d0 in [-9223372036854775808, 9223372036854775807]",
+    "(d0) -> ((d0 * 4) floordiv 4, (d0 * 4) mod 7), domain: d0 in [-9223372036854775808, 9223372036854775807]",
+    "(d0, d1) -> ((d0 + d1) floordiv 2), domain: d0 in [0, 9223372036854775807], d1 in [0, 9223372036854775807]",
+    "(d0, d1) -> ((d0 * d1) floordiv 9223372036854775807), domain: d0 in [0, 9223372036854775807], d1 in [0, 9223372036854775807]",
+    "(d0) -> (d0 - 1), domain: d0 in [-9223372036854775807, 9223372036854775807]",
+    "(d0) -> (0), domain: d0 in [0, 9223372036854775807], d0 * 4 in [0, 12]",
+    "(d0) -> (d0 * 4), domain: d0 in [0, 9223372036854775807], d0 * 4 in [0, 12]",
+    "(d0) -> (d0 mod 3), domain: d0 in [-9223372036854775808, -9223372036854775800]",
+    "(d0)[s0] -> ((d0 * 1024 + s0) mod 1000), domain: d0 in [0, 9223372036854775807], s0 in [0, 1023]",
+    "(d0) -> (max(d0, 3), min(d0, -3)), domain: d0 in [-9223372036854775808, 9223372036854775807]",
+    "(d0) -> ((d0 * -1) floordiv 3, (d0 * -7) mod 5), domain: d0 in [-9223372036854775808, 9223372036854775807]",
+)
+_OVERFLOWS = (
+    ("(d0) -> (d0 * 4), domain: d0 in [0, 9223372036854775807]", INT64_MAX),
+    ("(d0) -> (d0 + 1), domain: d0 in [0, 9223372036854775807]", INT64_MAX),
+    ("(d0) -> (d0 * -1), domain: d0 in [-9223372036854775808, 0]", INT64_MIN),
+    ("(d0) -> (1, d0 * d0), domain: d0 in [0, 9223372036854775807]", 1 << 32),
+)
+
+
+def maps() -> Cases:
+    """Maps and their values."""
+    cases = Cases("maps")
+    chance = random.Random(12)
+    texts = list(dict.fromkeys(_texts()))
+    chance.shuffle(texts)
+    count = 0
+    for number, text in enumerate(_NEAR_INT64):
+        given = IndexingMap.parse(text)
+        points = [point for point in _points(given, chance, 16) if _fits(given.to_proto(), point)]
+        _add(cases, f"near_int64/{number}", text, given, points, batch=number % 2 == 0)
+        count += 1
+    for text in texts:
+        if count == _COUNT:
+            break
+        given = IndexingMap.parse(text)
+        if given.is_undefined or not given.variables:
+            continue
+        points = [point for point in _points(given, chance, _POINTS) if _fits(given.to_proto(), point)]
+        _add(cases, f"xla/{count:04}", text, given, points, batch=count % 2 == 0)
+        count += 1
+    assert count == _COUNT, count
+    for number, text in enumerate(texts[:100]):
+        given = IndexingMap.parse(text)
+        if given.variables:
+            _add(cases, f"text/{number:02}", text, given, _points(given, chance, 4), batch=False, form="text")
+    _others(cases)
+    return cases
+
+
+def _others(cases: Cases) -> None:
+    """What is no ordinary map, and what is refused."""
+    cases.add(
+        "no_variables",
+        evaluation={"map": "() -> (5, 6), domain:", "points": [[], []], "batch": True},
+        results=[[5, 6]] * 2,
+        width=2,
+    )
+    cases.add(
+        "no_results",
+        evaluation={"map": "(d0) -> (), domain: d0 in [0, 3]", "points": [[0], [4]], "batch": True},
+        results=[[], None],
+        width=0,
+    )
+    empty = {
+        "state": "STATE_KNOWN_EMPTY",
+        "dimensions": [{"bounds": {"upper": "3"}}],
+        "expressions": [{"kind": "KIND_DIMENSION"}],
+        "results": [0],
+    }
+    cases.add(
+        "known_empty", evaluation={"map": empty, "points": [[0], [3], [9]], "batch": True}, results=[None] * 3, width=1
+    )
+    backwards = {
+        "dimensions": [{"bounds": {"lower": "3", "upper": "2"}}],
+        "expressions": [{"kind": "KIND_DIMENSION"}],
+        "results": [0],
+    }
+    cases.add(
+        "bounds_without_integers",
+        evaluation={"map": backwards, "points": [[2], [3]], "batch": False},
+        results=[None] * 2,
+        width=1,
+    )
+    for number, (text, value) in enumerate(_OVERFLOWS):
+        try:
+            IndexingMap.parse(text).evaluate_batch([[value]])
+        except SizeOverflowError:
+            cases.add(
+                f"overflow/{number}",
+                evaluation={"map": text, "points": [[0], [value]], "batch": True},
+                error={"code": "INVALID_ARGUMENT", "reason": "SIZE_OVERFLOW"},
+            )
+        else:
+            raise AssertionError(f"{text} does not overflow at {value}")
+    undefined = {"state": "STATE_UNDEFINED"}
+    refused = {"code": "INVALID_ARGUMENT", "reason": "INVALID_MAP"}
+    cases.add("mistakes/undefined", evaluation={"map": undefined, "points": [[]], "batch": True}, error=refused)
+    short = {"map": "(d0, d1) -> (d0), domain: d0 in [0, 3], d1 in [0, 3]", "points": [[1]], "batch": False}
+    cases.add(
+        "mistakes/too_few_numbers", evaluation=short, error={"code": "INVALID_ARGUMENT", "reason": "INVALID_INDEX"}
+    )
+    long = {"map": "(d0) -> (d0), domain: d0 in [0, 3]", "points": [[1, 2]], "batch": True}
+    cases.add(
+        "mistakes/too_many_numbers", evaluation=long, error={"code": "INVALID_ARGUMENT", "reason": "INVALID_INDEX"}
+    )
+    node, constant = {"kind": "KIND_DIMENSION"}, {"kind": "KIND_CONSTANT"}
+    variable = {"dimensions": [{"bounds": {"upper": "3"}}]}
+    broken: dict[str, list[dict[str, Any]]] = {
+        "later_operand": [node, {"kind": "KIND_ADD", "operands": [0, 2]}, constant],
+        "itself_as_operand": [node, {"kind": "KIND_ADD", "operands": [0, 1]}],
+        "division_by_zero": [node, constant, {"kind": "KIND_FLOOR_DIVIDE", "operands": [0, 1]}],
+        "division_by_a_variable": [node, {"kind": "KIND_FLOOR_DIVIDE", "operands": [0, 0]}],
+        "no_such_variable": [{"kind": "KIND_DIMENSION", "value": "1"}],
+        "negative_variable": [{"kind": "KIND_DIMENSION", "value": "-1"}],
+        "one_operand": [node, {"kind": "KIND_ADD", "operands": [0]}],
+        "no_kind": [{"kind": "KIND_UNSPECIFIED"}],
+        "unknown_kind": [{"kind": 77}],
+    }
+    for name, expressions in broken.items():
+        given = variable | {"expressions": expressions, "results": [len(expressions) - 1]}
+        cases.add(f"mistakes/{name}", evaluation={"map": given, "points": [[0]], "batch": True}, error=refused)
+    cases.add(
+        "mistakes/no_such_result",
+        evaluation={"map": variable | {"expressions": [node], "results": [4]}, "points": [[0]], "batch": True},
+        error=refused,
+    )
+
+
+def _texts() -> Iterator[str]:
+    """The maps of the vectors."""
+    for line in (_VECTORS / "maps.jsonl").read_text().splitlines():
+        vector = json.loads(line)
+        for key in ("map", "first", "second"):
+            if key in vector:
+                yield vector[key]
+    for line in (_VECTORS / "indexing.jsonl").read_text().splitlines():
+        vector = json.loads(line)
+        for found in _strings([vector.get("output_to_input", []), vector.get("input_to_output", [])]):
+            if " -> " in found and "UNKNOWN" not in found:
+                yield found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strings(part)
+
+
+def _points(given: IndexingMap, chance: random.Random, count: int) -> list[list[int]]:
+    """Points of which about two thirds are within the bounds of the variables."""
+    bounds = [(variable.bounds.lower, variable.bounds.upper) for variable in given.variables]
+    points = [[lower for lower, _ in bounds], [upper for _, upper in bounds]]
+    for i in range(count - 2):
+        point = [chance.randint(lower, upper) if lower <= upper else lower for lower, upper in bounds]
+        if i % 3 == 2:
+            j = chance.randrange(len(bounds))
+            lower, upper = bounds[j]
+            point[j] = chance.choice([lower - 1, upper + 1, -1, -upper - 1, INT64_MIN, INT64_MAX])
+        points.append(point)
+    return [[min(max(number, INT64_MIN), INT64_MAX) for number in point] for point in points]
+
+
+def _add(
+    cases: Cases,
+    name: str,
+    text: str,
+    given: IndexingMap,
+    points: list[list[int]],
+    *,
+    batch: bool,
+    form: str = "message",
+) -> None:
+    message = given.to_proto()
+    rows: list[list[int] | None] = []
+    kept: list[list[int]] = []
+    for point in points:
+        row = _value(message, point)[0]
+        if row is not None and not all(INT64_MIN <= value <= INT64_MAX for value in row):
+            continue  # has cases of its own
+        kept.append(point)
+        rows.append(row)
+    results, inside = given.evaluate_batch(np.array(kept, np.int64).reshape(len(kept), len(given.variables)))
+    assert [row.tolist() if there else None for row, there in zip(results, inside, strict=True)] == rows, text
+    cases.add(
+        name,
+        evaluation={"map": text, "form": form, "points": kept, "batch": batch},
+        results=rows,
+        width=len(message.results),
+    )
+
+
+def _fits(message: v1.IndexingMap, point: list[int]) -> bool:
+    """Whether every step of the evaluation fits 128 bits, which is what a client has to compute with at least."""
+    return _value(message, point)[1] < _128_BITS
+
+
+def _value(message: v1.IndexingMap, point: list[int]) -> tuple[list[int] | None, int]:
+    """The results at a point, None outside the domain; and the largest magnitude on the way. By the comments of types.proto alone."""
+    if message.state == v1.IndexingMap.STATE_KNOWN_EMPTY:
+        return None, 0
+    kinds = [list(message.dimensions), list(message.ranges), list(message.runtime)]
+    variables = [variable for kind in kinds for variable in kind]
+    for variable, number in zip(variables, point, strict=True):
+        if not variable.bounds.lower <= number <= variable.bounds.upper:
+            return None, 0
+    offsets = {v1.Expression.KIND_DIMENSION: 0, v1.Expression.KIND_RANGE: len(kinds[0])}
+    offsets[v1.Expression.KIND_RUNTIME] = len(kinds[0]) + len(kinds[1])
+    values: list[int] = []
+    largest = 0
+    for node in message.expressions:
+        values.append(_node(node, [values[operand] for operand in node.operands], point, offsets))
+        largest = max(largest, abs(values[-1]))
+    for constraint in message.constraints:
+        if not constraint.bounds.lower <= values[constraint.expression] <= constraint.bounds.upper:
+            return None, largest
+    return [values[result] for result in message.results], largest
+
+
+def _node(node: v1.Expression, operands: list[int], point: list[int], offsets: dict[int, int]) -> int:
+    kinds = v1.Expression
+    if node.kind == kinds.KIND_CONSTANT:
+        return node.value
+    if node.kind in offsets:
+        return point[offsets[node.kind] + node.value]
+    first, *rest = operands
+    for operand in rest:
+        if node.kind == kinds.KIND_ADD:
+            first += operand
+        elif node.kind == kinds.KIND_MULTIPLY:
+            first *= operand
+        elif node.kind == kinds.KIND_FLOOR_DIVIDE:
+            first //= operand
+        elif node.kind == kinds.KIND_CEIL_DIVIDE:
+            first = -(-first // operand)
+        elif node.kind == kinds.KIND_MODULO:
+            first %= operand
+        elif node.kind == kinds.KIND_MINIMUM:
+            first = min(first, operand)
+        elif node.kind == kinds.KIND_MAXIMUM:
+            first = max(first, operand)
+        else:
+            raise AssertionError(node)
+    return first

@@ -1,0 +1,106 @@
+"""Cases of streams both ways, of questions in bulk, and of other servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generating.answered import Cases
+
+__all__ = ["bulk", "connection"]
+
+_TILED = "f32[3,5]{1,0:T(2,2)}"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"text": text}
+
+
+def bulk() -> Cases:
+    """Streams both ways, and questions in bulk."""
+    cases = Cases("bulk")
+    linear, multi, batch = "ShapeService/LinearIndices", "ShapeService/MultiIndices", "IndexingService/EvaluateMapBatch"
+    shape = {"shape": _text(_TILED)}
+    cases.call(
+        "linear_indices/three_messages", linear, shape | {"indices": ["2", "3"]}, {"indices": ["0", "0", "2", "4"]}, {}
+    )
+    cases.call("linear_indices/shape_alone_first", linear, shape, {"indices": ["2", "3"]})
+    cases.call("linear_indices/no_messages", linear)
+    cases.call("linear_indices/scalars", linear, {"shape": _text("f32[]")}, {"count": "2"})
+    cases.call("linear_indices/logical", linear, shape | {"order": "LINEAR_ORDER_LOGICAL"}, {"indices": ["2", "3"]})
+    cases.call(
+        "linear_indices/mistake_in_the_third_message",
+        linear,
+        shape | {"indices": ["2", "3"]},
+        {"indices": ["0", "0"]},
+        {"indices": ["0", "5"]},
+    )
+    cases.call("linear_indices/no_shape", linear, {"indices": ["0"]})
+    cases.call("linear_indices/shape_again", linear, shape, shape)
+    cases.call("linear_indices/broken_shape", linear, {"shape": _text("f32[2,")})
+    cases.call("multi_indices/two_messages", multi, shape | {"positions": ["17"]}, {"positions": ["0", "9"]})
+    cases.call(
+        "multi_indices/mistake_in_the_second_message", multi, shape | {"positions": ["17"]}, {"positions": ["0", "24"]}
+    )
+    given = {"map": {"text": "(d0)[s0] -> (d0 floordiv 3, s0 - d0), domain: d0 in [-9, 9], s0 in [0, 3]"}}
+    cases.call(
+        "evaluate_map_batch/two_messages", batch, given | {"points": ["-7", "0"]}, {"points": ["9", "3", "10", "0"]}
+    )
+    cases.call("evaluate_map_batch/no_variables", batch, {"map": {"text": "() -> (5), domain:"}}, {"count": "2"})
+    cases.call("evaluate_map_batch/half_a_point", batch, given | {"points": ["-7", "0"]}, {"points": ["1"]})
+    cases.call("evaluate_map_batch/no_map", batch, {"points": ["1"]})
+    cases.call(
+        "linear_indices/stopped_early",
+        linear,
+        shape | {"indices": ["2", "3"]},
+        {"indices": ["0", "0"]},
+        {"indices": ["0", "1"]},
+        stop_after=2,
+    )
+    for name, rpc, first in (
+        ("linear_indices", linear, shape),
+        ("multi_indices", multi, shape),
+        ("evaluate_map_batch", batch, given),
+    ):
+        cases.call(f"{name}/deadline", rpc, first, code="DEADLINE_EXCEEDED", timeout_ms=300, keep_open=True)
+
+    tiled = "bf16[3000,4000]{1,0:T(8,128)(2,1)}"
+    cases.bulk(
+        "a_thousand_indices", linear, {"shape": _text(tiled)}, "indices", {"count": 1000, "moduli": [3000, 4000]}
+    )
+    cases.bulk(
+        "a_million_indices", linear, {"shape": _text(tiled)}, "indices", {"count": 1_000_000, "moduli": [3000, 4000]}
+    )
+    cases.bulk(
+        "a_million_positions", multi, {"shape": _text(tiled)}, "positions", {"count": 1_000_000, "modulus": 12_000_000}
+    )
+    text = "(d0, d1)[s0] -> ((d0 * 5 - d1) floordiv 7, (d1 - s0 * 3) mod 11, d0), domain: d0 in [0, 999], d1 in [0, 700], s0 in [0, 4], d0 + d1 in [0, 1500]"
+    cases.bulk(
+        "half_a_million_points", batch, {"map": _text(text)}, "points", {"count": 500_000, "moduli": [1001, 702, 5]}
+    )
+    cases.bulk(
+        "sixteen_million_indices",
+        linear,
+        {"shape": _text("u8[16000000]{0:T(1024)}")},
+        "indices",
+        {"count": 16_000_000, "moduli": [16_000_000]},
+    )
+    return cases
+
+
+def connection() -> Cases:
+    """Other servers: none, and one with TLS."""
+    cases = Cases("connection")
+    request = {"shape": _text(_TILED), "indices": ["2", "3"]}
+    cases.call("nobody_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
+    stream = {"module": {"text": "HloModule m"}}
+    cases.call(
+        "nobody_listens_to_a_stream", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE", timeout_ms=20_000
+    )
+    for line in cases.lines:
+        line["server"] = "none"
+    cases.call("tls", "ShapeService/LinearIndex", request)
+    cases.call("tls_error", "ShapeService/ByteSize", {"shapes": [_text("f32[2,")]})
+    for line in cases.lines[2:]:
+        line["server"] = "tls"
+    cases.call("back", "ShapeService/LinearIndex", request)
+    return cases
