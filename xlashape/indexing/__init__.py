@@ -47,7 +47,8 @@ Limits of what a map says
 - An offset is named by the instruction that computes it. In a computation that is called from several places, one instruction computes several
   values. Reads at such offsets count as one access, though the values may differ. Offsets that are arguments of the call are different accesses.
 - In a branch of a conditional or a called computation, an array that is reached in more than 32 ways (in more than one, where its results have so many
-  paths that following them takes too long) is named in every element, and the access is marked EVERY_ELEMENT. Fusions are followed exactly.
+  paths that following them takes too long) is named in every element, and the access is marked EVERY_ELEMENT. Fusions are followed exactly,
+  up to 1,024 ways; one in a branch or called computation that has more is followed as those are.
 - Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name the
   elements that some values lead to.
 - The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat. Where they do not repeat within

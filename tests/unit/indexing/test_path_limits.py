@@ -77,14 +77,20 @@ def test_a_fusion_stays_exact() -> None:
     assert (len(reads), reads.knowledge) == (40, Knowledge.EXACT)
 
 
-def test_a_fusion_in_a_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opcode", ["conditional", "call"])
+def test_a_fusion_in_a_branch(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fusion of too many maps ends with an error by itself, and is named in every element in a branch or called computation."""
     monkeypatch.setattr(path_limits, "MAX_ACCESSES", 39)
+    with pytest.raises(LimitExceededError, match="more than 39 different ways"):
+        indexing.output_to_input(called(sum_of_shifts(40), "fusion"))
     branch = Builder("branch")
     branch.op("fusion", f"f32[{SIZE}]", [branch.parameter(f"f32[{SIZE}]")], calls=[sum_of_shifts(40)])
-    with pytest.raises(LimitExceededError, match="more than 39 different ways"):
-        indexing.output_to_input(called(branch, "conditional"))
+    root = called(branch, opcode)
+    for written in (*indexing.output_to_input(root)[-1:], *indexing.input_to_output(root, len(root.operands) - 1)):
+        assert written.knowledge is Knowledge.EVERY_ELEMENT
+        assert {e for one in written for e in elements(one, (3,))} == {(i,) for i in range(SIZE)}
     monkeypatch.undo()
-    (access,) = indexing.output_to_input(called(branch, "conditional"))[1]
+    (access,) = indexing.output_to_input(root)[-1]
     assert access.knowledge is Knowledge.EVERY_ELEMENT
 
 

@@ -106,7 +106,8 @@ def test_maps_are_those_of_every_size(instruction: str) -> None:
     for answers, expected in questions:
         for reads, read in zip(answers, expected, strict=True):
             assert reads.knowledge is Knowledge.EXACT
-            wide, narrow = reads.map, read.map
+            assert len(reads) == len(read) == 1
+            wide, narrow = reads[0].map, read[0].map
             assert not narrow.is_known_empty
             assert [len(group) for group in wide.variable_expressions()] == [
                 len(group) for group in narrow.variable_expressions()

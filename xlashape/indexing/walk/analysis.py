@@ -184,8 +184,10 @@ class Analysis:
 
     # -- one instruction --------------------------------------------------------------------------------------------------------
 
-    def _call_from_output(self, instruction: HloInstruction, output: int) -> MapsCoroutine:
-        """One set for each operand of an operation whose maps come from the computations that it calls."""
+    def _call_from_output(
+        self, instruction: HloInstruction, output: int, limits: PathLimits | None = None
+    ) -> MapsCoroutine:
+        """One set for each operand of an operation whose maps come from the computations that it calls. `limits` are those of the walk around it."""
         opcode = instruction.proto.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_output(instruction, output, len(outputs))
@@ -206,11 +208,13 @@ class Analysis:
             return (yield from async_from_output(instruction, output))
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, instruction.shape)
-        answer = yield ComputationRequest(computation, FROM_RESULT, output, opcode != Opcode.FUSION)
+        answer = yield from _maps_of_call(instruction, ComputationRequest(computation, FROM_RESULT, output), limits)
         return (*answer, *((NOT_ACCESSED,) * (len(operands) - len(answer))))
 
-    def _call_from_operand(self, instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
-        """One set for each leaf of the result of an operation whose maps come from the computations that it calls."""
+    def _call_from_operand(
+        self, instruction: HloInstruction, operand: int, leaf: int, limits: PathLimits | None = None
+    ) -> MapsCoroutine:
+        """One set for each leaf of the result of an operation whose maps come from the computations that it calls; `limits` as above."""
         opcode = instruction.proto.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_operand(instruction, operand, leaf)
@@ -234,7 +238,7 @@ class Analysis:
         self._check_call(instruction, computation, operands, instruction.shape)
         if operand >= len(computation.parameters):
             return (NOT_ACCESSED,) * len(outputs)
-        results = yield ComputationRequest(computation, operand, leaf, opcode != Opcode.FUSION)
+        results = yield from _maps_of_call(instruction, ComputationRequest(computation, operand, leaf), limits)
         return (*results, *((NOT_ACCESSED,) * (len(outputs) - len(results))))
 
     def _check_call(
@@ -311,7 +315,9 @@ class Analysis:
             for leaf, accesses in list(by_leaf.items()):
                 spend(1)
                 if calls:
-                    answer = with_call_arguments(instruction, (yield from self._call_from_output(instruction, leaf)))
+                    answer = with_call_arguments(
+                        instruction, (yield from self._call_from_output(instruction, leaf, limits))
+                    )
                 else:
                     answer = answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
                 for operand, reads in zip(operands, answer, strict=True):
@@ -334,7 +340,7 @@ class Analysis:
                     spend(1)
                     if calls:
                         answer = with_call_arguments(
-                            instruction, (yield from self._call_from_operand(instruction, number, operand_leaf))
+                            instruction, (yield from self._call_from_operand(instruction, number, operand_leaf, limits))
                         )
                     else:
                         answer = answer_from_operand(instruction, number, operand_leaf, INPUT_TO_OUTPUT.get(opcode))
@@ -379,6 +385,17 @@ class Analysis:
         if order is None:
             order = self._orders[computation] = operands_first(computation)
         return order
+
+
+def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limits: PathLimits | None) -> MapsCoroutine:
+    """The maps of the computation that a fusion or call calls: of a fusion exactly, if that is possible or the walk around it must be exact."""
+    if instruction.proto.opcode == Opcode.FUSION:
+        try:
+            return (yield request)
+        except LimitExceededError:
+            if limits is None or limits.are_exact:
+                raise
+    return (yield request._replace(gives_up=True))
 
 
 def _give_up(

@@ -5,6 +5,7 @@ LimitExceededError beyond. A branch of a conditional, or a called computation, m
 hundreds of arrays along many paths. A walk through it gives up exactness instead, one leaf at a time:
 
 - a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops (`repeated.iterations`);
+- a fusion within it that ends with that error is walked through once more, giving up exactness, too;
 - after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf that two different maps lead to.
 """
 
@@ -51,6 +52,11 @@ class PathLimits:
         """
         walks = leaf_count(computation.root.shape) + sum([leaf_count(p.shape) for p in computation.parameters])
         return cls(max(MIN_COMPOSITIONS, MAX_COMPOSITIONS // max(1, walks)))
+
+    @property
+    def are_exact(self) -> bool:
+        """Whether the walk keeps every map, and ends with an error where there are too many."""
+        return self._left is None
 
     def spend(self, compositions: int) -> None:
         """Counts compositions of maps."""
