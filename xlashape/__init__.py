@@ -10,7 +10,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `drawing`, `cli`: pictures of layouts; the command line.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
-- `errors`, `limits`, `caches`, `frozen`, `math`, `extras`: what all packages use.
+- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`: what all packages use.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from xlashape import proto as proto
     from xlashape import shape as shape
     from xlashape import symbolic as symbolic
+    from xlashape.drawing import draw as draw
     from xlashape.errors import XlashapeError as XlashapeError
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
@@ -63,6 +64,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
     "caches": ("xlashape.caches", ""),
+    "draw": ("xlashape.drawing", "draw"),
     "drawing": ("xlashape.drawing", ""),
     "errors": ("xlashape.errors", ""),
     "explain": ("xlashape.indexing", "explain"),
@@ -91,6 +93,7 @@ __all__ = [
     "Tile",
     "XlashapeError",
     "caches",
+    "draw",
     "drawing",
     "errors",
     "explain",

@@ -13,12 +13,16 @@ _CLIENT = ("grpc", "google.rpc")
 # What an extra of pyproject.toml makes importable.
 _MODULES: dict[str, tuple[str, ...]] = {
     "client": _CLIENT,
+    "png": ("resvg_py",),
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
 }
 
+# What the packages of an extra are, where it is not gRPC.
+_NEEDS = {"png": "the renderer resvg"}
+
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `client` or `server`. Imports none of them."""
+    """Whether every package of the extra is installed: `client`, `server` or `png`. Imports none of them."""
     return _first_missing(extra) is None
 
 
@@ -27,7 +31,7 @@ def require(extra: str, purpose: str) -> None:
     missing = _first_missing(extra)
     if missing is not None:
         raise UnavailableError(
-            f"{purpose} needs gRPC, and the module {missing} is not installed: pip install 'xlashape[{extra}]'"
+            f"{purpose} needs {_NEEDS.get(extra, 'gRPC')}, and the module {missing} is not installed: pip install 'xlashape[{extra}]'"
         )
 
 

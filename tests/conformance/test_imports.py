@@ -21,6 +21,7 @@ OWN = ("xlashape", "xlashape_server", "xlashape_client")
 _PROTOBUF = "protobuf loads when the first message is made"
 _NUMPY = "NumPy loads when the first array is made"
 _HLO_TEXT = "reader and writer of HLO text take 30 ms to load; many programs need neither, or one of them"
+_MAPS = "modules and maps take 100 ms to load; a picture of a layout needs neither"
 _NAMES = "the names of the package are imported on first use"
 _SERVER = "grpc and the server load when a server is started"
 _CLIENT = "grpc and NumPy load when a command asks its question"
@@ -31,6 +32,9 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.connection", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.converting", "xlashape.hlo.convert"): _HLO_TEXT,
+    ("xlashape.cli.drawing", "xlashape.drawing"): "one command draws",
+    ("xlashape.cli.drawing", "xlashape.drawing.picture"): "one command draws",
+    ("xlashape.cli.drawing", "xlashape.hlo"): "one command draws, and few pictures need a module",
     ("xlashape.cli.modules", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.modules", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.reading", "xlashape_client.results"): _CLIENT,
@@ -38,10 +42,11 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.serving", "xlashape_server"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.settings"): _SERVER,
-    ("xlashape.cli.shapes", "xlashape.drawing"): "one command draws",
-    ("xlashape.cli.shapes", "xlashape.shape"): "one command draws",
     ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.tiling", "xlashape_client.results"): _CLIENT,
+    ("xlashape.drawing.subjects", "xlashape.drawing.marks.reads"): _MAPS,
+    ("xlashape.drawing.subjects", "xlashape.hlo"): _MAPS,
+    ("xlashape.drawing.subjects", "xlashape.symbolic"): _MAPS,
     ("xlashape.hlo", "xlashape.hlo.convert"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.edit"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.literal"): _NAMES,

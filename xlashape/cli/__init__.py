@@ -1,6 +1,7 @@
 """The command line. Its commands answer in this process or ask a server, for people or, with --json, for programs.
 
-shapes      `shape`, `index`, `draw`: one shape
+shapes      `shape`, `index`: one shape
+drawing     `draw`: pictures
 modules     `size`, `map`: shapes and modules by bytes, maps of instructions
 reading     `reads`: how efficiently instructions read
 tiling      `tile`: the tiles that a tile reads
@@ -17,11 +18,12 @@ import click
 
 import xlashape
 from xlashape.cli.converting import convert
+from xlashape.cli.drawing import draw
 from xlashape.cli.modules import map_, size
 from xlashape.cli.output import Commands
 from xlashape.cli.reading import reads
 from xlashape.cli.serving import demo, serve
-from xlashape.cli.shapes import draw, index, shape
+from xlashape.cli.shapes import index, shape
 from xlashape.cli.tiling import tile
 
 __all__ = ["main"]

@@ -1,11 +1,10 @@
-"""Commands about one shape: `shape`, `index`, `draw`."""
+"""Commands about one shape: `shape`, `index`."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +18,7 @@ from xlashape.shape.tiling.padding import PaddingReport, padding_report
 if TYPE_CHECKING:
     from xlashape_client.results import ShapeDescription
 
-__all__ = ["draw", "index", "numbers_of", "shape"]
+__all__ = ["index", "numbers_of", "shape"]
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 
@@ -233,25 +232,3 @@ def _position(text: str, step: int) -> int:
 
 def _index_text(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers)) or "()"
-
-
-@click.command(short_help="A picture of a layout, as SVG.")
-@click.argument("text", metavar="SHAPE")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    required=True,
-    metavar="FILE.svg",
-    help="The file to write; `-` is standard output.",
-)
-def draw(text: str, output: Path) -> None:
-    """Draws the layout of an array: the position of each element, and the content of each position in memory."""
-    from xlashape.drawing import svg
-    from xlashape.shape import Shape
-
-    picture = svg(Shape.parse(text))
-    if str(output) == "-":
-        click.echo(picture, nl=False)
-    else:
-        output.write_text(picture, encoding="utf-8")

@@ -174,6 +174,18 @@ def test_draw(tmp_path):
     target = tmp_path / "layout.svg"
     assert answer("draw", TILED, "-o", str(target)) == ""
     assert target.read_text(encoding="utf-8") == answer("draw", TILED, "-o", "-")
+    printed = answer("draw", TILED)
+    assert printed == answer("draw", TILED, "-o", "-", "--format", "txt")
+    assert "\x1b" not in printed
+    assert "  0   0  1│ 4  5│ 8 ░░" in printed
+
+
+def test_draw_what_an_instruction_reads(tmp_path):
+    target = tmp_path / "reads.html"
+    assert answer("draw", MODULE, "transpose_copy_fusion.1", "--warp", "32", "-o", str(target)) == ""
+    assert "in 32 segments of 128 bytes" in target.read_text(encoding="utf-8")
+    told = answer("draw", "(d0) -> (d0 * 2), domain: d0 in [0, 9]", "--tile", "3", "--operand", "f32[20]{0}")
+    assert "3 outputs read 3 elements of operand" in told
 
 
 @pytest.mark.parametrize(
@@ -208,7 +220,16 @@ def test_draw(tmp_path):
         (["map", __file__], ""),
         (["size", "modules/" + "0" * 64], "--server"),
         (["shape", "f32[]", "--server", "127.0.0.1:1", "--timeout", "2"], "127.0.0.1:1"),
-        (["draw", "f32[1024,1024]", "-o", "-"], "cells drawn: 1048576 is more than 16384"),
+        (
+            ["draw", "f32[1024,?]", "-o", "-"],
+            "dimension 1 of f32[1024,?]{1,0} is unbounded: its elements have no place in a buffer",
+        ),
+        (["draw", "f32[2]", "-o", "x.pdf"], "a picture is saved as .svg, .html, .png or .txt, not '.pdf'"),
+        (["draw", "f32[2]", "--format", "png"], "--format is for `-o -`; the extension of a file decides"),
+        (
+            ["draw", "f32[2]", "--color", "rwo"],
+            "color is memory, tile, row, bank or segment, not 'rwo': did you mean 'row'?",
+        ),
         (["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"], "/nonexistent/folder/x.svg: No such file or directory"),
         (["serve", "--address", "nowhere"], "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
         (["serve", "--threads", "0"], "threads: expected a number from 1 on, found 0"),

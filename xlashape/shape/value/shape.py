@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape.caches import BoundedCache
+from xlashape.display import Displayed
 from xlashape.errors import InvalidShapeError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.parts import checks, constructor_checks
@@ -34,7 +35,7 @@ _Bools: TypeAlias = tuple[bool, ...]
 _Shapes: TypeAlias = "tuple[Shape, ...]"
 
 
-class Layout(FrozenValue):
+class Layout(FrozenValue, Displayed):
     """The order of an array's elements and what else says where they lie.
 
     >>> Layout((1, 0), tiles=[(8, 128), (2, 1)], memory_space=1)
@@ -173,7 +174,7 @@ _DEFAULTS = tuple([Layout(range(rank - 1, -1, -1)) for rank in range(16)])
 """The default layouts of the usual ranks. They stay one object each, so that arrays share them."""
 
 
-class Shape(FrozenValue):
+class Shape(FrozenValue, Displayed):
     """A shape. Arrays have an element type, dimensions and usually a layout; tuples and buffers have `tuple_shapes`.
 
     >>> shape = Shape.parse("f32[3,<=5]{1,0:T(2,2)}")

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlashape.caches import cached
+from xlashape.display import Displayed
 from xlashape.errors import InvalidMapError
 from xlashape.frozen import Frozen, set_field
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
@@ -47,7 +48,7 @@ _KEY = attrgetter("is_undefined", "is_known_empty", "dims", "ranges", "runtime",
 """What makes a map equal to another."""
 
 
-class IndexingMap(Frozen):
+class IndexingMap(Frozen, Displayed):
     """A frozen, hashable map. Two maps are equal if they are written the same, names included; `same_function` compares what they compute.
 
     `dims`, `ranges` and `runtime` are the variables with their bounds, `results` has one expression for each dimension of B, and `constraints` are
@@ -425,8 +426,7 @@ _LARGEST_CACHED = 256
 def _bytes(maps: tuple[IndexingMap, ...], result: IndexingMap) -> int:
     """An upper bound of the bytes of a cache entry whose maps are compiled for evaluation, measured over the maps of the tests.
 
-    Counts the nodes as if expressions shared none. The weight of a map with too many of them is more than a cache keeps.
-    """
+    Counts nodes as if expressions shared none. The weight of a map with too many is more than a cache keeps."""
     total = 0
     for kept in (*maps, result):
         variables, nodes = len(kept.dims) + len(kept.ranges) + len(kept.runtime), 0

@@ -1,0 +1,155 @@
+"""Pictures of layouts, maps and instructions: `draw`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
+import click
+
+from xlashape.cli.shapes import numbers_of
+from xlashape.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from xlashape.hlo import HloInstruction
+
+__all__ = ["draw"]
+
+
+@click.command(short_help="A picture of a layout, or of what an instruction reads.")
+@click.argument("subject", metavar="SHAPE|MAP|FILE")
+@click.argument("instruction", required=False)
+@click.option(
+    "-o",
+    "--output-file",
+    "target",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="The file to write: .svg, .html, .png or .txt. Without it, the picture is printed.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["svg", "html", "png", "txt"]),
+    help="The format of what `-o -` writes to standard output.  [default: svg]",
+)
+@click.option("--after", metavar="SHAPE", help="The same array in another layout: draws the buffers before and after.")
+@click.option("--at", metavar="INDEX", help="An element, such as 2,3, that is marked and shown with its surroundings.")
+@click.option("--rows", metavar="FROM:TO", help="Only these rows, such as 8:16.")
+@click.option("--columns", metavar="FROM:TO", help="Only these columns.")
+@click.option(
+    "--color",
+    default="memory",
+    show_default=True,
+    metavar="WHAT",
+    help="What colours show: memory, tile, row, bank or segment.",
+)
+@click.option(
+    "--label",
+    default="position",
+    show_default=True,
+    metavar="WHAT",
+    help="What is written in cells: position, index, byte, tile, bank or segment.",
+)
+@click.option("--path/--no-path", default=True, help="Whether arrows follow the order of memory.")
+@click.option("--segment-bytes", type=int, default=128, show_default=True, help="The bytes of a segment.")
+@click.option("--banks", type=int, default=32, show_default=True, help="The number of memory banks.")
+@click.option("--bank-bytes", type=int, default=4, show_default=True, help="The width of a memory bank in bytes.")
+@click.option("--tile", metavar="SIZES", help="Of a map or an instruction: what a tile of the output reads.")
+@click.option(
+    "--warp", type=int, metavar="N", help="Of a map or an instruction: what N outputs read that follow each other."
+)
+@click.option("--output", metavar="N|SHAPE", help="The output of an instruction, by number; of a map, its shape.")
+@click.option("--operand", metavar="N|SHAPE", help="The operand of an instruction, by number; of a map, its shape.")
+@click.option("--theme", default="auto", show_default=True, help="auto, light or dark.")
+@click.option("--scale", type=float, default=2.0, show_default=True, help="The pixels of a .png for each of the .svg.")
+def draw(
+    subject: str,
+    instruction: str | None,
+    target: Path | None,
+    form: str | None,
+    after: str | None,
+    at: str | None,
+    rows: str | None,
+    columns: str | None,
+    color: str,
+    label: str,
+    path: bool,
+    segment_bytes: int,
+    banks: int,
+    bank_bytes: int,
+    tile: str | None,
+    warp: int | None,
+    output: str | None,
+    operand: str | None,
+    theme: str,
+    scale: float,
+) -> None:
+    """Draws the layout of a SHAPE of any size: its tiles, one tile down to elements and bits, its memory.
+
+    Of a MAP, such as '(d0) -> (d0 * 2), domain: d0 in [0, 9]', or of INSTRUCTION in the module in FILE: which elements of the operands one
+    element, a tile or a warp of the output reads.
+
+    Without -o the picture is printed, in colour on a terminal. With -o the extension decides: .svg, .html, .png or .txt.
+    """
+    from xlashape.drawing import draw as make
+    from xlashape.drawing.picture import format_of
+
+    to_stdout = target is not None and str(target) == "-"
+    if form is not None and not to_stdout:
+        raise InvalidArgumentError("--format is for `-o -`; the extension of a file decides", field="--format")
+    # A wrong extension is found before anything is computed.
+    chosen = (form or "svg") if target is None or to_stdout else format_of(target)
+    picture = make(
+        _subject(subject, instruction),
+        after=after,
+        at=None if at is None else numbers_of(at, "--at", "an index"),
+        rows=rows,
+        columns=columns,
+        color=color,
+        label=label,
+        path=path,
+        segment_bytes=segment_bytes,
+        banks=banks,
+        bank_bytes=bank_bytes,
+        tile=None if tile is None else numbers_of(tile, "--tile", "sizes"),
+        warp=warp,
+        output=_number_or_text(output),
+        operand=_number_or_text(operand),
+        theme=theme,
+    )
+    if target is None:
+        click.echo(picture.text(_depth(), get_terminal_size((100, 24)).columns), nl=False, color=True)
+        return
+    data = picture.to_bytes(chosen, scale=scale)
+    if to_stdout:
+        click.echo(data, nl=False)
+    else:
+        target.write_bytes(data)
+
+
+def _subject(text: str, instruction: str | None) -> HloInstruction | str:
+    """A shape or a map as text, or the instruction of a module."""
+    if instruction is None:
+        if "->" not in text and Path(text[:1024]).is_file():
+            raise InvalidArgumentError(
+                f"{text} is a file: name an instruction of its module too, as `xlashape size {text}` lists them"
+            )
+        return text
+    from xlashape.hlo import HloModule
+
+    return HloModule.load(text).instruction(instruction)
+
+
+def _number_or_text(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else text
+
+
+def _depth() -> str:
+    """How many colours standard output shows: none if it is no terminal, or NO_COLOR is set."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty():
+        return "none"
+    return "full" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256"

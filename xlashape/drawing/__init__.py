@@ -1,0 +1,18 @@
+"""Pictures of layouts, of what operations read, and of layouts that change.
+
+>>> import xlashape as xs
+>>> xs.draw("bf16[20,300]{1,0:T(8,128)(2,1)}")
+<Picture of bf16[20,300]{1,0:T(8,128)(2,1)}>
+
+- `geometry`: where cells lie: axes, windows, tiles, memory.
+- `marks`: what a picture shows: cells with labels and fills, in grids, strips and lists.
+- `writers`: SVG, HTML, PNG, text.
+- `picture`: the result of `draw`. `subjects`: what can be drawn. `notebook`: how objects of the library show themselves in notebooks.
+"""
+
+from __future__ import annotations
+
+from xlashape.drawing.picture import Picture
+from xlashape.drawing.subjects import draw
+
+__all__ = ["Picture", "draw"]

@@ -1,0 +1,182 @@
+"""An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding included.
+
+The first tile may add axes of size 1, and merges dimensions under a `*`. What comes out is an array of axes, each with a size and a padded size.
+A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are padding. All positions come from `xlashape.shape.tiling`:
+the padded array is itself an array whose dimensions are the padded axes, so that cells of padding have positions, too.
+
+Padding that later tiles or the tail add is not a cell: no coordinate of the array leads to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xlashape.errors import UnsupportedError
+from xlashape.math import ceil_div, product, round_up
+from xlashape.shape import Layout, Shape, Tile, tiling
+from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments.indices import checked_index
+from xlashape.shape.parts.error_text import brief
+from xlashape.shape.tiling.formula import geometry
+
+__all__ = ["ArrayAxes", "Axis", "axes_of"]
+
+
+class Axis(NamedTuple):
+    """An axis of an array: a dimension, several dimensions that the first tile merges, or one that it adds."""
+
+    dimensions: tuple[int, ...]
+    """The numbers of the dimensions, most major first. Empty: the tile is longer than the array, and adds this axis of size 1."""
+    sizes: tuple[int, ...]
+    """Their sizes."""
+    size: int
+    """The product of the sizes."""
+    padded: int
+    """`size`, rounded up to a multiple of `tile`."""
+    tile: int
+    """The size of the first tile along this axis; 1 where the tile does not reach."""
+
+    @property
+    def name(self) -> str:
+        """`d1`; `d0·d1` for dimensions that a `*` merges; `added` for an axis that the tile adds."""
+        return "·".join(f"d{number}" for number in self.dimensions) or "added"
+
+
+class ArrayAxes(NamedTuple):
+    """An array as its first tile sees it. `axes` are in the order of memory, most major first.
+
+    >>> view = axes_of(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+    >>> view.position((2, 3)), view.element((2, 3)), view.block((2, 3))
+    (17, (2, 3), 4)
+    >>> view.position((3, 5)), view.element((3, 5))
+    (23, None)
+    """
+
+    shape: Shape
+    padded: Shape
+    """The array with the padding of its first tile, as an array of its own: the same buffer."""
+    axes: tuple[Axis, ...]
+    row_axis: int | None
+    """The axis whose coordinates are the rows of a grid; None where there are fewer than two axes."""
+    column_axis: int
+    blocks: tuple[int, ...]
+    """The number of first tiles along each axis."""
+    block_elements: int | None
+    """The elements of a first tile, padding of later tiles included. None where a later tile mixes first tiles, or there is none."""
+    group_elements: int
+    """The elements of the last of several tiles, such as 2 in T(8,128)(2,1); 1 where there is one tile or none."""
+    elements: int
+    """Of the buffer."""
+    bits: int
+    """From one element to the next."""
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the layout has tiles."""
+        return self.shape.layout is not None and bool(self.shape.layout.tiles)
+
+    @property
+    def outer_axes(self) -> tuple[int, ...]:
+        """The axes that are neither rows nor columns."""
+        return tuple([i for i in range(len(self.axes)) if i not in (self.row_axis, self.column_axis)])
+
+    def position(self, coordinates: Sequence[int]) -> int:
+        """The position in the buffer, in elements, of a cell inside the padded axes."""
+        return tiling.linear_index(self.padded, coordinates)
+
+    def element(self, coordinates: Sequence[int]) -> tuple[int, ...] | None:
+        """The index of the element in a cell; None for padding."""
+        index = [0] * len(self.shape.dimensions)
+        for axis, coordinate in zip(self.axes, coordinates, strict=True):
+            if coordinate >= axis.size:
+                return None
+            for number, size in zip(reversed(axis.dimensions), reversed(axis.sizes), strict=True):
+                coordinate, index[number] = divmod(coordinate, size)
+        return tuple(index)
+
+    def coordinates(self, index: Sequence[int]) -> tuple[int, ...]:
+        """The cell of the element at `index`. InvalidIndexError for one outside the array."""
+        numbers = checked_index(self.shape, self.shape.dimensions, index)
+        found: list[int] = []
+        for axis in self.axes:
+            coordinate = 0
+            for number, size in zip(axis.dimensions, axis.sizes, strict=True):
+                coordinate = coordinate * size + numbers[number]
+            found.append(coordinate)
+        return tuple(found)
+
+    def block(self, coordinates: Sequence[int]) -> int:
+        """The number of the first tile that holds a cell; tiles count in the order of their coordinates."""
+        number = 0
+        for axis, count, coordinate in zip(self.axes, self.blocks, coordinates, strict=True):
+            number = number * count + coordinate // axis.tile
+        return number
+
+
+def axes_of(shape: Shape) -> ArrayAxes:
+    """The axes of an array, or of the one a buffer holds.
+
+    InvalidShapeError for what is no array or has an unbounded dimension, SizeOverflowError for a buffer beyond int64, UnsupportedError for a sparse
+    layout and for an element type of unknown width.
+
+    >>> [(axis.name, axis.size, axis.padded) for axis in axes_of(Shape.parse("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}")).axes]
+    [('d0·d1·d2', 112, 112), ('d3·d4', 110, 111)]
+    """
+    array = array_of(shape)
+    if array.layout is not None and array.layout.physical_shape is not None:
+        raise UnsupportedError(f"the layout of {brief(array)} is sparse: only dense arrays can be drawn", field="shape")
+    bits = tiling.stored_bits(array)
+    sizes = geometry(array)
+    order: list[int | None] = list(sizes.major_to_minor)
+    axes: list[Axis] = []
+    later: tuple[Tile, ...] = ()
+    block_elements: int | None = None
+    group_elements = 1
+    if sizes.steps:
+        assert array.layout is not None
+        first, *others = sizes.steps
+        later = array.layout.tiles[1:]
+        order = [None] * first.added + order
+        axes += [_axis(order[i : i + 1], array, 1) for i in range(len(first.kept))]
+        at = len(first.kept)
+        for group, t in zip(first.groups, first.tile, strict=True):
+            axes.append(_axis(order[at : at + len(group)], array, t))
+            at += len(group)
+        outer = len(first.kept) + len(first.counts)
+        if all(len(step.kept) >= outer and not step.added for step in others):
+            block_elements = product(sizes.physical[outer:])
+            group_elements = product(others[-1].tile) if others else 1
+        plain = [Tile(first.tile), *later]
+    else:
+        axes = [_axis([d], array, 1) for d in order]
+        plain = []
+    if not axes:
+        axes = [Axis((), (), 1, 1, 1)]
+    rank = len(axes)
+    layout = Layout(range(rank - 1, -1, -1), plain)
+    padded = Shape.array(array.element_type, [axis.padded for axis in axes], layout)
+    rows, columns = _shown_axes(axes)
+    blocks = tuple([ceil_div(axis.padded, axis.tile) for axis in axes])
+    return ArrayAxes(
+        array, padded, tuple(axes), rows, columns, blocks, block_elements, group_elements, sizes.elements, bits
+    )
+
+
+def _axis(numbers: Sequence[int | None], array: Shape, tile: int) -> Axis:
+    dimensions = tuple([number for number in numbers if number is not None])
+    sizes = tuple([array.dimensions[number] for number in dimensions])
+    size = product(sizes)
+    return Axis(dimensions, sizes, size, round_up(size, tile), tile)
+
+
+def _shown_axes(axes: Sequence[Axis]) -> tuple[int | None, int]:
+    """The two most minor axes that have more than one coordinate, the one of the lower dimension as rows; where there are fewer, the most minor ones."""
+    long = [i for i, axis in enumerate(axes) if axis.padded > 1]
+    others = [i for i in range(len(axes)) if i not in long and axes[i].dimensions]
+    chosen = sorted((others + long)[-2:])
+    if len(chosen) < 2:
+        return None, chosen[0] if chosen else len(axes) - 1
+    a, b = chosen
+    # An axis that a tile adds has no dimension, and stands before those that have.
+    return (b, a) if axes[b].dimensions[:1] < axes[a].dimensions[:1] else (a, b)

@@ -1,0 +1,236 @@
+"""The cells of a window of an array, and its tiles.
+
+A grid is a plane of the array: the row axis and the column axis vary, the other axes are fixed. An array of one axis is wrapped into rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from xlashape.drawing.geometry.axes import ArrayAxes
+from xlashape.drawing.geometry.windows import GAP, Shown, Window, coordinates_shown
+
+__all__ = ["Spot", "SpotGrid", "TileGrid", "TileSpot", "element_grid", "slices_shown", "tile_grid"]
+
+
+class Spot(NamedTuple):
+    """A cell of an array."""
+
+    coordinates: tuple[int, ...]
+    position: int
+    element: tuple[int, ...] | None
+    """The index of its element; None: padding."""
+    block: int
+    """The number of its first tile, in the order of coordinates."""
+
+
+class SpotGrid(NamedTuple):
+    """The cells of part of a plane. Where a row or a column is a gap, so are its cells."""
+
+    fixed: tuple[int, ...]
+    """The coordinates of all axes; those of the rows and columns have no meaning."""
+    rows: Shown
+    columns: Shown
+    spots: tuple[tuple[Spot | None, ...], ...]
+    wrapped: bool = False
+    """Whether the array has one axis, which is cut into rows: then `rows` are the coordinates at which the rows begin."""
+
+
+class TileSpot(NamedTuple):
+    """A first tile of an array."""
+
+    block: int
+    position: int
+    """The position of its first cell."""
+    last: int | None
+    """The position of its last cell, where the tile is one piece of memory."""
+    used_rows: tuple[int, int]
+    """How many of its rows hold elements, of how many."""
+    used_columns: tuple[int, int]
+    starts: tuple[int, ...]
+    """The coordinates of its first cell."""
+    used: bool
+    """Whether it holds any element."""
+
+
+class TileGrid(NamedTuple):
+    """The first tiles of part of a plane of tiles; `rows` and `columns` count tiles."""
+
+    fixed: tuple[int, ...]
+    rows: Shown
+    columns: Shown
+    tiles: tuple[tuple[TileSpot | None, ...], ...]
+
+
+def slices_shown(
+    view: ArrayAxes, budget: int, focus: Iterable[Sequence[int]] = (), windows: Mapping[int, Window] | None = None
+) -> tuple[tuple[int, ...] | None, ...]:
+    """Coordinates of the outer axes, one tuple for each slice that is shown, and `GAP`: at most `budget` entries.
+
+    `focus` are coordinates of all axes. `windows` narrows an axis.
+
+    >>> from xlashape.drawing.geometry.axes import axes_of
+    >>> from xlashape.shape import Shape
+    >>> slices_shown(axes_of(Shape.parse("f32[2,100,8,128]")), 5)
+    ((0, 0), (0, 1), (0, 2), None, (1, 99))
+    """
+    windows = windows or {}
+    spans = [windows.get(i, Window(0, view.axes[i].padded)) for i in view.outer_axes]
+    sizes = [span.stop - span.start for span in spans]
+    total = 1
+    for size in sizes:
+        total *= size
+    numbers: list[int] = []
+    for coordinates in focus:
+        number = 0
+        for i, span, size in zip(view.outer_axes, spans, sizes, strict=True):
+            number = number * size + coordinates[i] - span.start
+        numbers.append(number)
+    found: list[tuple[int, ...] | None] = []
+    for number in coordinates_shown(total, budget, sorted(set(numbers))):
+        if number is None:
+            found.append(GAP)
+            continue
+        digits: list[int] = []
+        for size in reversed(sizes):
+            number, digit = divmod(number, size)
+            digits.append(digit)
+        found.append(tuple([digit + span.start for digit, span in zip(reversed(digits), spans, strict=True)]))
+    return tuple(found)
+
+
+def element_grid(
+    view: ArrayAxes,
+    outer: Sequence[int],
+    rows: Window | None,
+    columns: Window | None,
+    budget: tuple[int, int],
+    focus: Iterable[Sequence[int]] = (),
+    reach: int | None = None,
+) -> SpotGrid:
+    """The cells of a slice: `outer` has the coordinates of the outer axes.
+
+    `budget` are the most rows and columns, gaps included; `focus` are coordinates of cells that should be shown, and
+    `reach` how much around them.
+
+    >>> from xlashape.drawing.geometry.axes import axes_of
+    >>> from xlashape.shape import Shape
+    >>> grid = element_grid(axes_of(Shape.parse("f32[3,5]{1,0:T(2,2)}")), (), None, None, (16, 16))
+    >>> [[spot.position for spot in row] for row in grid.spots][:2]
+    [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 10, 11]]
+    """
+    focus = list(focus)
+    fixed = _fixed(view, outer)
+    column_axis = view.axes[view.column_axis]
+    span = columns or Window(0, column_axis.padded)
+    if view.row_axis is None:
+        return _wrapped(view, fixed, span, budget, [cell[view.column_axis] for cell in focus], reach)
+    row_span = rows or Window(0, view.axes[view.row_axis].padded)
+    row_focus = sorted({cell[view.row_axis] for cell in focus})
+    column_focus = sorted({cell[view.column_axis] for cell in focus})
+    shown_rows = coordinates_shown(row_span.stop - row_span.start, budget[0], row_focus, row_span.start, reach)
+    shown_columns = coordinates_shown(span.stop - span.start, budget[1], column_focus, span.start, reach)
+    spots: list[tuple[Spot | None, ...]] = []
+    for row in shown_rows:
+        line: list[Spot | None] = []
+        for column in shown_columns:
+            if row is None or column is None:
+                line.append(GAP)
+                continue
+            cell = list(fixed)
+            cell[view.row_axis], cell[view.column_axis] = row, column
+            line.append(_spot(view, cell))
+        spots.append(tuple(line))
+    return SpotGrid(fixed, shown_rows, shown_columns, tuple(spots))
+
+
+def _wrapped(
+    view: ArrayAxes,
+    fixed: tuple[int, ...],
+    span: Window,
+    budget: tuple[int, int],
+    focus: Iterable[int],
+    reach: int | None,
+) -> SpotGrid:
+    """The cells of an array of one axis, in rows of equal length."""
+    size = span.stop - span.start
+    # Rows of a power of two, so that they begin at round numbers.
+    width = size if size <= budget[1] else 1 << (budget[1].bit_length() - 1)
+    count = -(-size // width) if width else 0
+    in_lines = sorted({(at - span.start) // width for at in focus}) if width else ()
+    lines = coordinates_shown(count, budget[0], in_lines, reach=reach)
+    rows = tuple([None if line is None else span.start + line * width for line in lines])
+    spots: list[tuple[Spot | None, ...]] = []
+    for start in rows:
+        line: list[Spot | None] = []
+        for offset in range(width):
+            if start is None or start + offset >= span.stop:
+                line.append(GAP)
+                continue
+            cell = list(fixed)
+            cell[view.column_axis] = start + offset
+            line.append(_spot(view, cell))
+        spots.append(tuple(line))
+    return SpotGrid(fixed, rows, tuple(range(width)), tuple(spots), wrapped=True)
+
+
+def tile_grid(
+    view: ArrayAxes, outer_blocks: Sequence[int], budget: tuple[int, int], focus: Sequence[int] | None = None
+) -> TileGrid:
+    """The first tiles of a plane of tiles. `outer_blocks` are the numbers of the tile along the outer axes; `focus` is a cell whose tile is shown.
+
+    >>> from xlashape.drawing.geometry.axes import axes_of
+    >>> from xlashape.shape import Shape
+    >>> grid = tile_grid(axes_of(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}")), (), (8, 8))
+    >>> [[tile.position for tile in row] for row in grid.tiles]
+    [[0, 1024, 2048], [3072, 4096, 5120], [6144, 7168, 8192]]
+    >>> grid.tiles[2][2].used_rows, grid.tiles[2][2].used_columns
+    ((4, 8), (44, 128))
+    """
+    fixed = _fixed(view, [block * view.axes[i].tile for i, block in zip(view.outer_axes, outer_blocks, strict=True)])
+    column_axis, row_axis = view.column_axis, view.row_axis
+    column_focus = [] if focus is None else [focus[column_axis] // view.axes[column_axis].tile]
+    columns = coordinates_shown(view.blocks[column_axis], budget[1], column_focus)
+    if row_axis is None:
+        rows: Shown = (0,) if columns else ()
+    else:
+        row_focus = [] if focus is None else [focus[row_axis] // view.axes[row_axis].tile]
+        rows = coordinates_shown(view.blocks[row_axis], budget[0], row_focus)
+    tiles: list[tuple[TileSpot | None, ...]] = []
+    for row in rows:
+        line: list[TileSpot | None] = []
+        for column in columns:
+            if row is None or column is None:
+                line.append(GAP)
+                continue
+            cell = list(fixed)
+            cell[column_axis] = column * view.axes[column_axis].tile
+            if row_axis is not None:
+                cell[row_axis] = row * view.axes[row_axis].tile
+            line.append(_tile_spot(view, cell))
+        tiles.append(tuple(line))
+    return TileGrid(fixed, rows, columns, tuple(tiles))
+
+
+def _fixed(view: ArrayAxes, outer: Sequence[int]) -> tuple[int, ...]:
+    fixed = [0] * len(view.axes)
+    for i, coordinate in zip(view.outer_axes, outer, strict=True):
+        fixed[i] = coordinate
+    return tuple(fixed)
+
+
+def _spot(view: ArrayAxes, cell: Sequence[int]) -> Spot:
+    return Spot(tuple(cell), view.position(cell), view.element(cell), view.block(cell))
+
+
+def _tile_spot(view: ArrayAxes, cell: Sequence[int]) -> TileSpot:
+    used: list[tuple[int, int]] = []
+    for axis, start in zip(view.axes, cell, strict=True):
+        used.append((max(0, min(axis.tile, axis.size - start)), axis.tile))
+    position = view.position(cell)
+    last = None if view.block_elements is None else position + view.block_elements - 1
+    rows = (1, 1) if view.row_axis is None else used[view.row_axis]
+    return TileSpot(
+        view.block(cell), position, last, rows, used[view.column_axis], tuple(cell), all(part for part, _ in used)
+    )

@@ -1,0 +1,219 @@
+"""The scene of an array: its tiles, one tile down to its elements, and its memory down to bits. A small array is shown whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
+from xlashape.drawing.geometry.grids import SpotGrid, element_grid, slices_shown, tile_grid
+from xlashape.drawing.geometry.windows import Window
+from xlashape.drawing.marks import colours
+from xlashape.drawing.marks.cells import Brush
+from xlashape.drawing.marks.options import Options, Space
+from xlashape.drawing.marks.panels import grid_panel, slice_text, strip_panel, tile_panel
+from xlashape.drawing.marks.scene import Grid, Legend, Panel, Scene
+from xlashape.errors import InvalidArgumentError
+from xlashape.math import byte_text, ceil_div, product
+from xlashape.shape import Shape, tiling
+
+__all__ = [
+    "array_scene",
+    "brush_of",
+    "facts_of",
+    "grid_title",
+    "has_padding",
+    "is_small",
+    "notes_of",
+    "open_grids",
+    "tile_maps",
+    "title_of",
+]
+
+_SMALL_CELLS = 480
+_WINDOW_CELLS = 1100
+_REACH = 2  # rows and columns around what is in question
+
+
+def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
+    """The scene of an array. Errors as for `axes_of`; InvalidIndexError for an `at` outside of the array."""
+    view = axes_of(shape)
+    if not view.elements:
+        return Scene(title_of(shape), (*facts_of(view), "The buffer is empty."), (), (), notes_of(view))
+    at = None if options.at is None else view.coordinates(options.at)
+    grids = list(open_grids(view, options, space, at))
+    brush = brush_of(view, options, grids, at)
+    panels: list[Panel] = []
+    if view.is_tiled and not is_small(view, space):
+        panels += tile_maps(view, options, space, at or _first_cell(view, options))
+    panels += [grid_panel(brush, grid, grid_title(view, grid, options)) for grid in grids]
+    focus = [brush.marked if brush.marked is not None else brush.lowest]
+    panels.append(strip_panel(brush, space, focus))
+    legends = brush.legends() + ((Legend((colours.PADDING,), "padding"),) if has_padding(view) else ())
+    return Scene(title_of(shape), facts_of(view), (tuple(panels),), legends, notes_of(view))
+
+
+def brush_of(view: ArrayAxes, options: Options, grids: Sequence[SpotGrid], at: Sequence[int] | None) -> Brush:
+    """The brush whose scale lies between the positions that the grids show."""
+    positions = [spot.position for grid in grids for row in grid.spots for spot in row if spot is not None]
+    marked = None if at is None else view.position(at)
+    return Brush(view, options, min(positions, default=0), max(positions, default=0), marked)
+
+
+def open_grids(
+    view: ArrayAxes,
+    options: Options,
+    space: Space,
+    at: Sequence[int] | None,
+    focus: Sequence[Sequence[int]] | None = None,
+) -> Iterator[SpotGrid]:
+    """The grids of elements: the window that the options name, else the whole array if it is small, else one tile, else what fits.
+
+    `focus` are the cells that should be seen, all axes in question: then no tile is opened.
+    """
+    label_length = Brush(view, options, 0, 0).label_length()
+    budget = (space.rows, space.columns_for(label_length))
+    windows = _windows(view, options)
+    explicit = bool(windows)
+    whole = is_small(view, space)
+    if not explicit and not whole and view.is_tiled and focus is None:
+        cell = at or _first_cell(view, options)
+        for i, axis in enumerate(view.axes):
+            start = cell[i] // axis.tile * axis.tile
+            windows[i] = Window(start, start + axis.tile)
+    elif at is not None:
+        for i in view.outer_axes:
+            if not whole:
+                windows[i] = Window(at[i], at[i] + 1)
+    rows = None if view.row_axis is None else windows.get(view.row_axis)
+    columns = windows.get(view.column_axis)
+    cells: list[Sequence[int]] = [] if at is None else [at]
+    cells += focus or []
+    if focus:
+        # What is in question, and a little around it.
+        found = dict.fromkeys([tuple([cell[i] for i in view.outer_axes]) for cell in focus])
+        slices: tuple[tuple[int, ...] | None, ...] = tuple(found)[: space.slices]
+    else:
+        slices = slices_shown(view, space.slices if not whole else 64, cells, windows)
+    # A window that was asked for may be larger, up to a number of cells that keeps the picture small.
+    if columns is not None and options.columns is not None:
+        budget = (budget[0], max(budget[1], min(columns.stop - columns.start, 4 * space.columns)))
+    if rows is not None and options.rows is not None:
+        budget = (max(budget[0], min(rows.stop - rows.start, _WINDOW_CELLS // budget[1])), budget[1])
+    for outer in slices:
+        if outer is not None:
+            inside = [cell for cell in cells if all(cell[i] == c for i, c in zip(view.outer_axes, outer, strict=True))]
+            yield element_grid(view, outer, rows, columns, budget, inside, _REACH if focus and not whole else None)
+
+
+def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[int]) -> Iterator[Grid]:
+    """The tiles of each slice that is shown; the tile of `cell` has a frame."""
+    blocks = [Window(0, view.blocks[i]) for i in range(len(view.axes))]
+    opened = view.block(cell) if product(view.blocks) > 1 else None
+    in_blocks = [c // axis.tile for c, axis in zip(cell, view.axes, strict=True)]
+    by_tile = view._replace(
+        axes=tuple([axis._replace(padded=count) for axis, count in zip(view.axes, view.blocks, strict=True)])
+    )
+    brush = Brush(view, options, 0, max(0, view.elements - 1))
+    sizes = " × ".join(str(view.axes[i].tile) for i in range(len(view.axes)) if view.axes[i].tile > 1) or "1"
+    extents = [view.axes[i].tile for i in view.outer_axes]
+    for outer in slices_shown(by_tile, space.slices, [in_blocks], dict(enumerate(blocks))):
+        if outer is None:
+            continue
+        is_here = all(in_blocks[i] == block for i, block in zip(view.outer_axes, outer, strict=True))
+        grid = tile_grid(view, outer, (space.tile_rows, space.tile_columns), cell if is_here else None)
+        where = f"{slice_text(view, grid.fixed, extents)}: " if view.outer_axes else ""
+        yield tile_panel(brush, grid, f"{where}tiles of {sizes}", opened=opened)
+
+
+def _windows(view: ArrayAxes, options: Options) -> dict[int, Window]:
+    """The windows that the options name."""
+    windows: dict[int, Window] = {}
+    if options.rows is not None:
+        if view.row_axis is None:
+            raise InvalidArgumentError("an array of one axis has no rows: choose columns", field="rows")
+        windows[view.row_axis] = options.rows.clipped(view.axes[view.row_axis].padded, "rows")
+    if options.columns is not None:
+        windows[view.column_axis] = options.columns.clipped(view.axes[view.column_axis].padded, "columns")
+    return windows
+
+
+def _first_cell(view: ArrayAxes, options: Options) -> tuple[int, ...]:
+    """The first cell of the window, or of the array."""
+    cell = [0] * len(view.axes)
+    for i, window in _windows(view, options).items():
+        cell[i] = window.start
+    return tuple(cell)
+
+
+def is_small(view: ArrayAxes, space: Space) -> bool:
+    """Whether every cell can be shown."""
+    if product([axis.padded for axis in view.axes]) > _SMALL_CELLS:
+        return False
+    slices = product([view.axes[i].padded for i in view.outer_axes])
+    columns = view.axes[view.column_axis].padded
+    if view.row_axis is None:
+        return columns <= space.rows * space.columns // 2
+    return slices <= 16 and columns <= space.columns and view.axes[view.row_axis].padded <= space.rows
+
+
+def grid_title(view: ArrayAxes, grid: SpotGrid, options: Options) -> str:
+    """What a grid shows: the slice, what is written in its cells, and the tile if there is one alone."""
+    where = f"{slice_text(view, grid.fixed)}: " if view.outer_axes else ""
+    spots = [spot for row in grid.spots for spot in row if spot is not None]
+    blocks = {spot.block for spot in spots}
+    what = {"position": "positions", "index": "indices"}.get(options.label, f"{options.label} numbers")
+    if view.is_tiled and len(blocks) == 1 and product(view.blocks) > 1:
+        number = Brush(view, options, 0, 0).tile(spots[0].position, spots[0].block)
+        return f"{where}{what} in tile {number:,}"
+    return f"{where}{what}"
+
+
+def title_of(shape: Shape) -> str:
+    """The text of a shape, cut where it is very long."""
+    text = str(shape)
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def facts_of(view: ArrayAxes) -> tuple[str, ...]:
+    """The sizes of an array, of its tiles and of its buffer, a sentence each."""
+    shape = view.shape
+    sizes = " × ".join(f"{size:,}" for size in shape.dimensions) or "1"
+    elements = ceil_div(product(shape.dimensions) * view.bits, 8)
+    buffer = tiling.physical_bytes(shape)
+    layout = shape.layout
+    lines = [f"{sizes} elements of {shape.element_type.text}, {view.bits} bits each."]
+    if layout is not None and layout.rank > 1:
+        lines[0] += f" From major to minor: {', '.join(f'd{d}' for d in layout.major_to_minor)}."
+    if view.is_tiled:
+        counts = " × ".join(f"{count:,}" for count in view.blocks)
+        assert layout is not None
+        inner = "".join(f", each cut into {tile}" for tile in layout.tiles[1:])
+        lines.append(f"{counts} tile{'s' if product(view.blocks) != 1 else ''} of {layout.tiles[0]}{inner}.")
+    waste = f": {100 * (buffer - elements) / buffer:.1f} % is padding." if buffer > elements else ", without padding."
+    lines.append(f"Elements {byte_text(elements)}, buffer {byte_text(buffer)}{waste}")
+    return tuple(lines)
+
+
+def notes_of(view: ArrayAxes) -> tuple[str, ...]:
+    """What the grids do not show."""
+    notes: list[str] = []
+    shape, layout = view.shape, view.shape.layout
+    cells = product([axis.padded for axis in view.axes])
+    tiled = product(tiling.physical_dimensions(shape))
+    if tiled > cells:
+        notes.append(f"Later tiles add {tiled - cells:,} positions of padding; they are shown in memory alone.")
+    if view.elements > tiled:
+        notes.append(f"The tail has {view.elements - tiled:,} positions of padding; they are shown in memory alone.")
+    for number, is_dynamic in enumerate(shape.dynamic_dimensions):
+        if is_dynamic:
+            notes.append(f"Dimension d{number} is dynamic and is drawn with its bound, {shape.dimensions[number]:,}.")
+    if layout is not None and layout.dynamic_shape_metadata_prefix_bytes:
+        notes.append(f"{layout.dynamic_shape_metadata_prefix_bytes:,} bytes of sizes lie before position 0.")
+    if layout is not None and layout.split_configs:
+        notes.append("Split configs are not drawn.")
+    return tuple(notes)
+
+
+def has_padding(view: ArrayAxes) -> bool:
+    """Whether some position of the buffer holds no element."""
+    return view.elements > product(view.shape.dimensions)

@@ -1,0 +1,175 @@
+"""The cells of an array: what is written in them, how they are filled, and what a pointer on them shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from xlashape.drawing.geometry.axes import ArrayAxes
+from xlashape.drawing.geometry.grids import Spot
+from xlashape.drawing.marks import colours
+from xlashape.drawing.marks.options import Options
+from xlashape.drawing.marks.scene import Cell, Legend
+
+__all__ = ["Brush", "index_text", "place_text"]
+
+
+def index_text(index: tuple[int, ...] | None) -> str:
+    """An index as it is written in a cell; nothing for padding.
+
+    >>> index_text((2, 3)), index_text(()), index_text(None)
+    ('2,3', '()', '')
+    """
+    return "" if index is None else ",".join(map(str, index)) or "()"
+
+
+def place_text(view: ArrayAxes, position: int) -> str:
+    """Where an element lies in the bytes of the buffer: `bytes 68–71`, `byte 7`, `bits 4–7 of byte 8`."""
+    first, last = position * view.bits, (position + 1) * view.bits - 1
+    if first % 8 == 0 and view.bits % 8 == 0:
+        return f"byte {first // 8:,}" if view.bits == 8 else f"bytes {first // 8:,}–{last // 8:,}"
+    if first // 8 == last // 8:
+        low, high = first % 8, last % 8
+        return f"bit{'' if low == high else 's'} {low}{'' if low == high else f'–{high}'} of byte {first // 8:,}"
+    return f"bit {first % 8} of byte {first // 8:,} to bit {last % 8} of byte {last // 8:,}"
+
+
+class Brush(NamedTuple):
+    """Makes the cells of one array. `lowest` and `highest` are the positions between which the scale of the colours lies."""
+
+    view: ArrayAxes
+    options: Options
+    lowest: int
+    highest: int
+    marked: int | None = None
+    """The position of the element that the caller asked for."""
+    origin: Brush | None = None
+    """The brush of the same array in another layout, which fills the cells of this one."""
+    has_two_layouts: bool = False
+    fills: Mapping[tuple[int, ...], int] | None = None
+    """The fills of some elements by their index; then all others are blank."""
+
+    def cell(self, spot: Spot) -> Cell:
+        """The cell of an array."""
+        position = spot.position
+        fill = colours.PADDING if spot.element is None else self.fill(position, spot.coordinates, spot.block)
+        return Cell(
+            self.label(position, spot.element, spot.block),
+            fill,
+            self.tip(position, spot.element, spot.block),
+            key=self.key(position, spot.element),
+            block=spot.block if self.view.is_tiled else 0,
+            group=position // self.view.group_elements if self.view.group_elements > 1 else 0,
+            order=position,
+            is_marked=position == self.marked,
+        )
+
+    def memory_cell(self, position: int, index: tuple[int, ...] | None) -> Cell:
+        """The same element in memory, where the index is written."""
+        if index is None:
+            fill, block = colours.PADDING, None
+        else:
+            coordinates = self.view.coordinates(index)
+            block = self.view.block(coordinates)
+            has_fill = self.origin is not None or self.fills is not None
+            fill = self.fill(position, coordinates, block) if has_fill else self.fill_of(index)
+        tip = self.tip(position, index, block)
+        key = self.key(position, index)
+        return Cell(index_text(index), fill, tip, key, is_marked=position == self.marked)
+
+    def fill(self, position: int, coordinates: tuple[int, ...], block: int) -> int:
+        """The fill of an element."""
+        if self.fills is not None:
+            index = self.view.element(coordinates)
+            return colours.BLANK if index is None else self.fills.get(index, colours.BLANK)
+        if self.origin is not None:
+            index = self.view.element(coordinates)
+            assert index is not None
+            return self.origin.fill_of(index)
+        color = self.options.color
+        if color == "memory":
+            return colours.of_scale(position, self.lowest, self.highest)
+        if color == "tile":
+            return colours.of_number(self.tile(position, block) if self.view.is_tiled else 0)
+        if color == "row":
+            axis = self.view.row_axis
+            return colours.of_number(0 if axis is None else coordinates[axis])
+        if color == "bank":
+            return colours.of_scale(self.bank(position), 0, self.options.banks - 1)
+        return colours.of_number(self.segment(position))
+
+    def fill_of(self, index: tuple[int, ...]) -> int:
+        """The fill of the element at an index; blank outside the scale."""
+        coordinates = self.view.coordinates(index)
+        position = self.view.position(coordinates)
+        if self.options.color == "memory" and not self.lowest <= position <= self.highest:
+            return colours.BLANK
+        return self.fill(position, coordinates, self.view.block(coordinates))
+
+    def key(self, position: int, index: tuple[int, ...] | None) -> int | None:
+        """What is equal for cells of the same element: its position, or its number in row-major order where there are two layouts."""
+        if not self.has_two_layouts:
+            return position
+        if index is None:
+            return None
+        number = 0
+        for size, i in zip(self.view.shape.dimensions, index, strict=True):
+            number = number * size + i
+        return number
+
+    def label(self, position: int, index: tuple[int, ...] | None, block: int) -> str:
+        """What is written in a cell. Padding has the label too, except for the index, which it has not."""
+        label = self.options.label
+        if label == "position":
+            return str(position)
+        if label == "index":
+            return index_text(index)
+        if label == "byte":
+            return str(position * self.view.bits // 8)
+        if label == "tile":
+            return str(self.tile(position, block))
+        return str(self.bank(position) if label == "bank" else self.segment(position))
+
+    def label_length(self) -> int:
+        """The length of the longest label that a cell may have."""
+        if self.options.label == "index":
+            sizes = self.view.shape.dimensions
+            return max(2, sum(len(str(max(0, size - 1))) + 1 for size in sizes) - 1)
+        last = max(0, self.view.elements - 1)
+        return len(self.label(last, None, max(0, self.view.block([axis.padded - 1 for axis in self.view.axes]))))
+
+    def tip(self, position: int, index: tuple[int, ...] | None, block: int | None) -> str:
+        """What a pointer on the cell shows."""
+        what = "padding" if index is None else f"index ({', '.join(map(str, index))})"
+        parts = [f"{what} ↔ position {position:,}", place_text(self.view, position)]
+        if self.view.is_tiled and block is not None:
+            parts.append(f"tile {self.tile(position, block):,}")
+        if self.options.color == "bank":
+            parts.append(f"bank {self.bank(position)}")
+        if self.options.color == "segment":
+            parts.append(f"segment {self.segment(position):,}")
+        return " · ".join(parts)
+
+    def tile(self, position: int, block: int) -> int:
+        """The number of a first tile: in the order of memory, where a tile is one piece of it."""
+        return block if self.view.block_elements is None else position // self.view.block_elements
+
+    def bank(self, position: int) -> int:
+        """The memory bank that holds the first bit of the element."""
+        return position * self.view.bits // 8 // self.options.bank_bytes % self.options.banks
+
+    def segment(self, position: int) -> int:
+        """The segment of memory that holds the first bit of the element."""
+        return position * self.view.bits // 8 // self.options.segment_bytes
+
+    def legends(self) -> tuple[Legend, ...]:
+        """What the fills mean."""
+        options = self.options
+        meaning = {
+            "memory": Legend(colours.SCALE, f"order in memory: position {self.lowest:,} to {self.highest:,}"),
+            "tile": Legend(colours.PALETTE, "the tile, by its number"),
+            "row": Legend(colours.PALETTE, "the row"),
+            "bank": Legend(colours.SCALE, f"the bank: 0 to {options.banks - 1}, {options.bank_bytes} bytes wide each"),
+            "segment": Legend(colours.PALETTE, f"the segment of {options.segment_bytes} bytes"),
+        }[options.color]
+        return (meaning,)

@@ -1,0 +1,81 @@
+"""Fills of cells. All of them can be told apart with any kind of colour vision, and carry black text with a contrast of at least 4.5.
+
+The scale is the first part of Paul Tol's "iridescent", the palette his "light" (https://personal.sron.nl/~pault/). The fills are the same in light
+and dark pictures: a cell brings its own background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["BLANK", "PADDING", "PALETTE", "READ", "SCALE", "contrast", "hex_of", "of_number", "of_scale", "rgb_of"]
+
+SCALE: tuple[int, ...] = tuple(range(14))
+"""Fills from light to dark."""
+
+PALETTE: tuple[int, ...] = tuple(range(20, 28))
+"""Fills without an order."""
+
+BLANK = 40
+"""An element that is not the matter."""
+
+PADDING = 41
+"""Hatched."""
+
+READ = 27
+"""An element that is read."""
+
+_SCALE_COLOURS = (
+    "#f5f3c1 #eaf0b5 #ddecbf #d0e7ca #c2e3d2 #b5ddd8 #a8d8dc #9bd2e1 #8dcbe4 #81c4e7 #7bbce7 #7eb2e4 #88a5dd #9398d2"
+).split()
+_PALETTE_COLOURS = "#77aadd #eedd88 #ffaabb #44bb99 #ee8866 #99ddff #bbcc33 #dd9fd6".split()
+_COLOURS: dict[int, str] = {
+    **dict(zip(SCALE, _SCALE_COLOURS, strict=True)),
+    **dict(zip(PALETTE, _PALETTE_COLOURS, strict=True)),
+    BLANK: "#f1f1ee",
+    PADDING: "#e4e4e0",
+}
+
+
+def hex_of(fill: int) -> str:
+    """The colour of a fill; of padding, that of its ground."""
+    return _COLOURS[fill]
+
+
+def rgb_of(fill: int) -> tuple[int, int, int]:
+    """Red, green and blue, 0 to 255."""
+    text = hex_of(fill)
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+def of_scale(value: int, lowest: int, highest: int) -> int:
+    """The fill of a value between two others.
+
+    >>> of_scale(0, 0, 9), of_scale(9, 0, 9), of_scale(5, 5, 5)
+    (0, 13, 0)
+    """
+    if highest <= lowest:
+        return SCALE[0]
+    return SCALE[(value - lowest) * (len(SCALE) - 1) // (highest - lowest)]
+
+
+def of_number(number: int) -> int:
+    """The fill of a number; the palette repeats."""
+    return PALETTE[number % len(PALETTE)]
+
+
+def contrast(a: str, b: str) -> float:
+    """The contrast of two colours such as `#77aadd`, 1 to 21, as WCAG 2 defines it.
+
+    >>> round(contrast("#000000", "#ffffff"))
+    21
+    """
+    light, dark = sorted([_luminance(a), _luminance(b)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    weights: Sequence[float] = (0.2126, 0.7152, 0.0722)
+    return sum(weight * c for weight, c in zip(weights, linear, strict=True))

@@ -1,0 +1,111 @@
+"""The marks of a picture. They have text and fills, and no sizes: each writer decides how large they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Cell", "Grid", "Legend", "Listing", "ListingRow", "Panel", "Scene", "Strip", "StripCell", "StripRow"]
+
+
+class Cell(NamedTuple):
+    """A cell with a label."""
+
+    label: str
+    fill: int
+    """A fill of `xlashape.drawing.marks.colours`."""
+    tip: str = ""
+    """What a pointer on the cell shows."""
+    key: int | None = None
+    """Cells of one scene with the same key are the same element, or the same padding."""
+    block: int = 0
+    """Between neighbours of different blocks a thick line is drawn."""
+    group: int = 0
+    """Between neighbours of different groups a thin line is drawn."""
+    order: int | None = None
+    """The place of the cell in the path through the grid."""
+    used: tuple[float, float] = (1.0, 1.0)
+    """The part of its height and of its width that holds elements; the rest is hatched as padding."""
+    note: str = ""
+    """A second line below the label."""
+    is_marked: bool = False
+    """Whether it has a frame."""
+
+
+class Grid(NamedTuple):
+    """Rows and columns of cells. None stands for what is left out."""
+
+    title: str
+    cells: tuple[tuple[Cell | None, ...], ...]
+    row_heads: tuple[str | None, ...]
+    """None: a gap."""
+    column_heads: tuple[str | None, ...]
+    row_name: str
+    column_name: str
+    style: str = "element"
+    """`element`, `tile` or `thumbnail`."""
+    has_path: bool = False
+    caption: str = ""
+
+
+class StripCell(NamedTuple):
+    """An element in memory."""
+
+    cell: Cell
+    bit: int
+    """Its first bit, from the start of the row."""
+    bits: int
+
+
+class StripRow(NamedTuple):
+    """A row of memory."""
+
+    head: str | None
+    """None: a gap."""
+    cells: tuple[StripCell, ...]
+
+
+class Strip(NamedTuple):
+    """Part of a buffer, in rows; widths are proportional to bits."""
+
+    title: str
+    rows: tuple[StripRow, ...]
+    row_bits: int
+    caption: str = ""
+
+
+class ListingRow(NamedTuple):
+    """An array of a tuple."""
+
+    path: str
+    text: str
+    facts: tuple[str, ...]
+    thumbnail: Grid | None
+
+
+class Listing(NamedTuple):
+    """The arrays of a tuple."""
+
+    title: str
+    rows: tuple[ListingRow, ...]
+    caption: str = ""
+
+
+Panel: TypeAlias = "Grid | Strip | Listing"
+
+
+class Legend(NamedTuple):
+    """What the fills mean."""
+
+    fills: tuple[int, ...]
+    """Several fills are a scale."""
+    text: str
+
+
+class Scene(NamedTuple):
+    """A picture. Each band of panels begins on a new line; a writer may break a band that is too wide."""
+
+    title: str
+    facts: tuple[str, ...]
+    bands: tuple[tuple[Panel, ...], ...]
+    legends: tuple[Legend, ...] = ()
+    notes: tuple[str, ...] = ()

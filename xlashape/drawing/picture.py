@@ -1,0 +1,136 @@
+"""A picture: it shows itself in a notebook and in a terminal, and saves itself as .svg, .html, .png or .txt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from xlashape.drawing.marks.options import SCREEN, Space
+from xlashape.drawing.marks.scene import Scene
+from xlashape.drawing.writers.html import html_text
+from xlashape.drawing.writers.png import png_bytes
+from xlashape.drawing.writers.style import THEMES
+from xlashape.drawing.writers.svg import svg_text
+from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import Frozen, set_field
+
+__all__ = ["FORMATS", "Picture", "format_of"]
+
+FORMATS = {".svg": "svg", ".html": "html", ".htm": "html", ".png": "png", ".txt": "txt"}
+"""The formats of files by their extension."""
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format of a file by its extension. InvalidArgumentError for one that pictures are not written in.
+
+    >>> format_of("layout.PNG")
+    'png'
+    >>> format_of("layout.pngg")
+    Traceback (most recent call last):
+    xlashape.errors.InvalidArgumentError: a picture is saved as .svg, .html, .png or .txt, not '.pngg': did you mean '.png'?
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    close = get_close_matches(suffix[:20], FORMATS, 1)
+    hint = f": did you mean {close[0]!r}?" if close else ""
+    found = f"{suffix[:20]!r}" if suffix else f"a file without an extension, {str(path)[-60:]!r}"
+    raise InvalidArgumentError(f"a picture is saved as .svg, .html, .png or .txt, not {found}{hint}", field="path")
+
+
+class Picture(Frozen):
+    """A picture of a layout, a map or an instruction; `xs.draw` makes it.
+
+    A notebook shows it as HTML, `print` as text. `save` writes a file.
+
+    >>> from xlashape.drawing import draw
+    >>> picture = draw("f32[3,5]{1,0:T(2,2)}")
+    >>> picture
+    <Picture of f32[3,5]{1,0:T(2,2)}>
+    >>> picture.svg().startswith("<svg ")
+    True
+    """
+
+    __slots__ = ("_build", "_scene", "theme")
+    theme: str
+    _build: Callable[[Space], Scene]
+    _scene: Scene
+
+    def __init__(self, build: Callable[[Space], Scene], theme: str = "auto") -> None:
+        if theme not in THEMES:
+            raise InvalidArgumentError(f"theme is auto, light or dark, not {str(theme)[:40]!r}", field="theme")
+        set_field(self, "theme", theme)
+        set_field(self, "_build", build)
+        set_field(self, "_scene", build(SCREEN))
+
+    @property
+    def title(self) -> str:
+        """What the picture shows."""
+        return self._scene.title
+
+    @property
+    def scene(self) -> Scene:
+        """The marks of the picture, as on a screen."""
+        return self._scene
+
+    def svg(self) -> str:
+        """The picture as the text of an SVG file, smaller than 200,000 bytes."""
+        return svg_text(self._scene, self.theme)
+
+    def html(self) -> str:
+        """The picture as the text of a page that needs no other file, and shows index and position under the pointer."""
+        return html_text(self._scene, self.theme)
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """The picture as a PNG image. UnavailableError without the extra `png`, or without any font."""
+        return png_bytes(self._scene, self.theme, scale)
+
+    def text(self, color: str = "none", width: int = 100) -> str:
+        """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: what the terminal can do.
+
+        >>> from xlashape.drawing import draw
+        >>> for line in draw("f32[2,3]{1,0:T(2,2)}").text().splitlines()[5:9]: print(line)
+        positions               memory: the index at each position
+        d0↓   0  1  2  · →d1       byte  +0  +4  +8  +12
+          0   0  1│ 4 ░░         byte 0 │0,0│0,1│1,0│1,1│
+          1   2  3│ 6 ░░        byte 16 │0,2│░░░│1,2│░░░│
+        """
+        if color not in DEPTHS:
+            raise InvalidArgumentError(f"color is none, 256 or full, not {str(color)[:40]!r}", field="color")
+        return terminal_text(self._build(space_of(width)), color, width)
+
+    def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
+        """Writes a file in the format of its extension: .svg, .html, .png or .txt. `scale` is that of a PNG image.
+
+        InvalidArgumentError for another extension; UnavailableError as for `png`; OSError if the file cannot be written.
+        """
+        Path(path).write_bytes(self.to_bytes(format_of(path), scale=scale))
+
+    def to_bytes(self, form: str, *, scale: float = 2.0) -> bytes:
+        """The content of a file of a format: `svg`, `html`, `png` or `txt`."""
+        if form == "png":
+            return self.png(scale)
+        if form not in FORMATS.values():
+            raise InvalidArgumentError(f"a format is svg, html, png or txt, not {str(form)[:40]!r}", field="form")
+        text = self.svg() if form == "svg" else self.html() if form == "html" else self.text()
+        return text.encode("utf-8", "replace")
+
+    def _repr_html_(self) -> str:
+        return svg_text(self._scene, self.theme, standalone=False)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude  # the notebook chooses
+        return {"text/html": self._repr_html_(), "image/svg+xml": self.svg(), "text/plain": repr(self)}
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Picture of {self.title}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a picture cannot be pickled: pickle what it shows, and draw it again")

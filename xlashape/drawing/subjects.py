@@ -1,0 +1,154 @@
+"""What can be drawn: shapes, layouts, maps and instructions, as objects or as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from xlashape.drawing.marks.arrays import array_scene
+from xlashape.drawing.marks.options import Options, Space, options_of
+from xlashape.drawing.marks.relayout import relayout_scene
+from xlashape.drawing.marks.scene import Scene
+from xlashape.drawing.marks.tuples import tuple_scene
+from xlashape.drawing.picture import Picture
+from xlashape.errors import InvalidArgumentError
+from xlashape.shape import COMBINE, Layout, Shape
+from xlashape.shape.parts.checks import integer
+
+if TYPE_CHECKING:
+    from xlashape.hlo import HloInstruction
+    from xlashape.symbolic import IndexingMap
+
+__all__ = ["Subject", "draw", "example_of"]
+
+Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str"
+"""What `draw` takes. Text is a shape, or a map if it has an arrow `->`."""
+
+
+def draw(
+    subject: Subject,
+    *,
+    after: Shape | str | None = None,
+    at: Sequence[int] | None = None,
+    rows: object = None,
+    columns: object = None,
+    color: str = "memory",
+    label: str = "position",
+    path: bool = True,
+    segment_bytes: int = 128,
+    banks: int = 32,
+    bank_bytes: int = 4,
+    output: int | Shape | str | None = None,
+    operand: int | Shape | str | None = None,
+    tile: Sequence[int] | None = None,
+    warp: int | None = None,
+    theme: str = "auto",
+) -> Picture:
+    """A picture of a layout of any size; of a layout before and after a change; or of what part of an output reads.
+
+    An array is drawn by its tiles, with one tile opened down to elements and bits; a small array is drawn whole, a tuple as a list. Of a map or an
+    instruction, the picture shows which elements of the operands one element, a tile or a warp of the output reads, on the operands' layouts.
+
+    - `after`: the same array in another layout.
+    - `at`: the index of an element. It is marked, and the picture is about its surroundings. Of a map: the first element of the output.
+    - `rows`, `columns`: a window of the two axes that are shown, such as `"8:16"` or `range(8, 16)`.
+    - `color`: what fills show: `memory` (the order in memory), `tile`, `row`, `bank`, or `segment` (of `segment_bytes` bytes).
+    - `label`: what is written in cells: `position`, `index`, `byte`, `tile`, `bank` or `segment`.
+    - `path`: whether arrows follow the order of memory.
+    - `banks`, `bank_bytes`: how many memory banks there are, and how many bytes lie in one before the next follows.
+    - `output`, `operand`: of an instruction, the numbers of an output (0 if not given) and of an operand (all if not given); of a map, their shapes.
+    - `tile`, `warp`: the sizes of a tile of the output, or how many outputs that follow each other in memory.
+    - `theme`: `light`, `dark`, or `auto`: as the reader's system is set.
+
+    InvalidArgumentError, and its kinds, for what cannot be drawn: an array with an unbounded dimension, an unknown option. UnsupportedError for a sparse
+    layout or an element type of unknown width; LimitExceededError for more reads than a picture can hold.
+
+    >>> draw("f32[4096,4096]{1,0:T(8,128)}", at=(1000, 1000), color="row")
+    <Picture of f32[4096,4096]{1,0:T(8,128)}>
+    >>> draw("f32[8,8]{1,0}", after="f32[8,8]{0,1}").title
+    'f32[8,8]{1,0} → f32[8,8]{0,1}'
+    >>> draw("(d0, d1)[s0] -> (d0, s0), domain: d0 in [0, 7], d1 in [0, 7], s0 in [0, 7]", at=(2, 3)).scene.facts
+    ('1 output reads 8 elements of operand, in 1 segment of 128 bytes (at least 1 needed).',)
+    """
+    options = options_of(at, rows, columns, color, label, path, segment_bytes, banks, bank_bytes)
+    if isinstance(subject, str):
+        subject = _parsed(subject)
+    if isinstance(subject, Layout):
+        subject = example_of(subject)
+    if not isinstance(subject, Shape):
+        if after is not None:
+            raise InvalidArgumentError("only a shape has a layout before and after a change", field="after")
+        return Picture(_reads(subject, output, operand, tile, warp, options), theme)
+    for name, value in (("output", output), ("operand", operand), ("tile", tile), ("warp", warp)):
+        if value is not None:
+            raise InvalidArgumentError(f"{name} is for maps and instructions; a shape reads nothing", field=name)
+    shape = subject
+    if after is not None:
+        other = _shape(after, "after")
+        return Picture(lambda space: relayout_scene(shape, other, options, space), theme)
+    if shape.is_array or shape.is_buffer:
+        return Picture(lambda space: array_scene(shape, options, space), theme)
+    return Picture(lambda space: tuple_scene(shape, options, space), theme)
+
+
+def example_of(layout: Layout) -> Shape:
+    """An array to show a layout with: f32, a little more than two tiles along each dimension.
+
+    >>> example_of(Layout.parse("{1,0:T(8,128)}"))
+    Shape('f32[20,320]{1,0:T(8,128)}')
+    """
+    sizes = [4] * layout.rank
+    if layout.tiles:
+        first = layout.tiles[0].dimensions
+        order = layout.minor_to_major
+        for number, t in zip(order, reversed(first), strict=False):
+            if t != COMBINE:
+                sizes[number] = 2 * t + t // 2 if t > 1 else 4
+    return Shape.array("f32", sizes, layout)
+
+
+def _parsed(text: str) -> Shape | IndexingMap:
+    if "->" in text:
+        from xlashape.symbolic import IndexingMap  # takes time to load, and most pictures need no maps
+
+        return IndexingMap.parse(text)
+    return Shape.parse(text)
+
+
+def _shape(value: object, field: str) -> Shape:
+    if isinstance(value, str):
+        return Shape.parse(value)
+    if isinstance(value, Shape):
+        return value
+    raise InvalidArgumentError(f"{field} takes a shape or its text, not {type(value).__name__}", field=field)
+
+
+def _reads(
+    subject: object,
+    output: int | Shape | str | None,
+    operand: int | Shape | str | None,
+    tile: Sequence[int] | None,
+    warp: int | None,
+    options: Options,
+) -> Callable[[Space], Scene]:
+    # Modules and the analysis take time to load, and most pictures need neither.
+    from xlashape.drawing.marks import reads
+    from xlashape.hlo import HloInstruction
+    from xlashape.symbolic import IndexingMap
+
+    readers = reads.readers_of(tile, warp)
+    if isinstance(subject, IndexingMap):
+        shapes = [
+            None if value is None else _shape(value, name) for name, value in (("output", output), ("operand", operand))
+        ]
+        return lambda space: reads.map_scene(subject, shapes[0], shapes[1], readers, options, space)
+    if isinstance(subject, HloInstruction):
+        numbers = [
+            None if value is None else integer(value, name)
+            for name, value in (("output", output), ("operand", operand))
+        ]
+        return lambda space: reads.instruction_scene(subject, numbers[0] or 0, numbers[1], readers, options, space)
+    raise InvalidArgumentError(
+        f"draw takes a shape, a layout, an indexing map or an instruction, not {type(subject).__name__}",
+        field="subject",
+    )

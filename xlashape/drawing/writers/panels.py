@@ -1,0 +1,383 @@
+"""Grids, strips and lists as SVG: each panel is measured first and then written at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from html import escape
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from xlashape.drawing.marks import colours
+from xlashape.drawing.marks.scene import Cell, Grid, Listing, Panel, Strip
+from xlashape.drawing.writers.style import CHARACTER
+
+__all__ = ["Pen", "PlacedPanel", "number", "placed", "text_width"]
+
+_TITLE: Final = 20
+_HEAD: Final = 16
+_CAPTION: Final = 18
+_GAP: Final = 18
+_LONGEST_JUMP: Final = 3  # columns; between elements a longer line would cross too many labels
+
+
+class Pen(NamedTuple):
+    """How cells are written."""
+
+    padding: str
+    """The id of the pattern of padding."""
+    tips: str
+    """`title`: as SVG's own hover text. `data`: as attributes for a script. `none`: not at all."""
+
+
+class PlacedPanel(NamedTuple):
+    """A panel with its size; `write` gives its SVG with the upper left corner at a place."""
+
+    width: float
+    height: float
+    write: Callable[[float, float], Iterator[str]]
+
+
+def number(value: float) -> str:
+    """A coordinate, with one digit after the point at most."""
+    text = f"{value:.1f}"
+    return text.removesuffix(".0")
+
+
+def text_width(text: str, size: float = 11) -> float:
+    """The width of a text in pixels."""
+    return len(text) * CHARACTER * size / 11
+
+
+def placed(panel: Panel, pen: Pen) -> PlacedPanel:
+    """A panel, measured."""
+    if isinstance(panel, Grid):
+        return _GridWriter(panel, pen).placed()
+    if isinstance(panel, Strip):
+        return _StripWriter(panel, pen).placed()
+    return _ListingWriter(panel, pen).placed()
+
+
+def _text(x: float, y: float, text: str, style: str) -> str:
+    return f'<text x="{number(x)}" y="{number(y)}" class="{style}">{escape(text)}</text>' if text else ""
+
+
+def _caption(text: str, width: float) -> list[str]:
+    """A caption in lines of at most this width."""
+    lines: list[str] = []
+    limit = max(28, int(width / CHARACTER))
+    for word in text.split():
+        if lines and len(lines[-1]) + 1 + len(word) <= limit:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen: Pen) -> Iterator[str]:
+    """The ground of a cell, with its hover text."""
+    size = f'width="{number(width)}" height="{number(height)}"'
+    tip = f"<title>{escape(cell.tip)}</title>" if pen.tips == "title" and cell.tip else ""
+    data = f' data-t="{escape(cell.tip)}"' if pen.tips == "data" and cell.tip else ""
+    if data and cell.key is not None:
+        data += f' data-k="{cell.key}"'
+    look = f'class="xsc" fill="url(#{pen.padding})"' if cell.fill == colours.PADDING else f'class="xsc xs{cell.fill}"'
+    start = f'<rect x="{number(x)}" y="{number(y)}" {size} {look}{data}'
+    yield f"{start}>{tip}</rect>" if tip else f"{start}/>"
+    rows, columns = cell.used
+    if cell.fill != colours.PADDING and (rows < 1 or columns < 1):
+        right, low = x + width * columns, y + height * rows
+        outline = (
+            f"M{number(right)} {number(y)}H{number(x + width)}V{number(y + height)}H{number(x)}V{number(low)}H{number(right)}Z"
+            if 0 < rows < 1
+            else f"M{number(right)} {number(y)}H{number(x + width)}V{number(y + height)}H{number(right)}Z"
+        )
+        edge = ' class="xsg"' if width > 30 else ""
+        yield f'<path{edge} d="{outline}" fill="url(#{pen.padding})" pointer-events="none"/>'
+
+
+class _GridWriter:
+    def __init__(self, grid: Grid, pen: Pen) -> None:
+        self._grid = grid
+        self._pen = pen
+        cells = [cell for row in grid.cells for cell in row if cell is not None]
+        self._cell_width, self._cell_height = self._cell_size(cells)
+        heads = [head for head in grid.row_heads if head is not None]
+        self._left = 0.0
+        if grid.style != "thumbnail":
+            corner = f"{grid.row_name} ↓" if grid.row_name else ""
+            self._left = max([text_width(head) for head in heads] + [text_width(corner)]) + 8
+            self._left = self._left if any(heads) or corner else 0.0
+        self._top = 0.0 if grid.style == "thumbnail" else _TITLE + (_HEAD if any(grid.column_heads) else 0)
+        self._xs = self._edges(grid.column_heads, self._cell_width, self._left)
+        self._ys = self._edges(grid.row_heads, self._cell_height, self._top)
+
+    def _cell_size(self, cells: list[Cell]) -> tuple[float, float]:
+        grid = self._grid
+        if grid.style == "thumbnail":
+            return 17, 11
+        label = max([text_width(cell.label) for cell in cells] + [text_width(h) for h in grid.column_heads if h] + [0])
+        if grid.style == "tile":
+            note = max([text_width(cell.note, 9) for cell in cells] + [0])
+            return max(62, label + 10, note + 10), 48
+        return max(24, label + 12), 25 if grid.has_path else 22
+
+    @staticmethod
+    def _edges(heads: tuple[str | None, ...], size: float, start: float) -> list[float]:
+        edges = [start]
+        for head in heads:
+            edges.append(edges[-1] + (_GAP if head is None else size))
+        return edges
+
+    def placed(self) -> PlacedPanel:
+        grid = self._grid
+        width = max(self._xs[-1], text_width(grid.title) * 1.02)
+        lines = _caption(grid.caption, width) if grid.caption else []
+        return PlacedPanel(
+            width, self._ys[-1] + len(lines) * 15 + (4 if lines else 0), partial(self._write, caption=lines)
+        )
+
+    def _write(self, x: float, y: float, caption: list[str]) -> Iterator[str]:
+        grid = self._grid
+        yield f'<g transform="translate({number(x)},{number(y)})">'
+        if grid.style != "thumbnail":
+            yield _text(0, 12, grid.title, "xst xsB")
+            yield from self._heads()
+        yield from self._cells()
+        yield from self._lines()
+        if grid.has_path:
+            yield from self._path()
+        yield from self._labels()
+        yield from self._marks()
+        for i, line in enumerate(caption):
+            yield _text(0, self._ys[-1] + 15 * (i + 1), line, "xsu")
+        yield "</g>"
+
+    def _heads(self) -> Iterator[str]:
+        grid = self._grid
+        if any(grid.column_heads):
+            row = f"{grid.row_name} ↓" if grid.row_name else ""
+            yield _text(0, self._top - 5, row, "xsu")
+            right = f"→ {grid.column_name}" if grid.column_name else ""
+            yield _text(self._xs[-1] - text_width(right), 12, right, "xsu") if self._has_space(right) else ""
+        for i, head in enumerate(grid.column_heads):
+            middle = (self._xs[i] + self._xs[i + 1]) / 2
+            yield _text(middle, self._top - 5, "⋯" if head is None else head, "xsu xsh")
+        for i, head in enumerate(grid.row_heads):
+            middle = (self._ys[i] + self._ys[i + 1]) / 2
+            yield _text(self._left - 6, middle + 4, "⋮" if head is None else head, "xsu xse")
+
+    def _has_space(self, right: str) -> bool:
+        return bool(right) and self._xs[-1] > text_width(self._grid.title) * 1.05 + text_width(right) + 10
+
+    def _each(self) -> Iterator[tuple[int, int, Cell]]:
+        for r, row in enumerate(self._grid.cells):
+            for c, cell in enumerate(row):
+                if cell is not None:
+                    yield r, c, cell
+
+    def _cells(self) -> Iterator[str]:
+        for r, c, cell in self._each():
+            yield from _rectangle(self._xs[c], self._ys[r], self._cell_width, self._cell_height, cell, self._pen)
+
+    def _labels(self) -> Iterator[str]:
+        if self._grid.style == "thumbnail":
+            return
+        for r, c, cell in self._each():
+            middle = self._xs[c] + self._cell_width / 2
+            style = "xsq" if cell.fill == colours.PADDING else "xsk"
+            if self._grid.style == "tile":
+                yield _text(middle, self._ys[r] + 16, cell.label, f"{style} xsB")
+                yield _text(middle, self._ys[r] + 28, cell.note, f"{style} xsn")
+            elif cell.label:
+                shift = 15 if not self._grid.has_path else 14
+                yield _text(middle, self._ys[r] + shift, cell.label, style)
+
+    def _lines(self) -> Iterator[str]:
+        """Lines around blocks and groups, and between them."""
+        if self._grid.style != "element":
+            return
+        thick: list[str] = []
+        thin: list[str] = []
+        for r, c, cell in self._each():
+            x, y, right, low = self._xs[c], self._ys[r], self._xs[c + 1], self._ys[r + 1]
+            sides = (
+                (r, c - 1, f"M{number(x)} {number(y)}V{number(low)}"),
+                (r - 1, c, f"M{number(x)} {number(y)}H{number(right)}"),
+                (r, c + 1, f"M{number(right)} {number(y)}V{number(low)}"),
+                (r + 1, c, f"M{number(x)} {number(low)}H{number(right)}"),
+            )
+            for side, (row, column, line) in enumerate(sides):
+                other = self._at(row, column)
+                if other is None:
+                    # Beyond a gap the tile may go on.
+                    is_edge = not (0 <= row < len(self._grid.cells)) or not (0 <= column < len(self._grid.cells[0]))
+                    if is_edge:
+                        thick.append(line)
+                elif side < 2 and other.block != cell.block:
+                    thick.append(line)
+                elif side < 2 and other.group != cell.group:
+                    thin.append(line)
+        if thin:
+            yield f'<path class="xsg" fill="none" d="{"".join(thin)}"/>'
+        if thick:
+            yield f'<path class="xsb" d="{"".join(thick)}"/>'
+
+    def _at(self, row: int, column: int) -> Cell | None:
+        cells = self._grid.cells
+        return cells[row][column] if 0 <= row < len(cells) and 0 <= column < len(cells[row]) else None
+
+    def _path(self) -> Iterator[str]:
+        """The order of memory: arrows along neighbours, dashes where memory jumps."""
+        ordered = sorted([(cell.order, r, c) for r, c, cell in self._each() if cell.order is not None])
+        if len(ordered) < 2:
+            return
+        runs: list[str] = []
+        jumps: list[str] = []
+        # Beside a gap, neighbours in the grid may be far apart in memory.
+        unit = min([after[0] - before[0] for before, after in pairwise(ordered)])
+        previous = ordered[0]
+        arrow = ""
+        is_running = False
+        for step in ordered[1:]:
+            (at, r0, c0), (to, r1, c1) = previous, step
+            x0, y0, x1, y1 = *self._point(r0, c0), *self._point(r1, c1)
+            if abs(r0 - r1) + abs(c0 - c1) == 1 and to - at == unit:
+                start = "" if is_running else f"M{number(x0)} {number(y0)}"
+                runs.append(f"{start}L{number(x1)} {number(y1)}")
+                is_running = True
+                arrow = _arrow(x0, y0, x1, y1)
+            else:
+                if is_running:
+                    runs.append(arrow)
+                is_running = False
+                if self._grid.style == "tile" or abs(c0 - c1) <= _LONGEST_JUMP:
+                    jumps.append(f"M{number(x0)} {number(y0)}L{number(x1)} {number(y1)}")
+                arrow = ""
+            previous = step
+        if is_running:
+            runs.append(arrow)
+        if jumps:
+            yield f'<path class="xsj" d="{"".join(jumps)}"/>'
+        if runs:
+            yield f'<path class="xsp" d="{"".join(runs)}"/>'
+        x, y = self._point(ordered[0][1], ordered[0][2])
+        yield f'<circle class="xso" cx="{number(x)}" cy="{number(y)}" r="2.6"/>'
+
+    def _point(self, row: int, column: int) -> tuple[float, float]:
+        """Where the path passes a cell: below its label."""
+        if self._grid.style == "tile":
+            return self._xs[column] + self._cell_width / 2, self._ys[row + 1] - 9
+        return self._xs[column + 1] - 6, self._ys[row + 1] - 5
+
+    def _marks(self) -> Iterator[str]:
+        for r, c, cell in self._each():
+            if cell.is_marked:
+                yield (
+                    f'<rect class="xsm" x="{number(self._xs[c])}" y="{number(self._ys[r])}" '
+                    f'width="{number(self._cell_width)}" height="{number(self._cell_height)}"/>'
+                )
+
+
+def _arrow(x0: float, y0: float, x1: float, y1: float) -> str:
+    """The head of an arrow that ends in (x1, y1)."""
+    dx, dy = (x1 > x0) - (x1 < x0), (y1 > y0) - (y1 < y0)
+    ax, ay = x1 - 4 * dx - 3 * dy, y1 - 4 * dy - 3 * dx
+    bx, by = x1 - 4 * dx + 3 * dy, y1 - 4 * dy + 3 * dx
+    return f"M{number(ax)} {number(ay)}L{number(x1)} {number(y1)}L{number(bx)} {number(by)}"
+
+
+class _StripWriter:
+    _ROW: Final = 24
+
+    def __init__(self, strip: Strip, pen: Pen) -> None:
+        self._strip = strip
+        self._pen = pen
+        cells = [cell for row in strip.rows for cell in row.cells]
+        widest = max([text_width(cell.cell.label) for cell in cells] + [14]) + 10
+        bits = min([cell.bits for cell in cells], default=8)
+        self._bit = max(widest / bits, 120 / max(1, strip.row_bits))
+        self._bits = bits
+        self._left = max([text_width(row.head) for row in strip.rows if row.head] + [0]) + 8
+        self._top = _TITLE + _HEAD
+
+    def placed(self) -> PlacedPanel:
+        width = max(self._left + self._strip.row_bits * self._bit, text_width(self._strip.title))
+        heights: list[float] = [_GAP if row.head is None else self._ROW for row in self._strip.rows]
+        lines = _caption(self._strip.caption, width) if self._strip.caption else []
+        height = self._top + sum(heights) + len(lines) * 15 + (4 if lines else 0)
+        return PlacedPanel(width, height, partial(self._write, heights=heights, caption=lines))
+
+    def _write(self, x: float, y: float, heights: list[float], caption: list[str]) -> Iterator[str]:
+        yield f'<g transform="translate({number(x)},{number(y)})">'
+        yield _text(0, 12, self._strip.title, "xst xsB")
+        yield from self._ruler()
+        top = self._top
+        for row, height in zip(self._strip.rows, heights, strict=True):
+            if row.head is None:
+                yield _text(self._left - 6, top + 13, "⋮", "xsu xse")
+                top += height
+                continue
+            yield _text(self._left - 6, top + 16, row.head, "xsu xse")
+            for cell, bit, bits in row.cells:
+                left, width = self._left + bit * self._bit, bits * self._bit
+                yield from _rectangle(left, top, width, height - 2, cell, self._pen)
+                style = "xsq" if cell.fill == colours.PADDING else "xsk"
+                yield _text(left + width / 2, top + 15, cell.label, style)
+                if cell.is_marked:
+                    size = f'width="{number(width)}" height="{number(height - 2)}"'
+                    yield f'<rect class="xsm" x="{number(left)}" y="{number(top)}" {size}/>'
+            last = row.cells[-1]
+            # A byte that begins inside an element has a short line.
+            lines = [
+                f"M{number(self._left + bit * self._bit)} {number(top + (0 if is_whole else height - 5))}V{number(top + height - 2)}"
+                for bit in range(0, last.bit + last.bits + 1, 8)
+                for is_whole in [bit % self._bits == 0]
+            ]
+            if self._bits < 32:
+                yield f'<path class="xsg" fill="none" d="{"".join(lines)}"/>'
+            top += height
+        for i, line in enumerate(caption):
+            yield _text(0, top + 15 * (i + 1) - 2, line, "xsu")
+        yield "</g>"
+
+    def _ruler(self) -> Iterator[str]:
+        """Bits where elements are small, bytes where they are large."""
+        in_bits = self._bits < 32 or self._bits % 8 > 0
+        yield _text(self._left - 6, self._top - 5, "bit" if in_bits else "", "xsu xse")
+        for bit in range(0, self._strip.row_bits, self._bits):
+            text = str(bit) if in_bits else f"+{bit // 8}"
+            yield _text(self._left + bit * self._bit, self._top - 5, text, "xsu")
+
+
+class _ListingWriter:
+    def __init__(self, listing: Listing, pen: Pen) -> None:
+        self._listing = listing
+        self._rows = [(row, None if row.thumbnail is None else placed(row.thumbnail, pen)) for row in listing.rows]
+        self._path = max([text_width(row.path) for row in listing.rows] + [0]) + 14
+        self._thumb = max([thumb.width for _, thumb in self._rows if thumb is not None] + [0])
+        self._thumb += 16 if self._thumb else 0
+        self._heights: list[float] = [
+            max(18 + 15 * len(row.facts), 0 if thumb is None else thumb.height) + 12 for row, thumb in self._rows
+        ]
+
+    def placed(self) -> PlacedPanel:
+        texts = [text for row in self._listing.rows for text in (row.text, *row.facts)]
+        width = self._path + self._thumb + max([text_width(text) for text in texts] + [0])
+        caption = [self._listing.caption] if self._listing.caption else []
+        return PlacedPanel(width, _TITLE + sum(self._heights) + 15 * len(caption), self._write)
+
+    def _write(self, x: float, y: float) -> Iterator[str]:
+        yield _text(x, y + 12, self._listing.title, "xst xsB")
+        top = y + _TITLE
+        for (row, thumb), height in zip(self._rows, self._heights, strict=True):
+            yield _text(x, top + 14, row.path, "xsu")
+            left = x + self._path
+            if thumb is not None:
+                yield from thumb.write(left, top + 4)
+            left += self._thumb
+            yield _text(left, top + 14, row.text, "xst")
+            for i, fact in enumerate(row.facts):
+                yield _text(left, top + 29 + 15 * i, fact, "xsu")
+            top += height
+        yield _text(x, top + 12, self._listing.caption, "xsu")

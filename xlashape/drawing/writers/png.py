@@ -1,0 +1,41 @@
+"""A scene as a PNG image, by resvg (the extra `png`): a renderer in one wheel that needs no library of the system."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape import extras
+from xlashape.drawing.marks.scene import Scene
+from xlashape.drawing.writers.svg import svg_text
+from xlashape.errors import InvalidArgumentError, UnavailableError
+
+__all__ = ["png_bytes"]
+
+_MAX_SCALE: Final = 8
+_FONTS: Final = ("DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", "Menlo", "Consolas", "Courier New")
+_PROBE: Final = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><text y="15" font-size="16" font-family="{}">{}</text></svg>'
+
+
+def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:
+    """The scene as PNG, `scale` pixels for each pixel of the SVG. `auto` is light: an image cannot follow the reader's setting.
+
+    UnavailableError where resvg is not installed, or the system has no font; InvalidArgumentError for a scale that is not above 0 and up to 8.
+    """
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale <= _MAX_SCALE:  # pyright: ignore[reportUnnecessaryIsInstance]  # code without types
+        raise InvalidArgumentError(f"scale is above 0 and up to {_MAX_SCALE}, not {str(scale)[:40]}", field="scale")
+    extras.require("png", "A PNG image")
+    import resvg_py  # an optional package
+
+    def render(text: str, zoom: float, family: str) -> bytes:
+        return bytes(resvg_py.svg_to_bytes(svg_string=text, zoom=zoom, monospace_family=family))
+
+    empty = render(_PROBE.format("monospace", ""), 1, _FONTS[0])
+    for family in _FONTS:
+        if render(_PROBE.format("monospace", "M"), 1, family) != empty:
+            break
+    else:
+        raise UnavailableError(
+            "a PNG image needs a monospace font, and none is installed: install DejaVu Sans Mono, or save an .svg"
+        )
+    text = svg_text(scene, "dark" if theme == "dark" else "light", tips="none")
+    return render(text, float(scale), family)
