@@ -15,14 +15,15 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "client": _CLIENT,
     "png": ("resvg_py",),
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
+    "store": ("obstore",),
 }
 
 # What the packages of an extra are, where it is not gRPC.
-_NEEDS = {"png": "the renderer resvg"}
+_NEEDS = {"png": "the renderer resvg", "store": "the client of buckets obstore"}
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `client`, `server` or `png`. Imports none of them."""
+    """Whether every package of the extra is installed: `client`, `png`, `server` or `store`. Imports none of them."""
     return _first_missing(extra) is None
 
 

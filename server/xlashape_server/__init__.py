@@ -4,6 +4,7 @@ config          everything that can be set
 settings        where settings come from: a file, variables, options
 precount        the memory that a message would take, computed before it is decoded
 store           modules by digest, in a directory
+bucket          modules in a bucket that servers share, with a store as cache
 stored_file     the file of a module, and how it is checked
 upload          content on its way into the store
 store_faults    from an error of the file system to an error of the library

@@ -78,6 +78,8 @@ class Server:
     def start(self) -> Server:
         """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a worker cannot start."""
         require("server", "a server")
+        if self.config.store:
+            require("store", "a store in a bucket")
         self.config.check_files()
         tls.check(self.config)
         config = self.config
@@ -215,7 +217,7 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
                     "address": server.address,
                     "workers": len(server.worker_pids),
                     "pid": os.getpid(),
-                    "store": server.config.store_directory,
+                    "store": config.store or server.config.store_directory,
                 }
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
@@ -237,13 +239,17 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
 
 def _say_where_data_goes(config: Config, server: Server) -> None:
     """Logs where modules are kept and for how long, and who may reach them if that is more than this machine."""
-    until = "until the server stops" if not config.store_directory else "also when the server stops"
-    _log.info(
-        "modules are kept in %s, %s, for %g hours after their last use",
-        server.config.store_directory,
-        until,
-        config.store_age_seconds / 3600,
-    )
+    directory, hours = server.config.store_directory, config.store_age_seconds / 3600
+    if config.store:
+        _log.info(
+            "modules are kept in %s, and in the cache %s for %g hours after their last use",
+            config.store,
+            directory,
+            hours,
+        )
+    else:
+        until = "also when the server stops" if config.store_directory else "until the server stops"
+        _log.info("modules are kept in %s, %s, for %g hours after their last use", directory, until, hours)
     for exposure in config.exposures():
         _log.warning("%s: %s", server.address, exposure)
 

@@ -127,6 +127,10 @@ class Config:
         "",
         "Directory where modules are kept, also over restarts. Empty: a temporary directory, removed when the server stops.",
     )
+    store: str = _setting(
+        "",
+        "Bucket that servers share modules in: s3://BUCKET/PREFIX, gs://…, az://… or file:DIRECTORY. The directory is then a cache in front of it.",
+    )
     store_bytes: int = _setting(
         2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
     )
@@ -158,6 +162,11 @@ class Config:
         if self.unix_path and self.workers > 1:
             raise InvalidArgumentError(
                 f"workers: processes cannot share {self.address}; one worker serves it", field="workers"
+            )
+        if self.store and not _BUCKET.fullmatch(self.store):
+            raise InvalidArgumentError(
+                f"store: expected s3://BUCKET/PREFIX, gs://…, az://… or file:DIRECTORY, found {self.store!r}",
+                field="store",
             )
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
@@ -263,6 +272,7 @@ class Config:
 
 _UNIX = "unix:"
 _MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # sockaddr_un
+_BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^?#\0]+")
 _MODE = re.compile(r"0?[0-7]{3}")
 _MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
 

@@ -5,7 +5,8 @@
     xlashape.v1.HloService, …         calls of this service can be answered; those that need no store do not follow it
 
 Kubernetes' probes of the kind grpc ask for a name: `live` is for livenessProbe, `ready` for readinessProbe. A full disk is no reason to
-start a container again.
+start a container again. A bucket that does not answer is a fault of all servers that share it: `ready` does not follow that, since a load
+balancer would be left with no server for the calls that need no bucket.
 """
 
 from __future__ import annotations
@@ -28,56 +29,70 @@ LIVE, READY = "live", "ready"
 NAMES = ("", LIVE, READY)
 """The names beside those of the services."""
 
-_FOLLOWERS = ("", READY, "xlashape.v1.HloService", "xlashape.v1.IndexingService")
+_NEED_THE_STORE = ("xlashape.v1.HloService", "xlashape.v1.IndexingService")
+_FOLLOW_THE_DIRECTORY = ("", READY, *_NEED_THE_STORE)
 _LOOK_SECONDS = 1.0  # between two looks at the store
 _HANGING_SECONDS = 5.0  # a look that takes longer counts as a fault: a file system on a network may not answer
 
 
 def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
     """Sets the status of the names that follow the store, as long as this process runs."""
-    watch = _Watch(store, set_status)
-    for run in (watch.look_regularly, watch.tell_regularly):
-        threading.Thread(target=run, name="readiness", daemon=True).start()
+    threading.Thread(target=_Watch(store, set_status).run, name="readiness", daemon=True).start()
 
 
 class _Watch:
     def __init__(self, store: Store, set_status: Callable[[str, int], None]) -> None:
-        self._store = store
         self._set_status = set_status
-        self._fault = ""
-        self._began: float | None = None  # the look that has not ended
-        self._looked = threading.Event()
+        self._looks = (
+            _Look("the store", store.check, _FOLLOW_THE_DIRECTORY),
+            _Look("the bucket", store.check_shared, _NEED_THE_STORE),
+        )
 
-    def look_regularly(self) -> None:
+    def run(self) -> None:
+        told = ["", ""]
+        while True:
+            faults = [look.fault() for look in self._looks]
+            down = {name for look, fault in zip(self._looks, faults, strict=True) if fault for name in look.followers}
+            if faults != told:
+                response = health_pb2.HealthCheckResponse
+                for name in _FOLLOW_THE_DIRECTORY:
+                    self._set_status(name, int(response.NOT_SERVING if name in down else response.SERVING))
+            for look, fault, before in zip(self._looks, faults, told, strict=True):
+                if fault and fault != before:
+                    _log.error("not ready: %s", fault)
+                elif before and not fault:
+                    _log.warning("ready again: %s takes modules", look.subject)
+            told = faults
+            time.sleep(_LOOK_SECONDS / 2)
+
+
+class _Look:
+    """A question that is asked again and again in a thread of its own, since it may hang."""
+
+    def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:
+        self.subject = subject
+        self.followers = followers
+        self._check = check
+        self._fault = ""
+        self._began: float | None = None  # the question that has not been answered
+        threading.Thread(target=self._run, name="readiness", daemon=True).start()
+
+    def fault(self) -> str:
+        """What is wrong; empty if nothing is."""
+        began = self._began
+        if began is not None and time.monotonic() - began > _HANGING_SECONDS:
+            return f"{self.subject} does not answer"
+        return self._fault
+
+    def _run(self) -> None:
         while True:
             self._began = time.monotonic()
             try:
-                self._store.check()
+                self._check()
                 self._fault = ""
             except XlashapeError as error:
-                self._fault = str(error)
+                self._fault = error.message
             except Exception as error:
                 self._fault = f"{type(error).__name__}: {error}"
             self._began = None
-            self._looked.set()
             time.sleep(_LOOK_SECONDS)
-
-    def tell_regularly(self) -> None:
-        told = ""
-        while True:
-            self._looked.wait(_LOOK_SECONDS)
-            self._looked.clear()
-            fault, began = self._fault, self._began
-            if began is not None and time.monotonic() - began > _HANGING_SECONDS:
-                fault = "the store does not answer"
-            if bool(fault) != bool(told):
-                response = health_pb2.HealthCheckResponse
-                status = response.NOT_SERVING if fault else response.SERVING
-                for name in _FOLLOWERS:
-                    self._set_status(name, int(status))
-            if fault != told:
-                if fault:
-                    _log.error("not ready: %s", fault)
-                else:
-                    _log.warning("ready again: the store takes modules")
-                told = fault

@@ -19,7 +19,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.config import Config
@@ -106,7 +106,7 @@ def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def read_value(name: str, value: object) -> Any:
     """The value of a setting, given as such or as text. InvalidArgumentError if it is not of the setting's type."""
-    kind: type[str | float | int] = type(_DEFAULTS[name])
+    kind = cast("type[Any]", type(_DEFAULTS[name]))
     if kind is str:
         if isinstance(value, str):
             return value

@@ -27,7 +27,7 @@ from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError,
 from xlashape_server.config import Config
 from xlashape_server.scratch import is_scratch
 from xlashape_server.store_faults import fault, faults
-from xlashape_server.stored_file import DamagedError, ModuleFile, Stored, module_name, read_file
+from xlashape_server.stored_file import DamagedError, ModuleFile, Stored, check_whole, module_name, read_file
 from xlashape_server.upload import Upload, remove_unlocked
 
 __all__ = ["Store", "Stored", "module_name"]
@@ -88,7 +88,8 @@ class Store:
         """Removes a module. NotFoundError if the store does not have it."""
         sha256 = self.digest_of(name, field=field)
         with self._locked():
-            self.find(name, field=field)
+            with self._opened(name, field):
+                pass
             try:
                 self._path(sha256).unlink()
             except FileNotFoundError:
@@ -109,6 +110,9 @@ class Store:
         with self.upload() as upload:
             upload.write(bytes(_PROBE_BYTES))
 
+    def check_shared(self) -> None:
+        """The same of what this store shares with other servers, if it does."""
+
     def keep(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
     ) -> tuple[Stored, bool]:
@@ -125,24 +129,31 @@ class Store:
         path = self._path(sha256)
         self._check_stored(sha256)
         with self._locked():
-            with contextlib.suppress(NotFoundError):
-                return self.find(module_name(sha256)), True
-            self._evict(whole)
-            path.parent.mkdir(exist_ok=True)
-            now = time.time()
-            os.utime(temporary, (now, now))
-            temporary.replace(path)
-            if self.is_durable:
-                _synchronize(path.parent)
+            with contextlib.suppress(NotFoundError), self._opened(module_name(sha256)) as (_, stored, _):
+                return stored, True
+            now = self._take_over(temporary, path, whole)
         return Stored(sha256, size, facts, created, now), False
+
+    def _take_over(self, temporary: Path, path: Path, size: int) -> float:
+        """Gives a file its name, and makes room before. To be called under the lock. The time of use."""
+        self._evict(size)
+        path.parent.mkdir(exist_ok=True)
+        now = time.time()
+        os.utime(temporary, (now, now))
+        temporary.replace(path)
+        if self.is_durable:
+            _synchronize(path.parent)
+        return now
 
     def _check_stored(self, sha256: str) -> None:
         """Sets a damaged file aside. Else content that was uploaded again because it is damaged would not replace it."""
-        with contextlib.suppress(NotFoundError):
-            self.read(module_name(sha256))
+        with contextlib.suppress(NotFoundError), self._opened(module_name(sha256)) as (file, _, about):
+            check_whole(file, about, sha256)
 
     @contextlib.contextmanager
-    def _opened(self, name: str, field: str | FieldPath | None) -> Generator[tuple[IO[bytes], Stored, ModuleFile]]:
+    def _opened(
+        self, name: str, field: str | FieldPath | None = None
+    ) -> Generator[tuple[IO[bytes], Stored, ModuleFile]]:
         """The file of a module. A file that turns out to be damaged is set aside."""
         sha256 = self.digest_of(name, field=field)
         path = self._path(sha256)

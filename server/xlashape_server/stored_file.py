@@ -15,7 +15,17 @@ import os
 import struct
 from typing import IO, NamedTuple
 
-__all__ = ["BLOCK_BYTES", "Blocks", "DamagedError", "ModuleFile", "Stored", "ending", "module_name", "read_file"]
+__all__ = [
+    "BLOCK_BYTES",
+    "Blocks",
+    "DamagedError",
+    "ModuleFile",
+    "Stored",
+    "check_whole",
+    "ending",
+    "module_name",
+    "read_file",
+]
 
 BLOCK_BYTES = 1 << 20
 
@@ -107,6 +117,21 @@ class ModuleFile(NamedTuple):
             parts.append(block)
         start = offset - first * BLOCK_BYTES
         return b"".join(parts)[start : start + end - offset]
+
+
+def check_whole(file: IO[bytes], about: ModuleFile, sha256: str) -> None:
+    """Reads all of the content. DamagedError if it does not have the digest that is its name."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    left = about.size_bytes
+    while left:
+        data = file.read(min(left, BLOCK_BYTES))
+        if not data:
+            break
+        digest.update(data)
+        left -= len(data)
+    if digest.hexdigest() != sha256:
+        raise DamagedError("the content does not have the digest that is its name")
 
 
 def read_file(file: IO[bytes]) -> ModuleFile:

@@ -26,6 +26,7 @@ from grpc_health.v1 import health_pb2
 from xlashape import caches
 from xlashape.proto import services
 from xlashape_server import logs, placement, readiness, reflection, tls
+from xlashape_server.bucket import open_store
 from xlashape_server.config import Config
 from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
@@ -34,7 +35,6 @@ from xlashape_server.health import Health
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services
 from xlashape_server.signals import StopSignals
-from xlashape_server.store import Store
 
 __all__ = ["main", "make_server", "run"]
 
@@ -49,7 +49,7 @@ def make_server(config: Config) -> tuple[grpc.Server, Health]:
     """A grpc server with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
     options = [*_connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
-    modules = Modules(config, Store.of(config))
+    modules = Modules(config, open_store(config))
     caches.register(modules.cache)
     guard = Guard(config, modules.cache.clear)
     add_services(server, rpcs(config, modules), guard)

@@ -1,0 +1,262 @@
+"""Modules in a bucket that any number of servers share, with the local directory as a cache in front.
+
+    s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:DIRECTORY
+
+An object PREFIX/modules/3f/3fa9… is the file of a module (`stored_file`). Its name is the digest of its content, so an object never changes,
+and no server can get an answer from the cache that the bucket would answer otherwise. An upload is acknowledged once the bucket has it. Objects
+are only created: where two servers put the same, one of them finds the object there, and checks it.
+
+- What was read from the bucket is checked, and kept in the cache. Other bytes than were stored are never used and never removed: they may be a
+  fault of the way. An upload of the same content puts the object right.
+- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. Where the bucket does not
+  answer, the cache does.
+- Objects are not evicted from a bucket, whose owner says with a rule of the bucket how long they live.
+
+Addresses, credentials and regions are those of the cloud's own tools: AWS_…, GOOGLE_…, AZURE_… in the environment, or the role of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from xlashape.errors import FieldPath, NotFoundError, UnavailableError, XlashapeError
+from xlashape.extras import require
+from xlashape_server.config import Config
+from xlashape_server.scratch import is_scratch
+from xlashape_server.store import Store
+from xlashape_server.store_faults import faults
+from xlashape_server.stored_file import DamagedError, Stored, check_whole, read_file
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+__all__ = ["BucketStore", "open_store"]
+
+_TRUST_SECONDS = 60.0  # that a module is taken from the cache without a question to the bucket
+_MAX_TRUSTED = 100_000  # modules of which the time of the last question is known
+_CHECK_SECONDS = 10.0  # between two looks whether the bucket answers
+_PROBE = "xlashape-probe"  # a folder that does not exist, to be listed
+_PIECE_BYTES = 1 << 20
+
+# A call waits for the bucket at most about a quarter of a minute.
+_CLIENT: ClientConfig = {"connect_timeout": timedelta(seconds=3), "timeout": timedelta(seconds=30)}
+_RETRIES: RetryConfig = {
+    "max_retries": 4,
+    "retry_timeout": timedelta(seconds=12),
+    "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=3), "base": 2},
+}
+
+
+def open_store(config: Config) -> Store:
+    """The store that `config` describes, whose directory is given. UnavailableError if the packages for a bucket are not installed."""
+    if not config.store:
+        return Store.of(config)
+    require("store", "a store in a bucket")
+    return BucketStore(
+        config.store_directory,
+        config.store,
+        max_bytes=config.store_bytes,
+        max_age=config.store_age_seconds,
+        is_durable=not is_scratch(config.store_directory),
+    )
+
+
+class BucketStore(Store):
+    """The store in the bucket at `url`, with a cache in `directory`. `max_bytes` and `max_age` are those of the cache."""
+
+    def __init__(
+        self, directory: str | Path, url: str, *, max_bytes: int, max_age: float, is_durable: bool = False
+    ) -> None:
+        super().__init__(directory, max_bytes=max_bytes, max_age=max_age, is_durable=is_durable)
+        self._bucket = _bucket(url)
+        self._trusted: OrderedDict[str, float] = OrderedDict()
+        self._trust_lock = threading.Lock()
+        self._checked_at = float("-inf")
+
+    def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
+        """As of a store."""
+        self._make_present(name, field)
+        return super().find(name, field=field)
+
+    def read(
+        self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
+    ) -> bytes:
+        """As of a store. A damaged file of the cache is replaced by the object."""
+        self._make_present(name, field)
+        try:
+            return super().read(name, offset=offset, limit=limit, field=field)
+        except NotFoundError:
+            self._fetch(self.digest_of(name), name, field)
+            return super().read(name, offset=offset, limit=limit, field=field)
+
+    def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
+        """Removes a module from the bucket and the cache. Other servers answer from their caches for up to a minute."""
+        sha256 = self.digest_of(name, field=field)
+        was_there = self._has(sha256)
+        with _bucket_faults(), suppress(FileNotFoundError):
+            self._bucket.delete(_key(sha256))
+        self._forget(sha256)
+        try:
+            super().delete(name, field=field)
+        except NotFoundError:
+            if not was_there:
+                raise
+
+    def keep(
+        self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
+    ) -> tuple[Stored, bool]:
+        """As of a store; returns once the bucket has the module."""
+        is_new = self._put(temporary, sha256)
+        stored, _ = super().keep(temporary, sha256, size, facts, created)
+        self._trust(sha256)
+        return stored, not is_new
+
+    def check_shared(self) -> None:
+        """UnavailableError if the bucket does not answer. It is asked every ten seconds."""
+        if time.monotonic() - self._checked_at > _CHECK_SECONDS:
+            with _bucket_faults(needs_bucket=True):
+                next(iter(self._bucket.list(_PROBE)), None)  # pyright: ignore[reportUnknownArgumentType]  # what it holds is not used
+            self._checked_at = time.monotonic()
+
+    def _make_present(self, name: str, field: str | FieldPath | None) -> None:
+        """Has the module in the cache. NotFoundError if the bucket does not have it."""
+        sha256 = self.digest_of(name, field=field)
+        try:
+            with self._opened(name, field):
+                pass
+        except NotFoundError:
+            self._fetch(sha256, name, field)
+            return
+        if time.monotonic() - self._trusted.get(sha256, float("-inf")) < _TRUST_SECONDS:
+            return
+        try:
+            is_there = self._has(sha256)
+        except UnavailableError:
+            return  # the content is right in any case; only a deletion would be noticed later
+        if not is_there:
+            with suppress(NotFoundError):
+                super().delete(name)
+            raise self._missing(name, field)
+        self._trust(sha256)
+
+    def _fetch(self, sha256: str, name: str, field: str | FieldPath | None) -> None:
+        """Copies an object to the cache. NotFoundError if there is none, UnavailableError if it is not what was stored."""
+        try:
+            self._copy_here(sha256)
+        except FileNotFoundError:
+            self._forget(sha256)
+            raise self._missing(name, field) from None
+        except DamagedError as damage:
+            raise UnavailableError(
+                f"the bucket gives other bytes than were stored: {damage}; upload the module again"
+            ) from None
+
+    def _copy_here(self, sha256: str) -> None:
+        """FileNotFoundError if there is no object, DamagedError if it is damaged."""
+        with super().upload() as upload:
+            with _bucket_faults():
+                stream = self._bucket.get(_key(sha256)).stream(min_chunk_size=_PIECE_BYTES)
+                temporary = upload.copy(bytes(piece) for piece in stream)
+            with faults():
+                with temporary.open("rb") as file:
+                    check_whole(file, read_file(file), sha256)
+                size = temporary.stat().st_size
+            with self._locked():
+                self._take_over(temporary, self._path(sha256), size)
+        self._trust(sha256)
+
+    def _put(self, file: Path, sha256: str) -> bool:
+        """Creates the object. False if it was there already, and right."""
+        from obstore.exceptions import AlreadyExistsError  # the extra `store`
+
+        key = _key(sha256)
+        try:
+            with _bucket_faults(needs_bucket=True):
+                self._bucket.put(key, file, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            try:
+                self._copy_here(sha256)
+            except (FileNotFoundError, DamagedError):
+                with _bucket_faults(needs_bucket=True):
+                    self._bucket.put(key, file, use_multipart=False)
+                return True
+            return False
+        return True
+
+    def _has(self, sha256: str) -> bool:
+        with _bucket_faults():
+            try:
+                self._bucket.head(_key(sha256))
+            except FileNotFoundError:
+                return False
+        return True
+
+    def _trust(self, sha256: str) -> None:
+        with self._trust_lock:
+            self._trusted[sha256] = time.monotonic()
+            self._trusted.move_to_end(sha256)
+            if len(self._trusted) > _MAX_TRUSTED:
+                self._trusted.popitem(last=False)
+
+    def _forget(self, sha256: str) -> None:
+        with self._trust_lock:
+            self._trusted.pop(sha256, None)
+
+
+def _key(sha256: str) -> str:
+    return f"modules/{sha256[:2]}/{sha256}"
+
+
+def _bucket(url: str) -> ObjectStore:
+    """The bucket at `url`. UnavailableError if what the environment says about it does not suffice."""
+    from obstore.store import LocalStore, from_url  # pyright: ignore[reportUnknownVariableType]  # the extra `store`; the type has unknown keywords
+
+    if url.startswith("file:"):
+        with faults():
+            return LocalStore(Path(urlsplit(url).path), mkdir=True)
+    endpoints = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
+    # Whoever gives an address without TLS wants it.
+    options: ClientConfig = {**_CLIENT, "allow_http": any(each.startswith("http://") for each in endpoints)}
+    with _bucket_faults():
+        return from_url(url, client_options=options, retry_config=_RETRIES)
+
+
+@contextmanager
+def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
+    """Errors of the bucket within the block become UnavailableError.
+
+    AlreadyExistsError is an answer and passes; so does FileNotFoundError, unless only the bucket itself can be missing.
+    """
+    from obstore.exceptions import (  # the extra `store`
+        AlreadyExistsError,
+        BaseError,
+        PermissionDeniedError,
+        UnauthenticatedError,
+    )
+
+    try:
+        yield
+    except (AlreadyExistsError, XlashapeError):
+        raise
+    except FileNotFoundError as error:
+        if needs_bucket:
+            raise UnavailableError(f"there is no such bucket: {_first_line(error)}") from error
+        raise
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+        raise UnavailableError(f"the bucket refuses access: {_first_line(error)}") from error
+    except (BaseError, OSError, ValueError) as error:
+        raise UnavailableError(f"the bucket cannot be used: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return line if len(line) <= 200 else line[:200] + "…"
