@@ -34,6 +34,7 @@ The files. Each imports only from those above it:
     module.py     the views
     buffers.py    which results are buffers in memory
     edit.py       Editor
+    annotation_rules.py, module_rules.py   rules of shardings and origins; rules of several instructions together
     verifier.py   check, verify
 """
 

@@ -5,24 +5,25 @@
     check(module)                       # raises InvalidModuleError with all of them
 
 The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an operation does to
-layouts is not checked, and an opcode whose row has no rule may have any shape. Matches the part of XLA's HloVerifier that needs no target.
+layouts is not checked, and an opcode whose row has no rule may have any shape. The rules of shardings and origins are in
+annotation_rules.py, those of several instructions together in module_rules.py. Matches the part of XLA's HloVerifier that needs no target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from xlashape.errors import InvalidModuleError, UnsupportedError, XlashapeError
+from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo import structure
+from xlashape.hlo.annotation_rules import origin_problem, sharding_problem
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.module_rules import Problem, module_problems
 from xlashape.hlo.older import decode
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.ops.verification import check_shape, same_type_or_both_floating
 from xlashape.hlo.structure import LOCAL_ID
-from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
@@ -30,19 +31,6 @@ from xlashape.shape.value.equality import compatible_shapes
 __all__ = ["Problem", "check", "verify"]
 
 _SHOWN = 20
-
-
-class Problem(NamedTuple):
-    """One broken rule, and where. A name is "" where the rule is one of the whole module or the whole computation."""
-
-    computation: str
-    instruction: str
-    message: str
-
-    def __str__(self) -> str:
-        text = f"computation {self.computation!r}: " if self.computation else ""
-        text += f"instruction {self.instruction!r}: " if self.instruction else ""
-        return text + self.message
 
 
 def check(module: HloModule | xla.HloModuleProto | bytes) -> None:
@@ -96,14 +84,12 @@ def _problems(module: HloModule) -> Iterator[Problem]:
                     computation.name, instruction.name, "has the name of another instruction in its computation"
                 )
             names.add(instruction.name)
-        for message in _uses(computation):
-            yield message
         for message in _parameters(computation):
             yield Problem(computation.name, "", message)
     for message in _entry(module):
         yield Problem("", "", message)
     yield from _schedule(module)
-    yield from _aliases(module)
+    yield from module_problems(module)
 
 
 def _is_tiled(module: HloModule) -> bool:
@@ -117,29 +103,6 @@ def _is_tiled(module: HloModule) -> bool:
 
 def _has_tiles(shape: xla.ShapeProto) -> bool:
     return bool(shape.layout.tiles) or any(_has_tiles(part) for part in shape.tuple_shapes)
-
-
-_ONE_USER = frozenset((Opcode.COPY_START, Opcode.ASYNC_START, Opcode.ASYNC_UPDATE))
-"""Operations that another ends. It must be one, though a tuple may carry what it takes."""
-_ENDS = frozenset((Opcode.COPY_DONE, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE))
-
-
-def _uses(computation: HloComputation) -> Iterator[Problem]:
-    """Asynchronous operations of the computation that nothing ends, or that several instructions end."""
-    for instruction in computation.instructions:
-        opcode = instruction.proto.opcode
-        if opcode not in _ONE_USER and opcode not in (Opcode.SEND, Opcode.RECV):
-            continue
-        try:
-            users = [user.proto.opcode for user in instruction.users]
-        except XlashapeError:
-            continue  # a problem of the user
-        if not users and (opcode in (Opcode.COPY_START, Opcode.SEND, Opcode.RECV) or not instruction.is_root):
-            yield Problem(computation.name, instruction.name, f"the {opcode} must be ended, found no user")
-        if opcode in _ONE_USER and sum(user in _ENDS for user in users) > 1:
-            yield Problem(
-                computation.name, instruction.name, f"the {opcode} must be ended once, found {len(users)} users"
-            )
 
 
 # -- instructions ---------------------------------------------------------------------------
@@ -171,12 +134,32 @@ def _instruction(instruction: HloInstruction, computation_index: int, *, mixed_p
         bound = str(row.operands.least) if row.operands.least == row.operands.most else bound
         yield f"{row.opcode} takes {bound} operand{'' if bound == '1' else 's'}, found {len(operands)}"
         return
+    for check_annotation in (sharding_problem, origin_problem):
+        problem = check_annotation(instruction.proto, shape)
+        if problem:
+            yield problem
+    problem = _operands_problem(row, operands, mixed_precision=mixed_precision)
+    if problem:
+        yield problem
+        return
     try:
         problem = _shape_problem(instruction, row, shape, operands, mixed_precision=mixed_precision)
     except XlashapeError as error:
         problem = error.message
     if problem:
         yield problem
+
+
+def _operands_problem(row: Operation, operands: Sequence[Shape], *, mixed_precision: bool) -> str | None:
+    """What is wrong with operands that must be alike."""
+    shown = ", ".join(map(str, operands[:_SHOWN]))
+    if row.operands_of_equal_sizes and len({operand.dimensions for operand in operands}) > 1:
+        return f"its operands must have equal dimensions, found {shown}"
+    if row.one_precision and not mixed_precision:
+        types = {operand.element_type for operand in operands if operand.is_array and operand.element_type.is_floating}
+        if len(types) > 1:
+            return f"its floating operands must have the same element type, found {shown}"
+    return None
 
 
 def _shape_problem(
@@ -274,51 +257,3 @@ def _schedule(module: HloModule) -> Iterator[Problem]:
                 if steps[before.id & LOCAL_ID] > steps[instruction.id & LOCAL_ID]:
                     message = f"is scheduled before {before.name!r}, which it needs"
                     yield Problem(computation.name, instruction.name, message)
-
-
-def _aliases(module: HloModule) -> Iterator[Problem]:
-    try:
-        parameters = [parameter.shape for parameter in module.entry.parameters]
-        result = module.entry.root.shape
-    except XlashapeError:
-        return  # the instruction whose shape cannot be decoded is a problem of its own
-    for alias in module.proto.input_output_alias.entries:
-        number, index = alias.parameter_number, tuple(alias.parameter_shape_index)
-        output_index = tuple(alias.output_shape_index)
-        given = _parameter_part(parameters, number, index)
-        output = _part(result, output_index)
-        if given is None or output is None:
-            what = f"parameter {number} at {list(index)}" if given is None else f"output {list(output_index)}"
-            yield Problem("", "", f"input_output_alias names {what}, which does not exist")
-        elif not _same_bytes(given, output):
-            yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
-    for donor in module.proto.buffer_donor.entries:
-        number, index = donor.parameter_number, tuple(donor.parameter_shape_index)
-        if _parameter_part(parameters, number, index) is None:
-            yield Problem("", "", f"buffer_donor names parameter {number} at {list(index)}, which does not exist")
-
-
-def _same_bytes(lhs: Shape, rhs: Shape) -> bool:
-    """Whether two buffers have the same size. An alias may join arrays of other types and dimensions."""
-    if compatible_shapes(lhs, rhs):
-        return True
-    if not (lhs.is_array and rhs.is_array):
-        return False
-    try:
-        bits = [product(shape.dimensions) * shape.element_type.bit_width for shape in (lhs, rhs)]
-    except UnsupportedError:
-        return False  # an element type of unknown width
-    return bits[0] == bits[1]
-
-
-def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[int]) -> Shape | None:
-    return _part(parameters[number], index) if 0 <= number < len(parameters) else None
-
-
-def _part(shape: Shape, index: Sequence[int]) -> Shape | None:
-    """The part of a shape at an index; None if it has none there."""
-    for element in index:
-        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
-            return None
-        shape = shape.tuple_shapes[element]
-    return shape

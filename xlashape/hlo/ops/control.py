@@ -85,6 +85,8 @@ def _check_conditional(written: Written) -> None:
 def _verify_conditional(
     shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
 ) -> str | None:
+    if not called:
+        return "needs a branch"
     if len(operands) != len(called) + 1:
         return f"has {len(operands)} operands for {len(called)} branches"
     selector = operands[0]
@@ -95,6 +97,12 @@ def _verify_conditional(
         problem = check_parameters([operand], parameters, "the operand of branch") or check_result(shape, result)
         if problem:
             return f"branch {branch}: {problem}"
+    return None
+
+
+def _verify_composite(message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
+    if message.is_composite and not message.frontend_attributes.map:
+        return "a composite call must have its name and version as frontend_attributes, found none"
     return None
 
 
@@ -120,7 +128,7 @@ OPERATIONS: Final = (
         calls=CALL_TO_APPLY,
         attributes_after_calls=(optional(IS_COMPOSITE),),
         infer=called_result,
-        verify=any_shape,
+        verify=_verify_composite,
         verify_calls=_verify_call,
         runs_called_instructions=True,
     ),

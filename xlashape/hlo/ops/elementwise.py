@@ -85,6 +85,10 @@ def _infer_is_finite(message: xla.HloInstructionProto, operands: Sequence[Shape]
     return _with_type(_floating(message, operands, results), _P.PRED)
 
 
+def _verify_cbrt(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    return check_shape(shape, _floating(message, operands, ()))
+
+
 def _verify_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
     problem = check_arrays(shape, operands)
     if problem or shape.dimensions == operands[0].dimensions:
@@ -240,7 +244,6 @@ OPERATIONS: Final = (
                 _O.ASIN,
                 _O.ASINH,
                 _O.ATANH,
-                _O.CBRT,
                 _O.COSH,
                 _O.COSINE,
                 _O.ERF,
@@ -264,6 +267,9 @@ OPERATIONS: Final = (
         attributes=(optional(RESULT_ACCURACY),),
         infer=_floating_or_complex,
     ),
+    Operation(
+        _O.CBRT, operands=_ONE, attributes=(optional(RESULT_ACCURACY),), infer=_floating_or_complex, verify=_verify_cbrt
+    ),
     *rows((_O.CEIL, _O.FLOOR, _O.ROUND_NEAREST_AFZ, _O.ROUND_NEAREST_EVEN), operands=_ONE, infer=_floating),
     *rows(
         (_O.POPCNT, _O.COUNT_LEADING_ZEROS), operands=_ONE, infer=_unary(lambda each: each.is_integral, "an integer")
@@ -282,16 +288,40 @@ OPERATIONS: Final = (
         attributes=(required(EXPONENT_BITS), required(MANTISSA_BITS)),
         verify=_verify_reduce_precision,
     ),
-    *rows((_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM), operands=_TWO, infer=_binary(lambda _: True, "arrays")),
-    *rows((_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT), operands=_TWO, infer=_binary(is_number, "numbers")),
-    *rows((_O.AND, _O.OR, _O.XOR), operands=_TWO, infer=_binary(_is_bits, "integers or pred")),
+    *rows(
+        (_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM),
+        operands=_TWO,
+        infer=_binary(lambda _: True, "arrays"),
+        one_precision=True,
+        operands_of_equal_sizes=True,
+    ),
+    *rows(
+        (_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT),
+        operands=_TWO,
+        infer=_binary(is_number, "numbers"),
+        one_precision=True,
+        operands_of_equal_sizes=True,
+    ),
+    *rows(
+        (_O.AND, _O.OR, _O.XOR),
+        operands=_TWO,
+        infer=_binary(_is_bits, "integers or pred"),
+        operands_of_equal_sizes=True,
+    ),
     *rows(
         (_O.SHIFT_LEFT, _O.SHIFT_RIGHT_ARITHMETIC, _O.SHIFT_RIGHT_LOGICAL, _O.MULHI),
         operands=_TWO,
         infer=_binary(lambda each: each.is_integral, "integers"),
+        operands_of_equal_sizes=True,
     ),
-    Operation(_O.ATAN2, operands=_TWO, infer=_binary(is_floating, "floating")),
-    Operation(_O.COMPLEX, operands=_TWO, infer=_infer_complex),
+    Operation(
+        _O.ATAN2,
+        operands=_TWO,
+        infer=_binary(is_floating, "floating"),
+        one_precision=True,
+        operands_of_equal_sizes=True,
+    ),
+    Operation(_O.COMPLEX, operands=_TWO, infer=_infer_complex, one_precision=True, operands_of_equal_sizes=True),
     Operation(
         _O.COMPARE,
         operands=_TWO,
@@ -301,9 +331,11 @@ OPERATIONS: Final = (
             optional(COMPARISON_ORDER, _comparison_order),
         ),
         infer=_infer_compare,
+        one_precision=True,
+        operands_of_equal_sizes=True,
         text_depends_on_operands=True,  # an order that is the operands' own is not written
     ),
     Operation(_O.STOCHASTIC_CONVERT, operands=_TWO, verify=_verify_stochastic_convert),
-    Operation(_O.SELECT, operands=_THREE, infer=_infer_select),
-    Operation(_O.CLAMP, operands=_THREE, infer=_infer_clamp),
+    Operation(_O.SELECT, operands=_THREE, infer=_infer_select, one_precision=True),
+    Operation(_O.CLAMP, operands=_THREE, infer=_infer_clamp, one_precision=True),
 )

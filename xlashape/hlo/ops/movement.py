@@ -163,8 +163,9 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(required(DIMENSIONS, exactly_one_dimension),),
         infer=_infer_concatenate,
+        one_precision=True,
     ),
-    Operation(Opcode.PAD, operands=exactly(2), attributes=(required(PADDING),), infer=_infer_pad),
+    Operation(Opcode.PAD, operands=exactly(2), attributes=(required(PADDING),), infer=_infer_pad, one_precision=True),
     Operation(Opcode.BITCAST, operands=exactly(1), verify=any_shape, moves_no_data=True),
     Operation(Opcode.COPY, operands=exactly(1), infer=first_operand, passes_first_operand_through=True),
 )

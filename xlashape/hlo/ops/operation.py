@@ -136,8 +136,10 @@ class Operation(Frozen):
         "fuses_called_computation",
         "infer",
         "moves_no_data",
+        "one_precision",
         "opcode",
         "operands",
+        "operands_of_equal_sizes",
         "passes_first_operand_through",
         "readable",
         "required",
@@ -173,6 +175,11 @@ class Operation(Frozen):
     """The rule of its shape. Without a rule the shape must be what `infer` gives; without `infer`, too, it may be anything."""
     verify_calls: VerifyCalls | None
     """The rule of the computations it calls, if there is one."""
+
+    one_precision: bool
+    """All floating operands must have the same element type, except in modules of compilers that mix precisions."""
+    operands_of_equal_sizes: bool
+    """All operands must have the same dimensions. Text may leave out shapes where one is a scalar; such a module is not valid."""
 
     async_step: AsyncStep | None
     """Set for async-start, async-update and async-done. They are written as the operation that they wrap."""
@@ -214,6 +221,8 @@ class Operation(Frozen):
         infer: Infer | None = None,
         verify: Verify | None = None,
         verify_calls: VerifyCalls | None = None,
+        one_precision: bool = False,
+        operands_of_equal_sizes: bool = False,
         async_step: AsyncStep | None = None,
         passes_first_operand_through: bool = False,
         moves_no_data: bool = False,
@@ -243,6 +252,8 @@ class Operation(Frozen):
         set_field(self, "infer", infer)
         set_field(self, "verify", verify)
         set_field(self, "verify_calls", verify_calls)
+        set_field(self, "one_precision", one_precision)
+        set_field(self, "operands_of_equal_sizes", operands_of_equal_sizes)
         set_field(self, "async_step", async_step)
         set_field(self, "passes_first_operand_through", passes_first_operand_through)
         set_field(self, "moves_no_data", moves_no_data)
@@ -285,7 +296,23 @@ def rows(
     operands: Count,
     attributes: Iterable[Use] = (),
     infer: Infer | None = None,
+    verify: Verify | None = None,
+    one_precision: bool = False,
+    operands_of_equal_sizes: bool = False,
 ) -> tuple[Operation, ...]:
     """A row for each of several opcodes of which the same is true."""
     uses = tuple(attributes)
-    return tuple([Operation(opcode, operands=operands, attributes=uses, infer=infer) for opcode in opcodes])
+    return tuple(
+        [
+            Operation(
+                opcode,
+                operands=operands,
+                attributes=uses,
+                infer=infer,
+                verify=verify,
+                one_precision=one_precision,
+                operands_of_equal_sizes=operands_of_equal_sizes,
+            )
+            for opcode in opcodes
+        ]
+    )

@@ -16,6 +16,7 @@ from xlashape.hlo.values.enums import IS_ASSOCIATIVE
 from xlashape.hlo.values.plain import DIMENSIONS, EPSILON, FEATURE_INDEX, IS_REVERSE, NUM_CARRIES, SCAN_DIMENSION
 from xlashape.proto import xla
 from xlashape.shape import Shape
+from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = ["OPERATIONS"]
 
@@ -88,6 +89,33 @@ def _check_scan(written: Written) -> None:
         raise CannotComplete(f"its {carries} carries need as many operands, found {count}")
 
 
+def _verify_scan(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """Its operands are inputs and carries, its result outputs and carries."""
+    carries = message.num_carries
+    results = shape.tuple_shapes
+    if not shape.is_tuple or not 0 <= carries <= min(len(operands), len(results)):
+        return f"its shape must be a tuple of outputs and {carries} carries, found {shape}"
+    for given, result in zip(operands[len(operands) - carries :], results[len(results) - carries :], strict=True):
+        if not compatible_shapes(given, result):
+            return f"its carry begins as {given} and ends as {result}"
+    return None
+
+
+def _verify_scan_body(
+    _: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    problem = check_one_call(called)
+    if problem or len(called[0]) != len(operands):
+        return problem or f"calls a computation of {len(called[0])} parameters with {len(operands)}"
+    if not results[0].is_tuple:
+        return f"its computation must give outputs and carries, found {results[0]}"
+    for number, (operand, parameter) in enumerate(zip(operands, called[0], strict=True)):
+        is_carry = compatible_shapes(operand, parameter)
+        if not is_carry and not (operand.is_array and parameter.is_array and operand.rank == parameter.rank + 1):
+            return f"operand {number} is {operand}, its computation takes {parameter}"
+    return None
+
+
 # -- batch normalization --------------------------------------------------------------------
 
 
@@ -153,8 +181,24 @@ OPERATIONS: Final = (
         ),
         calls=TO_APPLY_OR_CALLS,
         check=_check_scan,
+        verify=_verify_scan,
+        verify_calls=_verify_scan_body,
     ),
-    Operation(Opcode.BATCH_NORM_TRAINING, operands=exactly(3), attributes=_BATCH_NORM, infer=_infer_training),
-    Operation(Opcode.BATCH_NORM_INFERENCE, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_inference),
-    Operation(Opcode.BATCH_NORM_GRAD, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_gradient),
+    Operation(
+        Opcode.BATCH_NORM_TRAINING,
+        operands=exactly(3),
+        attributes=_BATCH_NORM,
+        infer=_infer_training,
+        one_precision=True,
+    ),
+    Operation(
+        Opcode.BATCH_NORM_INFERENCE,
+        operands=exactly(5),
+        attributes=_BATCH_NORM,
+        infer=_infer_inference,
+        one_precision=True,
+    ),
+    Operation(
+        Opcode.BATCH_NORM_GRAD, operands=exactly(5), attributes=_BATCH_NORM, infer=_infer_gradient, one_precision=True
+    ),
 )

@@ -11,7 +11,7 @@ from xlashape.hlo.ops.completion import exactly_one_dimension
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_predicate
+from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_predicate, check_shape
 from xlashape.hlo.values.plain import DIMENSIONS, IS_STABLE, LARGEST, TOPK_IS_STABLE, K
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
@@ -23,6 +23,14 @@ def _infer_sort(_: xla.HloInstructionProto, operands: Sequence[Shape], _results:
     if not operands:
         raise CannotInfer("it needs operands")
     return operands[0] if len(operands) == 1 else Shape.tuple(operands)
+
+
+def _verify_sort(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    expected = _infer_sort(message, operands, ())
+    for dim in message.dimensions:
+        if not -operands[0].rank <= dim < operands[0].rank:
+            return f"dimensions={{{dim}}} must be a dimension of its operand, {operands[0]}"
+    return check_shape(shape, expected)
 
 
 def _verify_comparator(
@@ -51,6 +59,7 @@ OPERATIONS: Final = (
         attributes=(required(DIMENSIONS, exactly_one_dimension), optional(IS_STABLE)),
         calls=TO_APPLY,
         infer=_infer_sort,
+        verify=_verify_sort,
         verify_calls=_verify_comparator,
     ),
     Operation(

@@ -97,6 +97,9 @@ def check_aliasing(message: xla.HloInstructionProto, shape: Shape, operands: Seq
         for whole, index in ((shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
             if not has_part(whole, index):
                 return f"output_to_operand_aliasing names {list(index)} of {whole}, which does not exist"
+        given, result = _part(operands[number], alias.operand_shape_index), _part(shape, alias.output_shape_index)
+        if not compatible_shapes(given, result):
+            return f"output_to_operand_aliasing joins {result} with {given} of operand {number}"
     return None
 
 
@@ -107,6 +110,12 @@ def has_part(shape: Shape, index: Sequence[int]) -> bool:
             return False
         shape = shape.tuple_shapes[element]
     return True
+
+
+def _part(shape: Shape, index: Sequence[int]) -> Shape:
+    for element in index:
+        shape = shape.tuple_shapes[element]
+    return shape
 
 
 def check_token(operands: Sequence[Shape], number: int) -> str | None:

@@ -78,5 +78,6 @@ OPERATIONS: Final = (
         calls=SELECT_AND_SCATTER,
         infer=_infer_select_and_scatter,
         verify_calls=_verify_select_and_scatter,
+        one_precision=True,
     ),
 )
