@@ -976,7 +976,10 @@ type ByteSizesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The module.
 	Module *ModuleInput `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// Measure only the instructions of this computation. Empty: those of all computations, in the module's order.
+	// Measure only the instructions of this computation. Empty: those of the entry computation and of all that it executes instruction by
+	// instruction, in the module's order. Instructions whose result shares the buffers of others are left out: tuples and their elements, bitcasts,
+	// loops, branches, calls, parameters of called computations. Of a computation that is fused or applied to elements, which is measured only if it
+	// is named, no instruction is left out.
 	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
 	// Measure only instructions with this opcode. Empty: all.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
@@ -1072,7 +1075,7 @@ type ByteSizesResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// The number of instructions on all pages.
 	TotalSize int64 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// The sums over all pages, of instructions whose result is an array. Tuples are left out, since they repeat the bytes of their elements.
+	// The sums over all pages.
 	Totals        *ByteTotals `protobuf:"bytes,4,opt,name=totals,proto3" json:"totals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1136,7 +1139,7 @@ func (x *ByteSizesResponse) GetTotals() *ByteTotals {
 	return nil
 }
 
-// The bytes of an instruction's result: of a tuple, the sum over the arrays in it.
+// The bytes of an instruction's result: of a tuple, the sum over the arrays in it that do not share the buffers of others.
 type InstructionSize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction.
@@ -1255,9 +1258,13 @@ type ByteTotals struct {
 	// The bytes of the buffers, including padding.
 	PhysicalBytes int64 `protobuf:"varint,3,opt,name=physical_bytes,json=physicalBytes,proto3" json:"physical_bytes,omitempty"`
 	// The bytes of padding.
-	PaddingBytes  int64 `protobuf:"varint,4,opt,name=padding_bytes,json=paddingBytes,proto3" json:"padding_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PaddingBytes int64 `protobuf:"varint,4,opt,name=padding_bytes,json=paddingBytes,proto3" json:"padding_bytes,omitempty"`
+	// The number of instructions that are left out because their result shares the buffers of others.
+	SharedInstructionCount int64 `protobuf:"varint,5,opt,name=shared_instruction_count,json=sharedInstructionCount,proto3" json:"shared_instruction_count,omitempty"`
+	// The number of instructions that are left out because they are fused or applied to elements, and so have no buffers.
+	FusedInstructionCount int64 `protobuf:"varint,6,opt,name=fused_instruction_count,json=fusedInstructionCount,proto3" json:"fused_instruction_count,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ByteTotals) Reset() {
@@ -1314,6 +1321,20 @@ func (x *ByteTotals) GetPhysicalBytes() int64 {
 func (x *ByteTotals) GetPaddingBytes() int64 {
 	if x != nil {
 		return x.PaddingBytes
+	}
+	return 0
+}
+
+func (x *ByteTotals) GetSharedInstructionCount() int64 {
+	if x != nil {
+		return x.SharedInstructionCount
+	}
+	return 0
+}
+
+func (x *ByteTotals) GetFusedInstructionCount() int64 {
+	if x != nil {
+		return x.FusedInstructionCount
 	}
 	return 0
 }
@@ -1412,13 +1433,15 @@ const file_xlashape_v1_hlo_service_proto_rawDesc = "" +
 	"\rpadding_bytes\x18\b \x01(\x03H\x02R\fpaddingBytes\x88\x01\x01B\x10\n" +
 	"\x0e_logical_bytesB\x11\n" +
 	"\x0f_physical_bytesB\x10\n" +
-	"\x0e_padding_bytes\"\xaa\x01\n" +
+	"\x0e_padding_bytes\"\x9c\x02\n" +
 	"\n" +
 	"ByteTotals\x12+\n" +
 	"\x11instruction_count\x18\x01 \x01(\x03R\x10instructionCount\x12#\n" +
 	"\rlogical_bytes\x18\x02 \x01(\x03R\flogicalBytes\x12%\n" +
 	"\x0ephysical_bytes\x18\x03 \x01(\x03R\rphysicalBytes\x12#\n" +
-	"\rpadding_bytes\x18\x04 \x01(\x03R\fpaddingBytes*\x86\x01\n" +
+	"\rpadding_bytes\x18\x04 \x01(\x03R\fpaddingBytes\x128\n" +
+	"\x18shared_instruction_count\x18\x05 \x01(\x03R\x16sharedInstructionCount\x126\n" +
+	"\x17fused_instruction_count\x18\x06 \x01(\x03R\x15fusedInstructionCount*\x86\x01\n" +
 	"\fModuleFormat\x12\x1d\n" +
 	"\x19MODULE_FORMAT_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eMODULE_FORMAT_HLO_MODULE_PROTO\x10\x01\x12\x1b\n" +

@@ -101,7 +101,7 @@ def _buf() -> str:
     if found is None:
         if os.environ.get("CI") == "true":
             pytest.fail("buf is not here; .ci/run installs it")
-        pytest.skip("buf is not here: go install github.com/bufbuild/buf/cmd/buf@latest")
+        pytest.skip("buf is not here; `.ci/schema-tools DIRECTORY` installs it")
     return found
 
 
@@ -111,6 +111,24 @@ def _buf() -> str:
 def test_buf_finds_nothing(arguments: list[str]) -> None:
     done = subprocess.run([_buf(), *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("folder", ["protos", "tests/conformance"])
+def test_committed_code_is_what_the_generators_write(folder: str, tmp_path: Path) -> None:
+    missing = [
+        name for name in ("protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-es") if shutil.which(name) is None
+    ]
+    if missing:
+        pytest.skip(f"{', '.join(missing)}: not here; `.ci/schema-tools DIRECTORY` installs them")
+    command = [_buf(), "generate", "--output", str(tmp_path / folder)]
+    done = subprocess.run(command, cwd=CHECKOUT / folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    written = sorted(path for path in (tmp_path / "clients").rglob("*") if path.is_file())
+    assert written
+    for path in written:
+        committed = CHECKOUT / path.relative_to(tmp_path)
+        assert path.read_text() == committed.read_text(), f"cd {folder} && buf generate"
+        assert {one.name for one in committed.parent.glob("*")} == {one.name for one in path.parent.glob("*")}
 
 
 def test_instruction_maps_have_the_fields_of_indexing_maps() -> None:
