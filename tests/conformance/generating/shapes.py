@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from generating.answered import Cases
+from xlashape.shape import Shape
 
 __all__ = ["shapes"]
 
@@ -67,7 +69,8 @@ def shapes() -> Cases:
         "dimensions": ["3", "5"],
         "layout": {"minorToMajor": ["1", "0"], "tiles": [{"dimensions": ["2", "2"]}]},
     }
-    forms = [{"shape": fields}, _text(_TILED), {"serialized": "EAsaAgMFKggKAgEAMgQKAgIC"}]
+    serialized = Shape.parse(_TILED).to_proto().SerializeToString(deterministic=True)
+    forms = [{"shape": fields}, _text(_TILED), {"serialized": base64.b64encode(serialized).decode()}]
     cases.call("describe/three_forms", "ShapeService/DescribeShape", {"shapes": forms})
     pair = {"elementType": "ELEMENT_TYPE_TUPLE", "tupleShapes": [fields, {"elementType": "ELEMENT_TYPE_TOKEN"}]}
     cases.call("describe/tuple_as_fields", "ShapeService/DescribeShape", {"shapes": [{"shape": pair}]})

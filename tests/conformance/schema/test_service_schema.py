@@ -115,9 +115,7 @@ def test_buf_finds_nothing(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("folder", ["protos", "tests/conformance"])
 def test_committed_code_is_what_the_generators_write(folder: str, tmp_path: Path) -> None:
-    missing = [
-        name for name in ("protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-es") if shutil.which(name) is None
-    ]
+    missing = [name for name in ("protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-es") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)}: not here; `.ci/schema-tools DIRECTORY` installs them")
     command = [_buf(), "generate", "--output", str(tmp_path / folder)]

@@ -27,6 +27,7 @@ SETTINGS: dict[str, Any] = {
     "max_page_size": 40,
     "max_module_text_bytes": 100_000,
     "grace_seconds": 0.5,
+    "log_level": "error",
 }
 """What differs from the defaults."""
 
