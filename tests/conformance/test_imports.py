@@ -48,7 +48,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.drawing.subjects", "xlashape.hlo"): _MAPS,
     ("xlashape.drawing.subjects", "xlashape.symbolic"): _MAPS,
     ("xlashape.hlo", "xlashape.hlo.convert"): _NAMES,
-    ("xlashape.hlo", "xlashape.hlo.edit"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.editing.editor"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.literal"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.replica_groups"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.sharding"): _NAMES,

@@ -5,7 +5,7 @@
     Sharding, ReplicaGroups                     which device holds which part of an array; which devices exchange data
     ModuleConfig                                what a module's text says and its proto cannot hold
     PrintOptions                                what `HloModule.to_text` shows
-    Editor                                      renames and deletes instructions, changes layouts
+    Editor                                      rewrites, inserts, renames and removes instructions and computations
     check, verify, Problem                      whether a module follows XLA's rules
     convert                                     modules in files and streams of every format
     literal                                     literals: their text, their elements as bytes and as NumPy arrays
@@ -33,9 +33,9 @@ The files. Each imports only from those above it:
     replica_groups.py, sharding.py ReplicaGroups, Sharding
     module.py     the views
     buffers.py    which results are buffers in memory
-    edit.py       Editor
     annotation_rules.py, module_rules.py   rules of shardings and origins; rules of several instructions together
     verifier.py   check, verify
+    editing/      Editor
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 if TYPE_CHECKING:
     from xlashape.hlo import convert as convert
     from xlashape.hlo import literal as literal
-    from xlashape.hlo.edit import Editor as Editor
+    from xlashape.hlo.editing.editor import Editor as Editor
     from xlashape.hlo.replica_groups import ReplicaGroups as ReplicaGroups
     from xlashape.hlo.sharding import Shard as Shard
     from xlashape.hlo.sharding import Sharding as Sharding
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 # Imported on first use, for start-up time: name → the module it is in; a module where the second part is empty.
 _LAZY: dict[str, tuple[str, str]] = {
-    "Editor": ("xlashape.hlo.edit", "Editor"),
+    "Editor": ("xlashape.hlo.editing.editor", "Editor"),
     "PrintOptions": ("xlashape.hlo.text.writer.options", "PrintOptions"),
     "Problem": ("xlashape.hlo.verifier", "Problem"),
     "ReplicaGroups": ("xlashape.hlo.replica_groups", "ReplicaGroups"),

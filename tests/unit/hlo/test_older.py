@@ -13,7 +13,7 @@ import pytest
 from xlashape import HloModule, indexing
 from xlashape.errors import DecodeError
 from xlashape.hlo import convert, older, verify
-from xlashape.hlo.edit import Editor
+from xlashape.hlo.editing.editor import Editor
 from xlashape.proto import coerce, xla
 from xlashape.proto.wire import BYTES, fields, sized, tag
 

@@ -1,0 +1,261 @@
+"""The module that is being edited: a copy, with what every edit asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.hlo.formatting import safe_name
+from xlashape.hlo.module import HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.order import post_order
+from xlashape.hlo.structure import LOCAL_ID
+from xlashape.proto import xla
+
+__all__ = ["Draft", "check_name", "dependencies", "local"]
+
+_Entry = tuple[xla.HloComputationProto, xla.HloInstructionProto]
+
+
+class Draft:
+    """A copy of a module. `proto` may be changed; `forget_names` is called after a change of names or of the list of instructions."""
+
+    def __init__(self, module: HloModule) -> None:
+        self.hlo_proto = xla.HloProto()
+        if module.hlo_proto is not None:
+            self.hlo_proto.CopyFrom(module.hlo_proto)
+        self.hlo_proto.hlo_module.CopyFrom(module.proto)
+        self.proto = self.hlo_proto.hlo_module
+        self._had_hlo_proto = module.hlo_proto is not None
+        self._config = module.config
+        self._by_name: dict[str, _Entry] | None = None
+
+    def module(self) -> HloModule:
+        """A module of a copy. Raises InvalidModuleError if its ids are inconsistent."""
+        copy = xla.HloProto()
+        copy.CopyFrom(self.hlo_proto)
+        return HloModule(copy.hlo_module, hlo_proto=copy if self._had_hlo_proto else None, config=self._config)
+
+    # -- finding ------------------------------------------------------------------------------
+
+    def forget_names(self) -> None:
+        """Instructions were renamed, added, moved or removed."""
+        self._by_name = None
+
+    def names(self) -> dict[str, _Entry]:
+        """Instructions and their computations, by name."""
+        if self._by_name is None:
+            self._by_name = {}
+            for computation in self.proto.computations:
+                for instruction in computation.instructions:
+                    self._by_name.setdefault(instruction.name, (computation, instruction))
+        return self._by_name
+
+    def find(self, name: str) -> _Entry:
+        """The instruction called `name`, which may begin with `%`, and its computation. Raises NotFoundError."""
+        entry = self.names().get(name.removeprefix("%"))
+        if entry is None:
+            raise NotFoundError(
+                f"module {self.proto.name!r} has no instruction {name!r}",
+                kind="instruction",
+                name=name,
+                field="instruction",
+            )
+        return entry
+
+    def find_in(self, computation: xla.HloComputationProto, name: str) -> xla.HloInstructionProto:
+        """The instruction called `name`, which must be in the computation. Raises NotFoundError or InvalidArgumentError."""
+        owner, instruction = self.find(name)
+        if local(owner) != local(computation):
+            raise InvalidArgumentError(f"{name!r} is in computation {owner.name!r}, not in {computation.name!r}")
+        return instruction
+
+    def computation(self, name: str) -> xla.HloComputationProto:
+        """The computation called `name`, which may begin with `%`. Raises NotFoundError."""
+        for computation in self.proto.computations:
+            if computation.name == name.removeprefix("%"):
+                return computation
+        message = f"module {self.proto.name!r} has no computation {name!r}"
+        raise NotFoundError(message, kind="computation", name=name, field="computation")
+
+    def is_entry(self, computation: xla.HloComputationProto) -> bool:
+        """Whether execution starts in the computation."""
+        return local(computation) == self.proto.entry_computation_id & LOCAL_ID
+
+    def declared_shapes(
+        self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto
+    ) -> Iterator[xla.ShapeProto]:
+        """Where signatures repeat the shape of a parameter or of the root."""
+        signatures = [computation.program_shape] if computation.HasField("program_shape") else []
+        if self.is_entry(computation) and self.proto.HasField("host_program_shape"):
+            signatures.append(self.proto.host_program_shape)
+        number = instruction.parameter_number
+        for signature in signatures:
+            if instruction.opcode == Opcode.PARAMETER and 0 <= number < len(signature.parameters):
+                yield signature.parameters[number]
+            if local(instruction) == computation.root_id & LOCAL_ID:
+                yield signature.result
+
+    def declare(self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> None:
+        """Makes signatures repeat the shape that a parameter or the root has now."""
+        for declared in self.declared_shapes(computation, instruction):
+            declared.CopyFrom(instruction.shape)
+
+    # -- names and ids ------------------------------------------------------------------------
+
+    def check_new_name(self, name: str) -> None:
+        """Raises InvalidArgumentError if an instruction cannot be called `name`, or one is."""
+        check_name(name)
+        if name in self.names():
+            raise InvalidArgumentError(f"there is an instruction {name!r} already")
+
+    def free_name(self, name: str, taken: Iterable[str] = ()) -> str:
+        """`name`, with a number if an instruction of the module has it, or `taken` has it."""
+        names = {*self.names(), *taken}
+        number, free = 0, name
+        while free in names:
+            number += 1
+            free = f"{name}.{number}"
+        return free
+
+    def new_instruction_id(self, computation: xla.HloComputationProto) -> int:
+        """An id that no instruction of the module has in its low half, which is unique within a computation, in older modules everywhere."""
+        highest = max(
+            (local(instruction) for each in self.proto.computations for instruction in each.instructions), default=0
+        )
+        upper = computation.instructions[0].id & ~LOCAL_ID if computation.instructions else 0
+        return upper | self._next(highest)
+
+    def new_computation_id(self) -> int:
+        """An id that no computation has."""
+        return self._next(max(local(computation) for computation in self.proto.computations))
+
+    @staticmethod
+    def _next(highest: int) -> int:
+        if highest >= LOCAL_ID >> 1:
+            raise InvalidArgumentError("the module has an id beyond which there are no further ones of 32 bits")
+        return highest + 1
+
+    # -- order --------------------------------------------------------------------------------
+
+    def settle(self, computation: xla.HloComputationProto) -> None:
+        """Puts instructions behind what they need, in the list and in the schedule, and moves nothing else."""
+        position = _settled(computation, [local(instruction) for instruction in computation.instructions])
+        computation.instructions.sort(key=lambda instruction: position[local(instruction)])
+        sequence = self.schedule_of(computation)
+        if sequence is not None:
+            step = _settled(computation, [number & LOCAL_ID for number in sequence.instruction_ids])
+            sequence.instruction_ids[:] = sorted(sequence.instruction_ids, key=lambda number: step[number & LOCAL_ID])
+        self.forget_names()
+
+    def settle_calls(self) -> None:
+        """Puts computations behind those that they call."""
+        computations = self.proto.computations
+        index_of = {local(computation): index for index, computation in enumerate(computations)}
+        calls = [
+            [index_of[i & LOCAL_ID] for instruction in each.instructions for i in instruction.called_computation_ids]
+            for each in computations
+        ]
+        position = {node: number for number, node in enumerate(post_order(calls, range(len(calls))))}
+        order = {local(computation): position[index] for index, computation in enumerate(computations)}
+        computations.sort(key=lambda computation: order[local(computation)])
+        self.forget_names()
+
+    def schedule_of(self, computation: xla.HloComputationProto) -> xla.HloScheduleProto.InstructionSequence | None:
+        """The schedule of a computation, if it has one."""
+        for key, sequence in self.proto.schedule.sequences.items():
+            if key & LOCAL_ID == local(computation):
+                return sequence
+        return None
+
+    def place(
+        self,
+        computation: xla.HloComputationProto,
+        instruction: xla.HloInstructionProto,
+        anchor: xla.HloInstructionProto | None,
+    ) -> None:
+        """Adds an instruction to a computation and its schedule: before the anchor, else behind its last operand."""
+        needed = {i & LOCAL_ID for i in (*instruction.operand_ids, *instruction.control_predecessor_ids)}
+
+        def index_in(order: list[int]) -> int:
+            if anchor is not None:
+                return order.index(local(anchor))
+            return max((at + 1 for at, local_id in enumerate(order) if local_id in needed), default=len(order))
+
+        order = [local(each) for each in computation.instructions]
+        order.insert(index_in(order), local(instruction))
+        position = {local_id: at for at, local_id in enumerate(order)}
+        computation.instructions.add().CopyFrom(instruction)
+        computation.instructions.sort(key=lambda each: position[local(each)])
+        sequence = self.schedule_of(computation)
+        if sequence is not None:
+            steps = list(sequence.instruction_ids)
+            steps.insert(index_in([i & LOCAL_ID for i in steps]), instruction.id)
+            sequence.instruction_ids[:] = steps
+        self.forget_names()
+
+    # -- removing -----------------------------------------------------------------------------
+
+    def remove(self, computation: xla.HloComputationProto, unwanted: set[int]) -> None:
+        """Removes the instructions of these local ids, which nothing else refers to, from the list and the schedule."""
+        sequence = self.schedule_of(computation)
+        if sequence is not None:
+            sequence.instruction_ids[:] = [i for i in sequence.instruction_ids if i & LOCAL_ID not in unwanted]
+        for index in range(len(computation.instructions) - 1, -1, -1):
+            if local(computation.instructions[index]) in unwanted:
+                del computation.instructions[index]
+        self.forget_names()
+
+    def remove_computations(self, unwanted: set[int]) -> None:
+        """Removes the computations of these local ids, and their schedules."""
+        for key in [key for key in self.proto.schedule.sequences if key & LOCAL_ID in unwanted]:
+            del self.proto.schedule.sequences[key]
+        for index in range(len(self.proto.computations) - 1, -1, -1):
+            if local(self.proto.computations[index]) in unwanted:
+                del self.proto.computations[index]
+        self.forget_names()
+
+    def drop_assignment(self) -> None:
+        """Removes the buffer assignment, which no longer fits."""
+        self.hlo_proto.ClearField("buffer_assignment")
+
+
+def local(value: xla.HloInstructionProto | xla.HloComputationProto) -> int:
+    """The part of an id that is unique within a computation, or among computations."""
+    return value.id & LOCAL_ID
+
+
+def dependencies(computation: xla.HloComputationProto, starts: Iterable[int]) -> set[int]:
+    """The local ids of instructions and of everything that they need, directly or not."""
+    by_id = {local(other): other for other in computation.instructions}
+    needed: set[int] = set()
+    pending = list(starts)
+    while pending:
+        local_id = pending.pop()
+        if local_id not in needed and local_id in by_id:
+            needed.add(local_id)
+            pending += [i & LOCAL_ID for i in by_id[local_id].operand_ids]
+            pending += [i & LOCAL_ID for i in by_id[local_id].control_predecessor_ids]
+    return needed
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidArgumentError for a name that XLA would change."""
+    if not name or safe_name(name) != name:
+        raise InvalidArgumentError(f"{name!r} is not a valid name: a letter or _, then letters, digits and _.-")
+
+
+def _settled(computation: xla.HloComputationProto, order: list[int]) -> dict[int, int]:
+    """By local id, the position of each instruction in an order like the given one, with operands before their users."""
+    index_of = {local_id: index for index, local_id in enumerate(order)}
+    by_id = {local(instruction): instruction for instruction in computation.instructions}
+    predecessors = [
+        [
+            index_of[i & LOCAL_ID]
+            for ids in (by_id[local_id].control_predecessor_ids, by_id[local_id].operand_ids)
+            for i in ids
+            if i & LOCAL_ID in index_of
+        ]
+        for local_id in order
+    ]
+    return {order[node]: number for number, node in enumerate(post_order(predecessors, range(len(order))))}
