@@ -48,7 +48,7 @@ class Config:
     )
     pin: bool = _setting(True, "Whether each worker is bound to one core, where the system supports that.")
     threads: int = _setting(16, "Calls that one worker computes at a time; further calls wait for a turn.")
-    log_level: str = _setting("info", "debug (a line for each call), info, warning or error.")
+    log_level: str = _setting("info", "debug (a line for each call), info (for some), warning or error.")
     log_calls_per_second: float = _setting(
         10.0, "Lines about calls that succeeded, of one worker at the level info; refused calls have a line each."
     )

@@ -1,13 +1,18 @@
-"""Server reflection over two descriptor pools: the private pool of xlashape.proto, and the default pool, which has health and reflection."""
+"""Server reflection over the private descriptor pool of xlashape.proto and the default pool, which has health and reflection.
+
+grpcio-reflection has grpc.reflection.v1alpha only. v1 has the same messages under another name, and newer clients ask for it first, so the
+same handler answers both; the descriptors of v1 are made of those of v1alpha.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, cast
 
 import grpc
-from google.protobuf import descriptor_pool
+from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError as WireError
 from grpc_reflection.v1alpha import reflection, reflection_pb2
@@ -22,25 +27,46 @@ from xlashape_server.services import add_methods
 
 __all__ = ["enable"]
 
+V1 = "grpc.reflection.v1"
+
 _REFUSING_THREADS = 4
 
 
-class _BothPools:
+def _v1_pool() -> DescriptorPool:
+    """A pool with the file of grpc.reflection.v1."""
+    file = descriptor_pb2.FileDescriptorProto()
+    reflection_pb2.DESCRIPTOR.CopyToProto(file)
+    file.name = "grpc/reflection/v1/reflection.proto"
+    file.package = V1
+    old, new = f".{reflection_pb2.DESCRIPTOR.package}.", f".{V1}."
+    for message in file.message_type:
+        for field in (each for each in message.field if each.HasField("type_name")):
+            field.type_name = field.type_name.replace(old, new)
+    for service in file.service:
+        for method in service.method:
+            method.input_type = method.input_type.replace(old, new)
+            method.output_type = method.output_type.replace(old, new)
+    made = DescriptorPool()
+    made.AddSerializedFile(file.SerializeToString())
+    return made
+
+
+class _AllPools:
     """The methods of a pool that the reflection servicer calls. The private pool comes first: in the default pool another package may have
     other files of the same names.
     """
 
     def __init__(self) -> None:
-        self._pools = (pool, descriptor_pool.Default())
+        self._pools = (pool, _v1_pool(), descriptor_pool.Default())
 
     def __getattr__(self, name: str) -> Any:
         # FindFileByName, FindFileContainingSymbol, FindMessageTypeByName, FindExtensionByNumber, FindAllExtensions, …
         def find(*arguments: Any) -> Any:
-            private, default = (getattr(pool, name) for pool in self._pools)
-            try:
-                return private(*arguments)
-            except KeyError:
-                return default(*arguments)
+            *first, last = (getattr(pool, name) for pool in self._pools)
+            for each in first:
+                with suppress(KeyError):
+                    return each(*arguments)
+            return last(*arguments)
 
         return find
 
@@ -49,7 +75,7 @@ class _Reflection(reflection.ReflectionServicer):
     """A stream lasts as long as its caller likes, so reflection has places and threads of its own."""
 
     def __init__(self, names: list[str]) -> None:
-        super().__init__(names, pool=cast("DescriptorPool", _BothPools()))
+        super().__init__(names, pool=cast("DescriptorPool", _AllPools()))
 
     def converse(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:  # noqa: ARG002  # all handlers are called alike
         """ServerReflectionInfo, in bytes."""
@@ -68,7 +94,8 @@ def _decoded(data: bytes) -> Any:
 
 def enable(server: grpc.Server, guard: Guard) -> None:
     """Makes `server` answer questions about its schema."""
-    names = [*(service.full_name for service in services()), SERVICE, reflection.SERVICE_NAME]
+    versions = (f"{V1}.ServerReflection", reflection.SERVICE_NAME)
+    names = [*(service.full_name for service in services()), SERVICE, *versions]
     places = guard.conversations
     answer: Any = GrpcCalls(guard).both_streams(
         "ServerReflection/ServerReflectionInfo", _Reflection(names).converse, (places,)
@@ -77,4 +104,5 @@ def enable(server: grpc.Server, guard: Guard) -> None:
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(answer)
     }
-    add_methods(server, reflection.SERVICE_NAME, methods)
+    for version in versions:
+        add_methods(server, version, methods)

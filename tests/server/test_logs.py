@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from server_processes import ServerProcess, children, wait_until
 
+from xlashape.errors import NotFoundError
+from xlashape_client import Client
 from xlashape_server import Config
 from xlashape_server.access import AccessLog
 from xlashape_server.logs import OutputLines
@@ -109,6 +111,25 @@ def test_many_successes_are_sampled_and_refusals_are_not(
 def test_the_level_says_which_calls_have_lines(level: str, expected: int) -> None:
     access = AccessLog(Config(log_level=level))
     assert sum(access.wants_success() for _ in range(50)) == expected
+
+
+def test_a_call_has_a_line_at_the_default_level() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1, log_calls_per_second=5)) as server:
+        with Client(server.address, timeout=20) as client:
+            for _ in range(200):
+                client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))
+            for _ in range(7):
+                with pytest.raises(NotFoundError):
+                    client.get_module("modules/" + "0" * 64)
+        assert server.stop() == 0
+        lines = server.logged("call")
+        succeeded = [line for line in lines if line.get("code") == "OK"]
+        refused = [line for line in lines if line.get("code") == "NOT_FOUND"]
+        assert 5 <= len(succeeded) < 100
+        assert succeeded[0]["rpc"] == "ShapeService/LinearIndex"
+        assert {"peer", "ms", "request_bytes", "response_bytes", "worker"} <= succeeded[0].keys()
+        assert len(refused) == 7
+        assert "never uploaded" in refused[0]["error"]
 
 
 def test_the_start_says_where_modules_are_kept(tmp_path: Path) -> None:
