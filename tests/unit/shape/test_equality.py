@@ -20,6 +20,24 @@ FACTS: dict[str, Any] = json.loads(
 FLOATS: list[dict[str, Any]] = FACTS["floats"]
 CASTS: dict[str, list[str]] = FACTS["casts_that_preserve_values"]
 
+# What its Layout::Equal and Shape::Equal say of random pairs, with random parts ignored.
+EQUALITY: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "vectors" / "equality.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+def test_equality_with_ignored_parts_is_that_of_xla():
+    for row in EQUALITY:
+        lhs, rhs = Shape.parse(row["lhs"]), Shape.parse(row["rhs"])
+        if row["of"] == "layout":
+            assert lhs.layout is not None
+            assert rhs.layout is not None
+            assert layout_util.equal(lhs.layout, rhs.layout, ignore=row["ignore"]) == row["equal"], row
+        else:
+            assert shape_util.equal(lhs, rhs, ignore=row["ignore"]) == row["equal"], row
+    assert len(EQUALITY) == 700
+
 
 @pytest.mark.parametrize(
     ("part", "text"),
