@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape.drawing.marks.arrays import array_scene
 from xlashape.drawing.marks.options import Options, Space, options_of
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Subject", "draw", "example_of"]
 
-Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str"
-"""What `draw` takes. Text is a shape, or a map if it has an arrow `->`."""
+Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str | Any"
+"""What `draw` takes: these, and whatever `Shape.of` takes, such as arrays of NumPy and JAX. Text is a shape, or a map if it has an arrow `->`."""
 
 
 def draw(
@@ -75,6 +77,8 @@ def draw(
         subject = _parsed(subject)
     if isinstance(subject, Layout):
         subject = example_of(subject)
+    elif not isinstance(subject, Shape) and not _is_map_or_instruction(subject):
+        subject = _shape_of(subject)
     if not isinstance(subject, Shape):
         if after is not None:
             raise InvalidArgumentError("only a shape has a layout before and after a change", field="after")
@@ -105,6 +109,26 @@ def example_of(layout: Layout) -> Shape:
             if t != COMBINE:
                 sizes[number] = 2 * t + t // 2 if t > 1 else 4
     return Shape.array("f32", sizes, layout)
+
+
+def _is_map_or_instruction(subject: object) -> bool:
+    # Modules and maps take time to load. An object of their classes shows that they are loaded.
+    hlo, symbolic = (sys.modules.get(name) for name in ("xlashape.hlo.module", "xlashape.symbolic.map.indexing_map"))
+    return (hlo is not None and isinstance(subject, hlo.HloInstruction)) or (
+        symbolic is not None and isinstance(subject, symbolic.IndexingMap)
+    )
+
+
+def _shape_of(subject: object) -> Shape:
+    """The shape of an array of NumPy or JAX, and of what else `Shape.of` takes."""
+    if subject is not None:
+        with suppress(InvalidArgumentError):
+            return Shape.of(subject)
+    what = type(subject).__name__
+    hint = ": name one of its instructions, `module.instruction(name)`" if what == "HloModule" else ""
+    raise InvalidArgumentError(
+        f"draw takes a shape, a layout, an array, an indexing map or an instruction, not {what}{hint}", field="subject"
+    )
 
 
 def _parsed(text: str) -> Shape | IndexingMap:

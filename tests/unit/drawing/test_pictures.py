@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 import zlib
 from importlib import resources
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -407,10 +408,24 @@ def test_what_is_refused(arguments, options, error, message):
         draw(arguments, **options)
 
 
-@pytest.mark.parametrize("subject", [3, None, b"f32[3]", ["f32[3]"], object()])
+@pytest.mark.parametrize("subject", [3, None, b"f32[3]", object(), {1, 2}])
 def test_other_subjects_are_refused(subject):
-    with pytest.raises(InvalidArgumentError, match="draw takes a shape, a layout, an indexing map or an instruction"):
+    with pytest.raises(
+        InvalidArgumentError, match="draw takes a shape, a layout, an array, an indexing map or an instr"
+    ):
         draw(subject)
+
+
+def test_a_module_is_no_subject_and_its_instructions_are():
+    module = xs.HloModule.parse("ENTRY e { ROOT p = f32[4] parameter(0) }")
+    with pytest.raises(InvalidArgumentError, match=r"not HloModule: name one of its instructions, `module.instruction"):
+        draw(module)
+    assert draw(module.entry.root).title == "p (parameter)"
+
+
+def test_arrays_are_drawn_by_their_shapes():
+    assert draw(np.zeros((3, 5), np.float32)).title == "f32[3,5]{1,0}"
+    assert draw(("bf16", (8, 128))).title == "bf16[8,128]{1,0}"
 
 
 def test_sparse_and_unknown_types_are_refused():

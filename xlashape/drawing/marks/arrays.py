@@ -13,7 +13,7 @@ from xlashape.drawing.marks.options import Options, Space
 from xlashape.drawing.marks.panels import grid_panel, slice_text, strip_panel, tile_panel
 from xlashape.drawing.marks.scene import Grid, Legend, Panel, Scene
 from xlashape.errors import InvalidArgumentError
-from xlashape.math import byte_text, ceil_div, product
+from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _SMALL_CELLS = 480
+_LEAST = (8, 12)  # the rows and columns that are opened at least, in whole tiles
 _WINDOW_CELLS = 1100
 _REACH = 2  # rows and columns around what is in question
 
@@ -79,7 +80,9 @@ def open_grids(
         cell = at or _first_cell(view, options)
         for i, axis in enumerate(view.axes):
             start = cell[i] // axis.tile * axis.tile
-            windows[i] = Window(start, start + axis.tile)
+            # Several tiles where one is small.
+            least = {view.row_axis: _LEAST[0], view.column_axis: _LEAST[1]}.get(i, 1)
+            windows[i] = Window(start, min(axis.padded, start + round_up(least, axis.tile)))
     elif at is not None:
         for i in view.outer_axes:
             if not whole:
@@ -108,7 +111,8 @@ def open_grids(
 def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[int]) -> Iterator[Grid]:
     """The tiles of each slice that is shown; the tile of `cell` has a frame."""
     blocks = [Window(0, view.blocks[i]) for i in range(len(view.axes))]
-    opened = view.block(cell) if product(view.blocks) > 1 else None
+    is_window = options.at is None and (options.rows is not None or options.columns is not None)
+    opened = view.block(cell) if product(view.blocks) > 1 and not is_window else None
     in_blocks = [c // axis.tile for c, axis in zip(cell, view.axes, strict=True)]
     by_tile = view._replace(
         axes=tuple([axis._replace(padded=count) for axis, count in zip(view.axes, view.blocks, strict=True)])

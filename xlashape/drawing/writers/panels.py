@@ -18,7 +18,8 @@ _TITLE: Final = 20
 _HEAD: Final = 16
 _CAPTION: Final = 18
 _GAP: Final = 18
-_LONGEST_JUMP: Final = 3  # columns; between elements a longer line would cross too many labels
+_LANE: Final = 8  # the width that the path takes beside a label
+_LONGEST_JUMP: Final = 1  # columns; between elements a longer line would cross too many labels
 
 
 class Pen(NamedTuple):
@@ -120,7 +121,8 @@ class _GridWriter:
         if grid.style == "tile":
             note = max([text_width(cell.note, 9) for cell in cells] + [0])
             return max(62, label + 10, note + 10), 48
-        return max(24, label + 12), 25 if grid.has_path else 22
+        # The path passes at the right of the label and below it.
+        return (max(28, label + 10 + _LANE), 25) if grid.has_path else (max(24, label + 12), 22)
 
     @staticmethod
     def _edges(heads: tuple[str | None, ...], size: float, start: float) -> list[float]:
@@ -190,8 +192,8 @@ class _GridWriter:
                 yield _text(middle, self._ys[r] + 16, cell.label, f"{style} xsB")
                 yield _text(middle, self._ys[r] + 28, cell.note, f"{style} xsn")
             elif cell.label:
-                shift = 15 if not self._grid.has_path else 14
-                yield _text(middle, self._ys[r] + shift, cell.label, style)
+                left, down = (_LANE / 2, 14) if self._grid.has_path else (0, 15)
+                yield _text(middle - left, self._ys[r] + down, cell.label, style)
 
     def _lines(self) -> Iterator[str]:
         """Lines around blocks and groups, and between them."""

@@ -124,9 +124,11 @@ def _legend(legend: Legend, y: float, pen: Pen) -> Iterator[str]:
 
 def _path_legend(y: float) -> Iterator[str]:
     x = _MARGIN
+    # The path has its colour on cells, and here too.
+    yield f'<rect x="{x}" y="{number(y)}" width="48" height="14" fill="{colours.hex_of(colours.BLANK)}"/>'
     yield f'<circle class="xso" cx="{x + 4}" cy="{number(y + 7)}" r="2.6"/>'
     yield f'<path class="xsp" d="M{x + 4} {number(y + 7)}H{x + 26}M{x + 22} {number(y + 4)}L{x + 26} {number(y + 7)}L{x + 22} {number(y + 10)}"/>'
-    yield f'<path class="xsj" d="M{x + 28} {number(y + 7)}H{x + 46}"/>'
+    yield f'<path class="xsj" d="M{x + 28} {number(y + 7)}H{x + 44}"/>'
     yield _text(x + 54, y + 11, _PATH_TEXT, "xst")
 
 
