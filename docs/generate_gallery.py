@@ -41,7 +41,17 @@ def _figure(name: str, text: str, subject: str, **options: Any) -> Figure:
         repr(subject).replace("'", '"'),
         *[f"{key}={value!r}".replace("'", '"') for key, value in options.items()],
     ]
-    return Figure(name, text, f"xs.draw({', '.join(arguments)})", lambda: xs.draw(subject, **options))
+    return Figure(name, text, _call(arguments), lambda: xs.draw(subject, **options))
+
+
+def _call(arguments: list[str]) -> str:
+    """A call of `xs.draw`, in lines of 120 characters as ruff breaks them."""
+    joined = ", ".join(arguments)
+    if len(joined) <= 111:
+        return f"xs.draw({joined})"
+    if len(joined) <= 116:
+        return f"xs.draw(\n    {joined}\n)"
+    return "\n".join(["xs.draw(", *[f"    {argument}," for argument in arguments], ")"])
 
 
 def _reads(name: str, text: str, instruction: str, **options: Any) -> Figure:
@@ -49,8 +59,8 @@ def _reads(name: str, text: str, instruction: str, **options: Any) -> Figure:
         module = xs.HloModule.load(str(resources.files("xlashape.data") / "attention.hlo.pb"))
         return xs.draw(module.instruction(instruction), **options)
 
-    arguments = "".join(f", {key}={value!r}" for key, value in options.items())
-    return Figure(name, text, f'xs.draw(module.instruction("{instruction}"){arguments})', make)
+    arguments = [f'module.instruction("{instruction}")', *[f"{key}={value!r}" for key, value in options.items()]]
+    return Figure(name, text, _call(arguments), make)
 
 
 PARTS = (
