@@ -244,7 +244,7 @@ def test_what_is_refused_changes_nothing(edit: Callable[[Editor], Editor], error
     ("edit", "message"),
     [
         (lambda e: e.set_shape("n", "f32[5]"), r"instruction 'n': its shape is f32\[5\]\{0\}, its operands give f32\[4\]\{0\}"),
-        (lambda e: e.set_shape("p", "f32[4,9]"), "have different sizes"),
+        (lambda e: e.set_shape("p", "f32[4,9]"), "its operands must have equal dimensions"),
         (lambda e: e.insert("y = f32[5] abs(n)"), "instruction 'y': its shape"),
         (lambda e: e.rewrite("s", "f32[2] broadcast(k), dimensions={}"), "computation 'e': instruction 'r'"),
     ],
