@@ -8,6 +8,7 @@
 The names of this module are imported on first use, so that `import xlashape` takes almost no time.
 
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
+- `memory`: why buffers are as large as they are; `why` is its function.
 - `drawing`, `cli`: pictures of layouts; the command line.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
 - `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`: what all packages use.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from xlashape import hlo as hlo
     from xlashape import indexing as indexing
     from xlashape import limits as limits
+    from xlashape import memory as memory
     from xlashape import proto as proto
     from xlashape import shape as shape
     from xlashape import symbolic as symbolic
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
     from xlashape.indexing import explain as explain
+    from xlashape.memory import why as why
     from xlashape.shape import Layout as Layout
     from xlashape.shape import PrimitiveType as PrimitiveType
     from xlashape.shape import ProgramShape as ProgramShape
@@ -73,11 +76,13 @@ _HOMES: dict[str, tuple[str, str]] = {
     "indexing": ("xlashape.indexing", ""),
     "layout_util": ("xlashape.shape.layout_util", ""),
     "limits": ("xlashape.limits", ""),
+    "memory": ("xlashape.memory", ""),
     "proto": ("xlashape.proto", ""),
     "shape": ("xlashape.shape", ""),
     "shape_util": ("xlashape.shape.shape_util", ""),
     "symbolic": ("xlashape.symbolic", ""),
     "tiling": ("xlashape.shape.tiling", ""),
+    "why": ("xlashape.memory", "why"),
 }
 
 __all__ = [
@@ -102,11 +107,13 @@ __all__ = [
     "indexing",
     "layout_util",
     "limits",
+    "memory",
     "proto",
     "shape",
     "shape_util",
     "symbolic",
     "tiling",
+    "why",
 ]
 
 __version__ = "0.1.0"

@@ -3,6 +3,7 @@
 shapes      `shape`, `index`: one shape
 drawing     `draw`: pictures
 modules     `size`, `map`: shapes and modules by bytes, maps of instructions
+explaining  `why`: why buffers are as large as they are
 reading     `reads`: how efficiently instructions read
 tiling      `tile`: the tiles that a tile reads
 converting  `convert`: modules from one form to another
@@ -19,6 +20,7 @@ import click
 import xlashape
 from xlashape.cli.converting import convert
 from xlashape.cli.drawing import draw
+from xlashape.cli.explaining import why
 from xlashape.cli.modules import map_, size
 from xlashape.cli.output import Commands
 from xlashape.cli.reading import reads
@@ -37,5 +39,5 @@ def main() -> None:
     """
 
 
-for _command in (shape, index, size, map_, reads, tile, convert, draw, serve, demo):
+for _command in (shape, index, size, why, map_, reads, tile, convert, draw, serve, demo):
     main.add_command(_command)

@@ -1,0 +1,304 @@
+"""Explanations of arrays and tuples, every number computed anew: by enumeration, by NumPy, and by a second, slower formula."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xlashape as xs
+from xlashape.errors import InvalidArgumentError, InvalidShapeError, ParseError, SizeOverflowError, UnsupportedError
+from xlashape.memory import ArrayMemory, TupleMemory, why
+from xlashape.shape import Layout, Shape, shape_util, tiling
+from xlashape.shape.parts.target import TARGETS, TPU_GENERATIONS
+
+BITS = {"pred": 8, "s4": 4, "s8": 8, "bf16": 16, "f32": 32, "s64": 64, "c128": 128}
+TILES = [
+    [],
+    [(8, 128)],
+    [(8, 128), (2, 1)],
+    [(2, 128)],
+    [(1, 128)],
+    [(128,)],
+    [(1024,), (128,), (2, 1)],
+    [(2, 2)],
+    [(3,), (2,)],
+    [(4, 3, 2)],
+    [(2, 2), (2,)],
+]
+
+
+def padded_elements(sizes, tiles, tail) -> int:
+    """The elements of a buffer, by padding and splitting a list of sizes, most major first."""
+    sizes = list(sizes)
+    for tile in tiles:
+        sizes = [1] * (len(tile) - len(sizes)) + sizes
+        head, reached = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
+        sizes = head + [(size + t - 1) // t for size, t in zip(reached, tile, strict=True)] + list(tile)
+    count = prod(sizes)
+    return (count + tail - 1) // tail * tail
+
+
+def expected_bytes(shape: Shape) -> int:
+    layout = shape.layout
+    sizes = [shape.dimensions[d] for d in reversed(layout.minor_to_major)]
+    count = padded_elements(
+        sizes, [tile.dimensions for tile in layout.tiles], layout.tail_padding_alignment_in_elements
+    )
+    bits = layout.element_size_in_bits or max(8, shape.element_type.bit_width)
+    return (count * bits + 7) // 8 + layout.dynamic_shape_metadata_prefix_bytes
+
+
+def order_of_elements(shape: Shape) -> list[int]:
+    """The row-major numbers of the elements in the order of memory, tiles ignored."""
+    numbers = np.arange(prod(shape.dimensions)).reshape(shape.dimensions)
+    return numbers.transpose(tuple(reversed(shape.layout.minor_to_major))).ravel().tolist()
+
+
+@st.composite
+def arrays(draw, most=6_000) -> Shape:
+    element_type = draw(st.sampled_from(sorted(BITS)))
+    dimensions = draw(st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 33, 128, 130]), max_size=5))
+    while prod(dimensions) > most:
+        dimensions.pop()
+    order = draw(st.permutations(range(len(dimensions))))
+    bits = draw(st.sampled_from([0, 0, 0, 4 if element_type == "s4" else 0, 32 if BITS[element_type] <= 8 else 0]))
+    layout = Layout(
+        order,
+        draw(st.sampled_from(TILES)),
+        tail_padding_alignment_in_elements=draw(st.sampled_from([1, 1, 1, 5, 256])),
+        element_size_in_bits=bits,
+        dynamic_shape_metadata_prefix_bytes=draw(st.sampled_from([0, 0, 0, 512])),
+    )
+    return Shape.array(element_type, dimensions, layout)
+
+
+@settings(max_examples=300, deadline=None)
+@given(arrays())
+def test_bytes_and_causes(shape) -> None:
+    memory = why(shape)
+    layout = shape.layout
+    count = prod(shape.dimensions)
+    own = max(8, BITS[shape.element_type.text])
+    own = min(own, layout.element_size_in_bits or own)
+    assert memory.element_bytes == (count * own + 7) // 8
+    assert memory.buffer_bytes == expected_bytes(shape)
+    assert memory.overhead_bytes == memory.buffer_bytes - memory.element_bytes
+    assert memory.factor == memory.buffer_bytes / memory.element_bytes
+    # All causes together are what is not elements, and each has its share.
+    assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes
+    for cause in memory.causes:
+        assert cause.share == pytest.approx(cause.bytes / memory.overhead_bytes if memory.overhead_bytes else 0)
+        assert cause.bytes > 0 or cause.kind == "packing" or layout.element_size_in_bits == 4
+    # After the causes of each tile stands what the layout makes with the tiles up to this one.
+    sums = np.cumsum([memory.element_bytes, *[cause.bytes for cause in memory.causes]]).tolist()
+    sizes = [shape.dimensions[d] for d in reversed(layout.minor_to_major)]
+    stored = layout.element_size_in_bits or own
+    for number in range(len(layout.tiles) + 1):
+        partial = padded_elements(sizes, [tile.dimensions for tile in layout.tiles[:number]], 1)
+        assert (partial * stored + 7) // 8 in sums
+    # A tile's cause says what it does to the size of one dimension, or of a tile.
+    for cause in memory.causes:
+        if cause.kind == "tile":
+            assert cause.size < cause.padded
+            assert any(cause.padded % size == 0 for size in cause.tile.dimensions)
+    json.dumps(memory.to_dict())
+    assert str(memory).startswith(str(shape))
+
+
+@settings(max_examples=100, deadline=None)
+@given(arrays(most=1_000))
+def test_the_buffer_by_enumeration(shape) -> None:
+    """Every position of the buffer, asked one by one: as many hold an element as there are elements."""
+    memory = why(shape)
+    stored = shape.layout.element_size_in_bits or max(8, BITS[shape.element_type.text])
+    positions = tiling.physical_elements(shape)
+    held = {tiling.multi_index(shape, position) for position in range(min(positions, 20_000))} - {None}
+    if positions <= 20_000:
+        assert len(held) == prod(shape.dimensions)
+    assert (positions * stored + 7) // 8 + shape.layout.dynamic_shape_metadata_prefix_bytes == memory.buffer_bytes
+
+
+@settings(max_examples=300, deadline=None)
+@given(arrays())
+def test_suggestions_are_that_size_and_smaller(shape) -> None:
+    memory = why(shape)
+    sizes = [one.buffer_bytes for one in memory.suggestions]
+    assert sizes == sorted(sizes)
+    assert len({one.shape for one in memory.suggestions}) == len(sizes)
+    for one in memory.suggestions:
+        assert one.buffer_bytes == expected_bytes(one.shape) < memory.buffer_bytes
+        assert one.saved_bytes == memory.buffer_bytes - one.buffer_bytes
+        new, old = one.shape, shape
+        if one.kind in ("order", "tiles", "packing"):
+            assert (new.element_type, new.dimensions) == (old.element_type, old.dimensions)
+            assert (one.kind == "order") == (new.layout.minor_to_major != old.layout.minor_to_major)
+        elif one.kind in ("merge", "split", "reshape"):
+            assert new.element_type == old.element_type
+            assert prod(new.dimensions) == prod(old.dimensions)
+            assert order_of_elements(new) == order_of_elements(old)
+            plain_old = old.replace(layout=Layout(old.layout.minor_to_major))
+            plain_new = new.replace(layout=Layout(new.layout.minor_to_major))
+            assert shape_util.reshape_is_bitcast(plain_old, plain_new)
+        elif one.kind == "round":
+            changed = [(a, b) for a, b in zip(new.dimensions, old.dimensions, strict=True) if a != b]
+            assert len(changed) == 1
+            assert changed[0][1] / 2 <= changed[0][0] < changed[0][1]
+        else:
+            assert one.kind == "type"
+            assert new.dimensions == old.dimensions
+            assert new.element_type.bit_width < old.element_type.bit_width
+        if one.kind != "packing":
+            assert new.layout.tail_padding_alignment_in_elements == old.layout.tail_padding_alignment_in_elements
+        # As if asked about the suggestion itself.
+        assert why(new).buffer_bytes == one.buffer_bytes
+
+
+@settings(max_examples=150, deadline=None)
+@given(arrays(), st.sampled_from(sorted(TARGETS)))
+def test_targets_count_as_byte_size_of(shape, target) -> None:
+    memory = why(shape, target=target)
+    assert memory.buffer_bytes == shape_util.byte_size_of(memory.shape, target=target)
+    assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes
+    assert (memory.shape == shape) or (target.startswith("tpu") and not shape.layout.tiles)
+    for one in memory.suggestions:
+        assert one.buffer_bytes == shape_util.byte_size_of(one.shape, target=target) < memory.buffer_bytes
+
+
+def test_what_people_ask_most() -> None:
+    """The classic: a small last dimension."""
+    memory = why("s32[8388608,8,4]{2,1,0:T(8,128)}")
+    assert (memory.element_bytes, memory.buffer_bytes, memory.factor) == (1 << 30, 32 << 30, 32.0)
+    (cause,) = memory.causes
+    assert (cause.kind, cause.dimensions, cause.size, cause.padded, cause.share) == ("tile", (2,), 4, 128, 1.0)
+    free = [one for one in memory.suggestions if one.buffer_bytes == 1 << 30]
+    assert {one.kind for one in free} == {"order", "merge", "reshape"}
+    assert str(free[0]) == "order {0,1,2:T(8,128)}: 1,073,741,824 bytes (1.00 GiB), 3.1% of now"
+
+
+def test_a_dimension_of_one_under_the_tile() -> None:
+    memory = why("bf16[2048,1,2048,128]{0,1,3,2:T(4,128)(2,1)}")
+    assert memory.factor == 4
+    kinds = {one.kind: str(one.shape) for one in reversed(memory.suggestions)}
+    assert kinds["merge"] == "bf16[2048,2048,128]{0,2,1:T(8,128)(2,1)}"
+    assert kinds["tiles"] == "bf16[2048,1,2048,128]{0,1,3,2:T(2,128)(2,1)}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "saved"),
+    [("s4[1000]", "packing", -500), ("s4[1000]{0:E(4)}", "packing", 500), ("u2[9]{0:E(2)}", "packing", 6)],
+)
+def test_packing(text, kind, saved) -> None:
+    (cause,) = why(text).causes
+    assert (cause.kind, cause.bytes, cause.saved_bytes) == (kind, 0, saved)
+
+
+def test_bits_that_are_lost() -> None:
+    memory = why("pred[64,512,2048]{2,1,0:T(8,128)E(32)}")
+    (cause,) = memory.causes
+    assert (cause.kind, cause.bytes, memory.factor) == ("element size", 192 << 20, 4.0)
+    assert (memory.suggestions[0].kind, memory.suggestions[0].buffer_bytes) == ("packing", 64 << 20)
+
+
+def test_sizes_of_dynamic_dimensions() -> None:
+    assert [cause.kind for cause in why("f32[<=4,1]{1,0:M(64)}").causes] == ["metadata"]
+    memory = why("s64[<=4,1]", target="cpu")
+    assert [(cause.kind, cause.bytes) for cause in memory.causes] == [("dynamic sizes", 8)]
+    with pytest.raises(InvalidShapeError, match="unbounded"):
+        why("f32[?,2]")
+
+
+def test_tuples() -> None:
+    memory = why("(f32[], (f32[256]{0:T(128)}, token[]))", target="tpu")
+    assert isinstance(memory, TupleMemory)
+    assert [(str(one.shape_index), one.buffer_bytes) for one in memory.elements] == [
+        ("{}", 512), ("{0}", 4096), ("{1}", 512), ("{1,0}", 1024), ("{1,1}", 0),
+    ]  # fmt: skip
+    assert (memory.element_bytes, memory.buffer_bytes, memory.table_bytes) == (1028, 6144, 1024)
+    assert {cause.kind: cause.bytes for cause in memory.causes} == {
+        "tuple table": 1024,
+        "nested scalar": 4096 - 512,
+        "tile": 508,
+    }
+    assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes
+    plain = why("(f32[3], s32[], opaque[])")
+    assert (plain.buffer_bytes, plain.element_bytes, plain.table_bytes) == (24 + 12 + 4 + 8, 16, 24)
+    assert sum([cause.bytes for cause in plain.causes]) == plain.overhead_bytes
+    assert why("()").buffer_bytes == 0
+    json.dumps(memory.to_dict())
+    assert "{0} f32[]" in str(memory)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(arrays(most=200), max_size=4), st.sampled_from([None, "cpu", "tpu", "tpu-v3"]))
+def test_tuples_are_the_buffers_of_their_elements(shapes, target) -> None:
+    memory = why(Shape.tuple(shapes), target=target)
+    if target is not None:
+        tiled = Shape.tuple([why(shape, target=target).shape for shape in shapes])
+        assert [one.buffer_bytes for one in memory.elements] == [
+            b.byte_size for b in shape_util.buffers_of(tiled, target)
+        ]
+    assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes
+
+
+@pytest.mark.parametrize("generation", TPU_GENERATIONS)
+def test_a_layout_without_tiles_gets_those_of_the_target(generation) -> None:
+    memory = why("f32[20,300]", target=generation)
+    assert str(memory.shape) == "f32[20,300]{1,0:T(8,128)}"
+    assert str(memory.given) == "f32[20,300]{1,0}"
+    assert f"layout    tpu-{generation} gives f32[20,300]{{1,0}} the layout" in str(memory)
+    assert str(why("f32[3,300]{0,1}", target=generation).shape) == "f32[3,300]{0,1:T(8,128)}"
+
+
+def test_objects_of_other_libraries() -> None:
+    assert why(np.zeros((3, 5), np.float32)).buffer_bytes == 60
+    assert why(("f32", (3, 5))).buffer_bytes == 60
+    assert isinstance(why(b"f32[3,5]"), ArrayMemory)
+    with pytest.raises(
+        InvalidArgumentError, match="expected a shape, an instruction, a module, a path, or text with shapes"
+    ):
+        why(3.5)
+    with pytest.raises(InvalidArgumentError, match="expected a shape"):
+        why(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", ParseError),
+        ("f32[2,3", ParseError),
+        ("f32[2]{1}", ParseError),
+        ("f33[2]", ParseError),
+        ("[" * 20_000, ParseError),
+        ("(" * 20_000, xs.XlashapeError),
+        ("f32[9223372036854775807,9223372036854775807]", xs.XlashapeError),
+        ("f32[9223372036854775807]", SizeOverflowError),
+        ("f32[1152921504606846976,1]{1,0:T(8,128)}", SizeOverflowError),
+        ("unknown_1000[2]", UnsupportedError),
+        ("f32[1]{0:T(1,1,1,1,1,1)}", None),
+        ("nothing/here.hlo", xs.XlashapeError),
+    ],
+)
+def test_mistakes(text, error) -> None:
+    if error is None:
+        assert why(text).buffer_bytes == 4
+    else:
+        with pytest.raises(error):
+            why(text)
+
+
+def test_arrays_of_many_dimensions_are_answered() -> None:
+    shape = Shape.array("f32", (2,) * 30, Layout(range(30), [(8, 128)]))
+    assert why(shape).buffer_bytes == (1 << 28) * 4 * 8 // 2 * 128 // 2 * 4
+    assert why(Shape.array("f32", (3,) * 12, Layout(range(12), [(8, 128)]))).suggestions
+
+
+def test_arrays_without_elements() -> None:
+    for text in ("f32[0,5]{1,0:T(8,128)}", "f32[0]", "s4[0,3]{1,0:E(4)}"):
+        memory = why(text)
+        assert (memory.element_bytes, memory.factor, memory.suggestions) == (0, 1.0, ())
+        assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes

@@ -1,0 +1,225 @@
+"""Published reports about memory that has run out: the facts of each, written in the ways in which people paste them.
+
+`tests/vectors/memory_reports.jsonl` has, of each published report, where it is and what it states of some allocations. An empty text is what the
+report does not state, or what was not quoted.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import xlashape as xs
+from xlashape.memory import ReportMemory
+from xlashape.memory.report_memory import size_text
+from xlashape.memory.report_text import clean, is_report, parse_size, read_allocations, read_shapes, read_totals
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "memory_reports.jsonl"
+REPORTS = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]
+TPU = [report for report in REPORTS if report["framework"] != "gpu"]
+HEAD = (
+    "Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G.\n\n"
+    "Total hbm usage >= 17.73G:\n    reserved        530.00M \n    program          17.21G \n    arguments            0B \n\n"
+    "Output size 0B; shares 0B with arguments.\n\nProgram hbm requirement 17.21G:\n    global             4.0K\n"
+    "    HLO temp         17.21G (33.1% utilization: Unpadded (6.40G) Padded (17.20G), 0.0% fragmentation (0B))\n\n"
+    "  Largest program allocations in hbm:\n\n"
+)
+
+
+def lines_of(report) -> str:
+    """A report of the TPU compiler with these allocations."""
+    text = HEAD
+    for number, one in enumerate(report["allocations"], start=1):
+        text += f"  {number}. Size: {one['size']}\n"
+        text += '     Operator: op_type="concatenate" op_name="jit(t)/concatenate[ dimension=4 ]" source_file="t.py" source_line=6\n'
+        text += f"     Shape: {one['shape']}\n"
+        if one["unpadded"]:
+            text += f"     Unpadded size: {one['unpadded']}\n"
+        if one["padding"]:
+            text += f"     Extra memory due to padding: {one['padding']} ({one['expansion']}x expansion)\n"
+        text += f"     XLA label: %fusion.1 = {one['shape']} fusion(s32[2048,1,128,128,1]{{4,3,2,0,1:T(8,128)}} %iota.5, f32[18]{{0:T(256)}}...\n"
+        text += "     Allocation type: HLO temp\n     ==========================\n\n"
+    return text
+
+
+def prefixed(prefix: str):
+    return lambda text: "".join([prefix + line + "\n" for line in text.splitlines()])
+
+
+def coloured(text: str) -> str:
+    return "".join([f"\x1b[1;31m{line}\x1b[0m\x1b[K\n" for line in text.splitlines()])
+
+
+def wrapped_anywhere(width: int):
+    """As a terminal of this width breaks lines: within words, too."""
+
+    def wrap(text: str) -> str:
+        pieces = [line[at : at + width] for line in text.splitlines() for at in range(0, max(1, len(line)), width)]
+        return "\n".join(pieces)
+
+    return wrap
+
+
+def wrapped_at_spaces(text: str) -> str:
+    return "\n".join(
+        [
+            part
+            for line in text.splitlines()
+            for part in textwrap.wrap(line, 40, break_long_words=False, break_on_hyphens=False) or [""]
+        ]
+    )
+
+
+WAYS = {
+    "as it is": str,
+    "one line": lambda text: " ".join(text.split()),
+    "in colours": coloured,
+    "quoted": prefixed("> "),
+    "quoted twice": prefixed(">> "),
+    "quoted in a list of replies": prefixed("> > "),
+    "log of PyTorch/XLA": prefixed(
+        "2020-05-04 09:05:40.719745: E    1578 tensorflow/compiler/xla/xla_client/xla_util.cc:76] "
+    ),
+    "log of absl": prefixed("I0309 12:51:51.376826 140505975940928 run_docker.py:247] "),
+    "log of TensorFlow": prefixed("E1111 07:35:00.272763 140408571025152 error_handling.py:81] "),
+    "log of CI": prefixed("2024-05-04T09:05:40.1234567Z "),
+    "log of ranks": prefixed("[rank0]: "),
+    "log of Ray": prefixed("(train_step pid=1234, ip=10.0.0.2) "),
+    "log of workers": prefixed("worker-3: "),
+    "log of containers": prefixed("trainer_1  | "),
+    "quoted log in colours": lambda text: prefixed("> ")(coloured(prefixed("2024-05-04T09:05:40.12Z ")(text))),
+    "broken at 80 characters": wrapped_anywhere(80),
+    "broken at 33 characters": wrapped_anywhere(33),
+    "broken at spaces": wrapped_at_spaces,
+    "broken and quoted": lambda text: prefixed("> ")(wrapped_at_spaces(text)),
+    "repr of an exception": lambda text: f"XlaRuntimeError({text!r})",
+    "escaped in JSON": json.dumps,
+    "Markdown": lambda text: text.replace("1. Size", "**1\\. Size").replace("Size: ", "Size: "),
+    "Windows line ends": lambda text: text.replace("\n", "\r\n"),
+    "tabs": lambda text: text.replace("     ", "\t"),
+    "in a traceback": lambda text: (
+        'Traceback (most recent call last):\n  File "t.py", line 6, in <module>\n'
+        f"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. {text}\n"
+        "The stack trace below excludes JAX-internal frames.\n"
+    ),
+}
+
+
+def check(found: ReportMemory, report) -> None:
+    assert len(found.allocations) == len(report["allocations"])
+    for number, (ours, theirs) in enumerate(zip(found.allocations, report["allocations"], strict=True), start=1):
+        read = ours.reported
+        assert (read.number, read.size, read.unpadded) == (number, theirs["size"], theirs["unpadded"])
+        assert (read.padding, read.expansion) == (theirs["padding"], theirs["expansion"])
+        assert str(read.shape) == str(xs.Shape.parse(theirs["shape"]))
+        assert ours.size == theirs["size"]
+        assert theirs["unpadded"] in ("", ours.unpadded)
+        assert theirs["padding"] in ("", ours.padding)
+        assert theirs["expansion"] in ("", ours.expansion)
+        assert ours.agrees
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("report", TPU, ids=lambda report: report["source"].removeprefix("https://github.com/"))
+def test_our_sizes_are_those_of_published_reports(report, way) -> None:
+    text = WAYS[way](lines_of(report))
+    assert is_report(text)
+    found = xs.why(text)
+    assert isinstance(found, ReportMemory)
+    check(found, report)
+    assert found.totals is not None
+    assert (found.totals.memory_space, found.totals.used, found.totals.capacity) == ("hbm", "17.21G", "15.48G")
+    assert found.allocations[0].reported.kind == "HLO temp"
+    if "broken" not in way:
+        assert found.allocations[0].reported.operator.startswith('op_type="concatenate" op_name="jit(t)/')
+        assert "the same" in str(found)
+        assert "NOT" not in str(found)
+
+
+@pytest.mark.parametrize("report", [report for report in REPORTS if report["framework"] == "gpu"])
+@pytest.mark.parametrize(
+    "way", ["as it is", "one line", "in colours", "quoted", "log of absl", "broken at 33 characters"]
+)
+def test_reports_of_gpus(report, way) -> None:
+    text = "Out of memory while trying to allocate 31542059128 bytes.\nPeak buffers:\n"
+    for number, one in enumerate(report["allocations"], start=1):
+        text += f'\tBuffer {number}:\n\t\tSize: {one["size"]}\n\t\tOperator: op_name="jit(f)/add" source_line=76\n'
+        text += f"\t\tXLA Label: fusion\n\t\tShape: {one['shape']}\n\t\t==========================\n\n"
+    found = xs.why(WAYS[way](text))
+    check(found, report)
+    assert found.totals.used == "31542059128B"
+    assert found.allocations[0].reported.label == "fusion" or "broken" in way
+    assert all(one.memory.shape.layout.tiles == () for one in found.allocations)
+
+
+def test_a_wrong_size_is_told() -> None:
+    found = xs.why("1. Size: 5.00G\nShape: u32[12582912,1]{1,0:T(8,128)}\nUnpadded size: 48.00M\n")
+    assert not found.agrees
+    assert "ours      6.00G, unpadded 48.00M, padding 5.95G (128.0x expansion): NOT the same" in str(found)
+    assert found.to_dict()["allocations"][0]["agrees"] is False
+
+
+def test_allocations_without_a_shape_and_shapes_that_cannot_be() -> None:
+    text = "1. Size: 29.66M\n XLA label: register allocator spill slots call depth 2\n Allocation type: scoped\n"
+    text += "2. Size: 1.0K\n Shape: f32[2,3]{7,1}\n Unpadded size: 1.0K\n3. Size: 1.0K\n Shape: f32[9223372036854775807,2]{1,0}\n Unpadded size: 1.0K"
+    found = xs.why(text)
+    assert [one.agrees for one in found.allocations] == [None, False, None]
+    # The layout that cannot be is not read; the shape counts in the default one. The third shape is beyond int64.
+    assert str(found.allocations[1].reported.shape) == "f32[2,3]{1,0}"
+    assert found.allocations[2].reported.shape is None
+    assert found.allocations[0].reported.kind == "scoped"
+    assert "29.66M, without a shape (register allocator" in str(found)
+    json.dumps(found.to_dict())
+
+
+def test_the_short_report_of_new_compilers() -> None:
+    text = "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (32.05G) exceeds available HBM (15.75G)."
+    found = xs.why(text)
+    assert (found.totals.used, found.totals.capacity, found.totals.memory_space) == ("32.05G", "15.75G", "hbm")
+    assert found.allocations == ()
+    assert str(found).startswith("32.05G of 15.75G used of memory space hbm")
+
+
+def test_text_with_shapes_that_is_no_report() -> None:
+    found = xs.why(
+        "%fusion.2 = bf16[20,300]{1,0:T(8,128)(2,1)} fusion(f32[3,5]{1,0:T(2,2)} %x, f32[3,5]{1,0:T(2,2)} %y)"
+    )
+    assert [array.buffer_bytes for array in found.arrays] == [18432, 96]
+    assert found.buffer_bytes == 18528
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0B", 0),
+        ("4.0K", 4096),
+        ("1.5K", 1536),
+        ("48.00M", 48 << 20),
+        ("2.63GiB", round(2.63 * (1 << 30))),
+        ("1.00T", 1 << 40),
+    ],
+)
+def test_sizes(text, size) -> None:
+    assert parse_size(text) == size
+    assert parse_size(size_text(size, text)) == size or "2.63" in text
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1 << 20, (1 << 20) - 1, 1 << 30, 1 << 40, (1 << 63) - 1])
+def test_size_texts_are_read_back(size) -> None:
+    assert abs(parse_size(size_text(size)) - size) <= max(1, size * 0.006)
+
+
+def test_broken_text_breaks_nothing() -> None:
+    report = lines_of(TPU[0])
+    for at in range(0, len(report), 7):
+        allocations = read_allocations(clean(report[:at]))
+        assert len(allocations) <= 1
+        read_totals(report[:at])
+    assert read_shapes("f32[" * 20_000) == []
+    assert read_shapes("f32[2]{" * 2_000)[:1] == [xs.Shape.parse("f32[2]")]
+    assert clean("> " * 50_000 + "x") == "x"
+    assert read_allocations("Size: " * 20_000) == []
+    assert read_allocations("Size: 9" + "9" * 5000 + " Shape: f32[2]")[0].shape == xs.Shape.parse("f32[2]")

@@ -1,0 +1,157 @@
+"""`why`: explains whatever it is given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.memory.array_memory import ArrayMemory
+from xlashape.memory.module_memory import InstructionMemory, ModuleMemory, instruction_memory, module_memory
+from xlashape.memory.report_memory import ReportMemory, ShapesMemory, report_memory, shapes_memory
+from xlashape.memory.report_text import clean, is_report, read_totals
+from xlashape.memory.shape_memory import TupleMemory, shape_memory
+from xlashape.shape import Shape, Target
+
+__all__ = ["Memory", "why"]
+
+Memory: TypeAlias = "ArrayMemory | TupleMemory | InstructionMemory | ModuleMemory | ReportMemory | ShapesMemory"
+"""What `why` answers. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and `str()` as text for people."""
+
+_MOST_REPORT_BYTES = 64 << 20
+_UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
+
+
+def why(x: Any, *, target: Target | str | None = None) -> Memory:
+    """Why the buffers of `x` are as large as they are, and what would make them smaller.
+
+    `x` is one of
+
+    - a Shape, its text, or anything that `Shape.of` takes: arrays of NumPy and JAX, `(dtype, dimensions)`, …
+    - an HloInstruction
+    - an HloModule, its text or bytes, or anything that `HloModule.of` takes: a Lowered or Compiled of JAX, a path, `FILE#NAME`, …
+    - text that contains shapes, such as the report of a compiler that has run out of memory, or the path of a file with such text
+
+    `target`: "cpu", "gpu", "tpu", "tpu-v5e" or another name in `xlashape.shape.parts.target.TARGETS`. It decides how sizes are counted, and
+    a TPU gives layouts without tiles its own order and tiles. Without a target the layouts count as they are.
+
+    Raises ParseError for text in which nothing is understood, NotFoundError for a path where nothing is, and what `Shape.of`,
+    `HloModule.of` and `tiling.physical_bytes` raise.
+
+    >>> print(why("f32[3,5]{1,0:T(2,2)}").causes[0])
+    tile (2,2) pads dimension 0 from 3 to 4: 33.3% more (+20 bytes)
+    >>> why("bf16[1000,3]", target="tpu").shape, why("bf16[1000,3]{1,0:T(8,128)(2,1)}").factor
+    (Shape('bf16[1000,3]{0,1:T(4,128)(2,1)}'), 42.666666666666664)
+    """
+    device = None if target is None else Target.of(target)
+    if isinstance(x, Shape):
+        return shape_memory(x, device)
+    if isinstance(x, HloInstruction):
+        return instruction_memory(x, device)
+    if isinstance(x, HloModule):
+        return module_memory(x, device)
+    if isinstance(x, HloComputation):
+        raise InvalidArgumentError(f"{_UNKNOWN}; found a computation: pass its module", field="x")
+    if x is None:  # for Shape.of, None is a tree without leaves
+        raise InvalidArgumentError(f"{_UNKNOWN}; found None", field="x")
+    if isinstance(x, str):
+        return _text(x, device)
+    if isinstance(x, os.PathLike):
+        return _file(Path(os.fspath(x)), device)  # pyright: ignore[reportUnknownArgumentType] - of text or bytes
+    if isinstance(x, (bytes, bytearray)):
+        return _content(bytes(x), device)
+    return _object(x, device)
+
+
+def _object(x: Any, device: Target | None) -> Memory:
+    """What other libraries hold."""
+    try:
+        shape = Shape.of(x)
+    except XlashapeError as no_shape:
+        try:
+            module = HloModule.of(x)
+        except XlashapeError as no_module:
+            is_module = hasattr(x, "as_text") or hasattr(x, "as_hlo_text") or hasattr(x, "lower")
+            error = no_module if is_module else no_shape
+            raise type(error).rebuild(f"{_UNKNOWN}: {error.message}", error.details()) from error
+        return module_memory(module, device)
+    return shape_memory(shape, device)
+
+
+def _text(text: str, device: Target | None) -> Memory:
+    if "\n" not in text and len(text) < 4_096 and not text.lstrip().startswith("HloModule"):
+        path = Path(text.split("#", 1)[0])
+        try:
+            if text and (path.is_file() or path.is_dir()):
+                return _file(Path(text), device)
+        except (OSError, ValueError):  # no name of a file
+            pass
+    if is_report(text):
+        return report_memory(text, device)
+    start = text.lstrip()
+    if start.startswith("HloModule"):
+        return module_memory(HloModule.parse(text), device)
+    try:
+        return shape_memory(Shape.parse(text.strip()), device)
+    except ParseError as error:
+        arrays = shapes_memory(text, device)
+        if arrays.arrays and not _is_one_shape(text):
+            return arrays
+        if read_totals(clean(text)) is not None:
+            return report_memory(text, device)
+        if "\n" not in text and "[" not in text and ("/" in text or "." in text):
+            raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x") from None
+        raise error
+
+
+def _is_one_shape(text: str) -> bool:
+    """Whether the text is meant to be one shape and nothing else, so that a mistake in it is to be told."""
+    return not any(character.isspace() or character in "%=\"'" for character in text.strip())
+
+
+def _file(path: Path, device: Target | None) -> Memory:
+    """A module, or text with a report or with shapes."""
+    try:
+        is_small = path.is_file() and path.stat().st_size <= _MOST_REPORT_BYTES
+        data = path.read_bytes() if is_small else None
+    except OSError as error:
+        raise NotFoundError(f"cannot read {path}: {error.strerror}", kind="file", name=str(path), field="x") from error
+    text = None if data is None else _as_text(data)
+    if text is not None and is_report(text):
+        return report_memory(text, device)
+    try:
+        module = HloModule.load(path)
+    except XlashapeError as error:
+        return _shapes_or(error, text, device)
+    return module_memory(module, device)
+
+
+def _content(data: bytes, device: Target | None) -> Memory:
+    """The content of a file."""
+    text = _as_text(data)
+    if text is not None and not text.lstrip().startswith(("HloModule", "{")) and (is_report(text) or len(text) < 4_096):
+        return _text(text.strip(), device)
+    try:
+        module = HloModule.from_bytes(data)
+    except XlashapeError as error:
+        return _shapes_or(error, text, device)
+    return module_memory(module, device)
+
+
+def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) -> Memory:
+    if text is not None and not text.lstrip().startswith("HloModule"):
+        arrays = shapes_memory(text, device)
+        if arrays.arrays:
+            return arrays
+        if read_totals(clean(text)) is not None:
+            return report_memory(text, device)
+    raise error
+
+
+def _as_text(data: bytes) -> str | None:
+    """The text, if it is one: UTF-8 without the bytes that binary files have."""
+    if b"\x00" in data[:4_096]:
+        return None
+    return data.decode("utf-8-sig", "replace") if not data.startswith(b"\x1f\x8b") else None

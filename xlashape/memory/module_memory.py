@@ -1,0 +1,309 @@
+"""Why a module or an instruction takes as much memory as it does: the buffers that exist (`xlashape.hlo.buffers`), largest overhead first.
+
+The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the same time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo.buffers import executed_computations, instruction_buffers, module_buffers
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.limits import spend
+from xlashape.math import byte_text, checked_int64
+from xlashape.memory.array_memory import ArrayMemory, array_bytes, element_bytes_of, on_target
+from xlashape.memory.parts import Cause, Suggestion, factor_text
+from xlashape.memory.shape_memory import TupleMemory, shape_memory
+from xlashape.memory.suggestions import array_memory
+from xlashape.shape import Shape, ShapeIndex, Target
+
+__all__ = ["InstructionMemory", "ModuleBuffer", "ModuleMemory", "instruction_memory", "module_memory"]
+
+_SHOWN = 10
+"""The most buffers that text explains."""
+
+
+class InstructionMemory(NamedTuple):
+    """Why the result of an instruction takes as much memory as it does."""
+
+    name: str
+    opcode: str
+    computation: str
+    note: str
+    """Where the result has no memory of its own, why; else empty."""
+    result: ArrayMemory | TupleMemory
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of the elements of the result."""
+        return self.result.element_bytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The bytes of the buffers of the result."""
+        return self.result.buffer_bytes
+
+    @property
+    def overhead_bytes(self) -> int:
+        """The bytes of the buffers that are not elements."""
+        return self.result.overhead_bytes
+
+    @property
+    def factor(self) -> float:
+        """How many times as large as the elements the buffers are."""
+        return self.result.factor
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The causes of the result's size."""
+        return self.result.causes
+
+    @property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """What would make the result smaller, if it is an array."""
+        return self.result.suggestions if isinstance(self.result, ArrayMemory) else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it. Sizes are in bytes."""
+        return {
+            "kind": "instruction",
+            "name": self.name,
+            "opcode": self.opcode,
+            "computation": self.computation,
+            "note": self.note,
+            "element_bytes": self.element_bytes,
+            "buffer_bytes": self.buffer_bytes,
+            "overhead_bytes": self.overhead_bytes,
+            "factor": self.factor,
+            "result": self.result.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} ({self.opcode}, in {self.computation})"]
+        lines += [f"  {self.note}"] if self.note else []
+        return "\n".join([*lines, str(self.result)])
+
+
+class ModuleBuffer(NamedTuple):
+    """A buffer of a module."""
+
+    name: str
+    """The instruction that makes it."""
+    opcode: str
+    computation: str
+    shape_index: ShapeIndex
+    """Which element of the instruction's result it is; empty where the result is an array."""
+    shape: Shape
+    """With the layout that is counted."""
+    target: Target | None
+    element_bytes: int | None
+    buffer_bytes: int | None
+    """None where the size is not known; `error` says why."""
+    error: XlashapeError | None = None
+
+    @property
+    def overhead_bytes(self) -> int | None:
+        """The bytes that are not elements."""
+        return (
+            None if self.buffer_bytes is None or self.element_bytes is None else self.buffer_bytes - self.element_bytes
+        )
+
+    @property
+    def where(self) -> str:
+        """The instruction, and the index in its result."""
+        return self.name + (str(self.shape_index) if self.shape_index else "")
+
+    def explain(self, *, suggest: bool = True) -> ArrayMemory:
+        """Why it is as large as it is. Raises `error` if there is one."""
+        if self.error is not None:
+            raise self.error
+        return array_memory(self.shape, self.target, suggest=suggest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it, without causes and suggestions."""
+        return {
+            "instruction": self.name,
+            "opcode": self.opcode,
+            "computation": self.computation,
+            "index": str(self.shape_index),
+            "shape": str(self.shape),
+            "element_bytes": self.element_bytes,
+            "buffer_bytes": self.buffer_bytes,
+            "overhead_bytes": self.overhead_bytes,
+            "error": None if self.error is None else str(self.error),
+        }
+
+
+class ModuleMemory(NamedTuple):
+    """The buffers of a module and their sizes."""
+
+    name: str
+    target: Target | None
+    buffers: tuple[ModuleBuffer, ...]
+    """The most overhead first, then the largest; those of unknown size last."""
+    shared: dict[str, int]
+    """By opcode, the executed instructions whose result shares buffers of others. They are not counted."""
+    without_memory: int
+    """Instructions that are fused or applied to elements. They are not counted."""
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of the elements of all buffers of known size."""
+        return sum([buffer.element_bytes or 0 for buffer in self.buffers])
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The bytes of all buffers of known size."""
+        return checked_int64(sum([buffer.buffer_bytes or 0 for buffer in self.buffers]), "the bytes of all buffers")
+
+    @property
+    def overhead_bytes(self) -> int:
+        """The bytes of buffers that are not elements."""
+        return self.buffer_bytes - self.element_bytes
+
+    @property
+    def factor(self) -> float:
+        """How many times as large as their elements the buffers are; 1.0 where there are none."""
+        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
+
+    def not_counted(self) -> list[str]:
+        """What the sums leave out, and what they ignore, a line each."""
+        lines: list[str] = []
+        if self.shared:
+            counts = ", ".join([f"{count} {opcode}" for opcode, count in sorted(self.shared.items())])
+            lines.append(f"{sum(self.shared.values())} results that share the buffers of others: {counts}")
+        if self.without_memory:
+            lines.append(f"{self.without_memory} results that are fused or applied to elements")
+        failed = sum([buffer.error is not None for buffer in self.buffers])
+        if failed:
+            lines.append(f"{failed} buffers of unknown size")
+        lines.append("tables of tuples; memory that the compiler reuses, so that the peak may be lower than the sum")
+        return lines
+
+    def to_dict(self, limit: int | None = None) -> dict[str, Any]:
+        """As JSON has it, with the causes and suggestions of the first `limit` buffers (None: of those with overhead). Sizes are in bytes."""
+        rows: list[dict[str, Any]] = []
+        for number, buffer in enumerate(self.buffers):
+            row = buffer.to_dict()
+            if buffer.error is None and (buffer.overhead_bytes if limit is None else number < limit):
+                explained = buffer.explain().to_dict()
+                row |= {"causes": explained["causes"], "suggestions": explained["suggestions"]}
+            rows.append(row)
+        return {
+            "kind": "module",
+            "name": self.name,
+            "target": None if self.target is None else self.target.name,
+            "element_bytes": self.element_bytes,
+            "buffer_bytes": self.buffer_bytes,
+            "overhead_bytes": self.overhead_bytes,
+            "factor": self.factor,
+            "buffers": rows,
+            "shared": self.shared,
+            "without_memory": self.without_memory,
+            "not_counted": self.not_counted(),
+        }
+
+    def to_text(self, limit: int = _SHOWN) -> str:
+        """The totals, the buffers with the most overhead, at most `limit` (0: all), and what is not counted."""
+        on = f" on {self.target.name}" if self.target is not None else ""
+        times = f", {factor_text(self.factor)} the elements" if self.overhead_bytes and self.element_bytes else ""
+        lines = [
+            f"{self.name or 'module'}: {len(self.buffers):,} buffers{on}",
+            f"  elements  {byte_text(self.element_bytes)}",
+            f"  buffers   {byte_text(self.buffer_bytes)}{times}",
+        ]
+        lines += [f"  {'' if i else 'without':<9} {line}" for i, line in enumerate(self.not_counted())]
+        worst = [buffer for buffer in self.buffers if buffer.overhead_bytes]
+        if self.target is None and self.buffers and not any(_has_tiles(buffer.shape) for buffer in self.buffers):
+            lines.append("  hint      no layout has tiles; with the target tpu those count that a TPU would use")
+        for buffer in worst if not limit else worst[:limit]:
+            lines += ["", f"{buffer.where} ({buffer.opcode}, in {buffer.computation}): {buffer.explain()}"]
+        if limit and len(worst) > limit:
+            lines += ["", f"and {len(worst) - limit} more buffers that are larger than their elements"]
+        for buffer in self.buffers:
+            if buffer.error is not None:
+                lines += ["", f"{buffer.where} ({buffer.opcode}, in {buffer.computation}): {buffer.error}"]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def _has_tiles(array: Shape) -> bool:
+    layout = array.buffer_shape.layout if array.is_buffer else array.layout
+    return layout is not None and bool(layout.tiles)
+
+
+def instruction_memory(instruction: HloInstruction, target: Target | None = None) -> InstructionMemory:
+    """Why the result of an instruction takes as much memory as it does. Errors as in `tiling.physical_bytes`.
+
+    >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT b = f32[15] bitcast(p) }"
+    >>> module = HloModule.parse(text)
+    >>> instruction_memory(module.instruction("p")).factor, instruction_memory(module.instruction("b")).note
+    (1.6, 'its result has no memory of its own: a bitcast shares the buffer of its operand')
+    """
+    return InstructionMemory(
+        instruction.name,
+        str(instruction.opcode),
+        instruction.computation.name,
+        _note(instruction),
+        shape_memory(instruction.shape, target),
+    )
+
+
+def _note(instruction: HloInstruction) -> str:
+    if instruction.computation not in executed_computations(instruction.computation.module):
+        return f"its result has no memory of its own: {instruction.computation.name} is fused or applied to elements"
+    if instruction_buffers(instruction):
+        return ""
+    opcode = instruction.opcode
+    if opcode == Opcode.PARAMETER:
+        return "its result has no memory of its own: it shares the caller's buffer"
+    if operation_of(instruction.proto.opcode).runs_called_instructions:
+        return f"its result has no memory of its own: the {opcode} shares buffers of what it calls"
+    return f"its result has no memory of its own: a {opcode} shares the buffer of its operand"
+
+
+def module_memory(module: HloModule, target: Target | None = None) -> ModuleMemory:
+    """The buffers of a module and their sizes. Where the size of a buffer is not known, the others are answered.
+
+    >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }"
+    >>> memory = module_memory(HloModule.parse(text))
+    >>> [(buffer.name, buffer.buffer_bytes) for buffer in memory.buffers], memory.buffer_bytes
+    ([('p', 96), ('n', 60)], 156)
+    """
+    found = module_buffers(module)
+    known: dict[Shape, tuple[Shape, int | None, int | None, XlashapeError | None]] = {}
+    rows: list[ModuleBuffer] = []
+    for buffer in found.buffers:
+        spend(16)
+        if buffer.shape not in known:
+            known[buffer.shape] = _sizes(buffer.shape, target)
+        shape, elements, size, error = known[buffer.shape]
+        instruction = buffer.instruction
+        rows.append(
+            ModuleBuffer(
+                instruction.name,
+                str(instruction.opcode),
+                instruction.computation.name,
+                buffer.shape_index,
+                shape,
+                target,
+                elements,
+                size,
+                error,
+            )
+        )
+    rows.sort(key=lambda row: (row.error is not None, -(row.overhead_bytes or 0), -(row.buffer_bytes or 0)))
+    return ModuleMemory(module.name, target, tuple(rows), found.shared, found.without_memory)
+
+
+def _sizes(shape: Shape, target: Target | None) -> tuple[Shape, int | None, int | None, XlashapeError | None]:
+    try:
+        tiled = on_target(shape, target)
+        return tiled, element_bytes_of(tiled), array_bytes(tiled, target), None
+    except XlashapeError as error:
+        return shape, None, None, error

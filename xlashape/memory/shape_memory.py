@@ -1,0 +1,148 @@
+"""Why the buffers of any shape are as large as they are: of an array, or of a tuple with its tables and elements."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xlashape.math import byte_text, checked_int64
+from xlashape.memory.array_memory import ArrayMemory
+from xlashape.memory.parts import Cause, factor_text, share_of
+from xlashape.memory.suggestions import array_memory
+from xlashape.shape import Shape, ShapeIndex, Target, shape_util
+
+__all__ = ["TupleElement", "TupleMemory", "shape_memory"]
+
+_SHOWN = 20
+"""The most elements of a tuple that text shows."""
+
+
+class TupleElement(NamedTuple):
+    """A buffer of a tuple: that of an array in it, or the table of pointers of the tuple itself or of a tuple in it."""
+
+    shape_index: ShapeIndex
+    shape: Shape
+    buffer_bytes: int
+    array: ArrayMemory | None
+    """Of an array, what its buffer consists of. None for tables, tokens and opaques."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "index": str(self.shape_index),
+            "shape": str(self.shape),
+            "buffer_bytes": self.buffer_bytes,
+            "array": None if self.array is None else self.array.to_dict(),
+        }
+
+
+class TupleMemory(NamedTuple):
+    """Why the buffers of a tuple are as large as they are: its table of pointers, and the buffers of its elements.
+
+    A token and an opaque are tuples of nothing here: they have one element, themselves.
+    """
+
+    shape: Shape
+    target: Target | None
+    elements: tuple[TupleElement, ...]
+    """A tuple before its elements."""
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of the elements of all arrays."""
+        return sum([one.array.element_bytes for one in self.elements if one.array is not None])
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The bytes of all buffers."""
+        return checked_int64(sum([one.buffer_bytes for one in self.elements]), "the bytes of all buffers")
+
+    @property
+    def table_bytes(self) -> int:
+        """The bytes of the tables of pointers."""
+        return sum([one.buffer_bytes for one in self.elements if one.shape.is_tuple])
+
+    @property
+    def overhead_bytes(self) -> int:
+        """The bytes of the buffers that are not elements of arrays."""
+        return self.buffer_bytes - self.element_bytes
+
+    @property
+    def factor(self) -> float:
+        """How many times as large as the elements the buffers are; 1.0 where there are none."""
+        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The tables of pointers, and what the tuple adds to each array in it; the causes of the arrays are in `elements`."""
+        causes: list[Cause] = []
+        overhead = self.overhead_bytes
+        tables = [one for one in self.elements if one.shape.is_tuple]
+        if self.table_bytes:
+            many = f"the tables of pointers of {len(tables)} tuples" if len(tables) > 1 else "the table of pointers"
+            text = f"{many}: {byte_text(self.table_bytes)}"
+            causes.append(Cause("tuple table", text, self.table_bytes, share_of(self.table_bytes, overhead)))
+        nested = [one for one in self.elements if one.array is not None and one.buffer_bytes > one.array.buffer_bytes]
+        added = sum([one.buffer_bytes - one.array.buffer_bytes for one in nested if one.array is not None])
+        if nested and self.target is not None:
+            text = f"{len(nested)} scalar{'s' if len(nested) > 1 else ''} inside the tuple take {byte_text(self.target.nested_scalar_bytes)} each"
+            causes.append(Cause("nested scalar", text, added, share_of(added, overhead)))
+        own = sum([one.array.overhead_bytes for one in self.elements if one.array is not None])
+        if own:
+            causes.append(Cause("tile", f"padding of the arrays: {byte_text(own)}", own, share_of(own, overhead)))
+        opaque = overhead - sum([cause.bytes for cause in causes])
+        if opaque:
+            causes.append(
+                Cause("opaque", f"pointers of opaques: {byte_text(opaque)}", opaque, share_of(opaque, overhead))
+            )
+        return tuple(causes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it. Sizes are in bytes."""
+        return {
+            "kind": "tuple",
+            "shape": str(self.shape),
+            "target": None if self.target is None else self.target.name,
+            "element_bytes": self.element_bytes,
+            "buffer_bytes": self.buffer_bytes,
+            "overhead_bytes": self.overhead_bytes,
+            "factor": self.factor,
+            "causes": [cause.to_dict() for cause in self.causes],
+            "elements": [element.to_dict() for element in self.elements],
+        }
+
+    def __str__(self) -> str:
+        times = f", {factor_text(self.factor)} the elements" if self.overhead_bytes and self.element_bytes else ""
+        lines = [str(self.shape), f"  elements  {byte_text(self.element_bytes)}"]
+        lines.append(f"  buffers   {byte_text(self.buffer_bytes)}{times}")
+        lines += [f"  {'' if i else 'why':<9} {cause.text}" for i, cause in enumerate(self.causes)]
+        for element in self.elements[:_SHOWN]:
+            head = f"{element.shape_index} "
+            if element.array is None:
+                what = "the table" if element.shape.is_tuple else str(element.shape)
+                lines.append(f"  {head}{what}: {byte_text(element.buffer_bytes)}")
+            else:
+                lines.append("\n".join(["  " + line for line in (head + str(element.array)).splitlines()]))
+        if len(self.elements) > _SHOWN:
+            lines.append(f"  and {len(self.elements) - _SHOWN} more")
+        return "\n".join(lines)
+
+
+def shape_memory(shape: Shape, target: Target | None = None) -> ArrayMemory | TupleMemory:
+    """Why the buffers of a shape are as large as they are. Errors as in `tiling.physical_bytes`.
+
+    >>> print(shape_memory(Shape.parse("(f32[], f32[2]{0:T(128)})"), Target.of("tpu")).buffer_bytes)  # 512 + 4,096 + 512
+    5120
+    """
+    if shape.is_array or shape.is_buffer:
+        return array_memory(shape, target)
+    elements: list[TupleElement] = []
+    for inner, index in shape_util.for_each_subshape(shape):
+        array = array_memory(inner, target) if inner.is_array or inner.is_buffer else None
+        if array is None:
+            size = shape_util.byte_size_of(inner, target=target)
+        elif target is not None and index and inner.is_scalar and target.nested_scalar_bytes:
+            size = max(array.buffer_bytes, target.nested_scalar_bytes)
+        else:
+            size = array.buffer_bytes
+        elements.append(TupleElement(index, inner, size, array))
+    return TupleMemory(shape, target, tuple(elements))
