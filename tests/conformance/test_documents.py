@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/ARCHITECTURE.md", "docs/CONTRIBUTING.md", "docs/indexing.md", "docs/gallery.md", "docs/why.md"]
+PAGES = [
+    "README.md",
+    "docs/ARCHITECTURE.md",
+    "docs/CONTRIBUTING.md",
+    "docs/indexing.md",
+    "docs/gallery.md",
+    "docs/why.md",
+]
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"\.?[\w*-]+(/[\w.*-]+)*(/|\.(py|md|toml|proto|jsonl|hlo))|\.ci/run|(tests|xlashape|protos)/[\w/]+")
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
