@@ -38,6 +38,7 @@ from xlashape.symbolic import (
 )
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.tile.box import integers
+from xlashape.symbolic.tile.constraints import Condition
 
 __all__ = ["FusionTiling", "InstructionTile", "PlacedTile", "TileParameter", "tile_fusion"]
 
@@ -157,7 +158,8 @@ class FusionTiling:
             combined = TileConstraints.unsatisfiable() if self.untiled else TileConstraints.always()
             for tile in () if self.untiled else self.tiles:
                 if tile.symbolic is not None:
-                    combined &= tile.symbolic.constraints.replaced(_cut_sizes(tile.symbolic, self.parameters))
+                    own = tile.symbolic.constraints.replaced(_cut_sizes(tile.symbolic, self.parameters))
+                    combined = _without_implied(combined & own)
             self._constraints = combined
         return self._constraints
 
@@ -372,6 +374,15 @@ def _cut_sizes(tile: SymbolicTile, parameters: Sequence[TileParameter]) -> dict[
         for k, (var, parameter) in enumerate(zip(tile.sizes_of_tile, parameters, strict=True))
         if var.bounds.upper < parameter.size
     }
+
+
+def _without_implied(constraints: TileConstraints) -> TileConstraints:
+    """The same constraints without alternatives that have all conditions of another, and more."""
+    kept: list[tuple[Condition, ...]] = []
+    for alternative in sorted(constraints.alternatives, key=len):
+        if not any(set(other) <= set(alternative) for other in kept):
+            kept.append(alternative)
+    return TileConstraints.any_of(kept)
 
 
 def _is_box_everywhere(tile: InstructionTile, sizes: Sequence[int], parameters: Sequence[TileParameter]) -> bool:
