@@ -17,8 +17,11 @@ from xlashape.drawing.writers.svg import svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
+from xlashape.shape.parts.checks import integer
 
 __all__ = ["FORMATS", "Picture", "format_of"]
+
+_WIDEST = 10_000  # characters
 
 FORMATS = {".svg": "svg", ".html": "html", ".htm": "html", ".png": "png", ".txt": "txt"}
 """The formats of files by their extension."""
@@ -101,6 +104,7 @@ class Picture(Frozen):
         """
         if color not in DEPTHS:
             raise InvalidArgumentError(f"color is none, 256 or full, not {str(color)[:40]!r}", field="color")
+        width = max(1, min(integer(width, "width"), _WIDEST))
         return terminal_text(self._build(space_of(width)), color, width)
 
     def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
@@ -120,7 +124,7 @@ class Picture(Frozen):
         return text.encode("utf-8", "replace")
 
     def _repr_html_(self) -> str:
-        return svg_text(self._scene, self.theme, standalone=False)
+        return f'<div style="overflow-x:auto">{svg_text(self._scene, self.theme, standalone=False)}</div>'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # the notebook chooses

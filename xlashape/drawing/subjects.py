@@ -82,17 +82,26 @@ def draw(
     if not isinstance(subject, Shape):
         if after is not None:
             raise InvalidArgumentError("only a shape has a layout before and after a change", field="after")
+        _refuse(rows=rows, columns=columns, why="is for shapes: of a map, what is read and its surroundings are drawn")
         return Picture(_reads(subject, output, operand, tile, warp, options), theme)
-    for name, value in (("output", output), ("operand", operand), ("tile", tile), ("warp", warp)):
-        if value is not None:
-            raise InvalidArgumentError(f"{name} is for maps and instructions; a shape reads nothing", field=name)
+    _refuse(
+        output=output, operand=operand, tile=tile, warp=warp, why="is for maps and instructions: a shape reads nothing"
+    )
     shape = subject
     if after is not None:
         other = _shape(after, "after")
         return Picture(lambda space: relayout_scene(shape, other, options, space), theme)
     if shape.is_array or shape.is_buffer:
         return Picture(lambda space: array_scene(shape, options, space), theme)
+    _refuse(at=at, rows=rows, columns=columns, why="is for arrays: draw one of the tuple's `leaves()`")
     return Picture(lambda space: tuple_scene(shape, options, space), theme)
+
+
+def _refuse(*, why: str, **values: object) -> None:
+    """InvalidArgumentError for an option that has no meaning here."""
+    for name, value in values.items():
+        if value is not None:
+            raise InvalidArgumentError(f"{name} {why}", field=name)
 
 
 def example_of(layout: Layout) -> Shape:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import struct
 import subprocess
@@ -12,7 +14,7 @@ from importlib import resources
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import xlashape as xs
@@ -33,7 +35,7 @@ from xlashape.errors import (
     UnsupportedError,
     XlashapeError,
 )
-from xlashape.shape import Layout, Shape, tiling
+from xlashape.shape import COMBINE, Layout, Shape, tiling
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -388,6 +390,10 @@ def test_other_extensions_are_refused(tmp_path, name, message):
         ("f32[3,4]", {"segment_bytes": True}, InvalidArgumentError, "segment_bytes"),
         ("f32[3,4]", {"theme": "blue"}, InvalidArgumentError, "theme is auto, light or dark"),
         ("f32[3,4]", {"tile": (1, 2)}, InvalidArgumentError, "tile is for maps and instructions"),
+        ("f32[0,3]", {"at": (0, 0)}, InvalidIndexError, "outside dimension 0"),
+        ("(f32[3], f32[4])", {"at": (0,)}, InvalidArgumentError, "at is for arrays"),
+        ("(f32[3], f32[4])", {"rows": "0:1"}, InvalidArgumentError, "rows is for arrays"),
+        ("(d0) -> (d0), domain: d0 in [0, 9]", {"columns": "0:1"}, InvalidArgumentError, "columns is for shapes"),
         ("f32[3,4]", {"after": 3}, InvalidArgumentError, "after takes a shape"),
         ("(d0) -> (d0), domain: d0 in [0, 9]", {"after": "f32[3]"}, InvalidArgumentError, "only a shape"),
         ("(d0) -> (d0), domain: d0 in [0, 9]", {"tile": (2,), "warp": 3}, InvalidArgumentError, "a tile or a warp"),
@@ -474,7 +480,7 @@ def test_pictures_in_one_page_share_no_ids():
 def test_a_notebook_is_given_a_picture():
     bundle = draw("f32[3]")._repr_mimebundle_()
     assert bundle["text/plain"] == "<Picture of f32[3]{0}>"
-    assert bundle["text/html"].startswith("<svg ")
+    assert bundle["text/html"].startswith("<div ")
     ET.fromstring(bundle["image/svg+xml"])
 
 
@@ -503,3 +509,85 @@ def test_showing_a_shape_loads_drawing_and_nothing_before():
         "assert s._repr_html_(); assert 'xlashape.drawing' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@st.composite
+def any_shape(draw: st.DrawFn) -> Shape:
+    """Arrays of any size and rank, most of them far larger than a picture."""
+    rank = draw(st.integers(0, 6))
+    dimensions = [draw(st.one_of(st.integers(0, 5), st.integers(0, 300), st.integers(0, 10**6))) for _ in range(rank)]
+    sizes = st.sampled_from([1, 2, 3, 4, 8, 16, 100, 128, 1024, COMBINE])
+    tiles = [
+        [*draw(st.lists(sizes, max_size=3)), draw(st.sampled_from([1, 2, 4, 5, 128, 2048]))]
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    kind, bits = draw(st.sampled_from([("f32", 0), ("s4", 4), ("s4", 0), ("f6e3m2fn", 6), ("c128", 0), ("pred", 0)]))
+    layout = Layout(
+        draw(st.permutations(range(rank))), tiles, draw(st.sampled_from([1, 1, 1000])), element_size_in_bits=bits
+    )
+    try:
+        shape = Shape.array(kind, dimensions, layout)
+        tiling.physical_bytes(shape)
+    except XlashapeError:
+        reject()
+    return shape
+
+
+@settings(max_examples=250, derandomize=True, deadline=None)
+@given(any_shape(), st.data())
+def test_any_array_is_a_small_well_formed_picture(shape: Shape, data: st.DataObject) -> None:
+    at = None
+    if 0 not in shape.dimensions and data.draw(st.booleans()):
+        at = [data.draw(st.integers(0, size - 1)) for size in shape.dimensions]
+    picture = draw(shape, at=at, color=data.draw(st.sampled_from(COLORS)), label=data.draw(st.sampled_from(LABELS)))
+    ET.fromstring(picture.svg())
+    assert len(picture.svg().encode()) < 200_000
+    picture.text(width=data.draw(st.integers(1, 300)))
+    # Every cell that is shown says what tiling says.
+    for panel in panels(picture, Grid):
+        if panel.style != "element":
+            continue
+        for cell in [cell for row in panel.cells for cell in row if cell is not None]:
+            index = tiling.multi_index(shape, cell.order)
+            assert (cell.fill == colours.PADDING) == (index is None)
+            told = f"index ({', '.join(map(str, index))})" if index is not None else "padding"
+            assert cell.tip.startswith(f"{told} ↔ position {cell.order:,} · ")
+    if at is not None:
+        assert any(cell.is_marked for panel in panels(picture, Grid) for row in panel.cells for cell in row if cell)
+
+
+def test_a_large_array_has_colours_that_differ():
+    """Colours follow the order of what is shown, so that a few rows of a million are not all alike."""
+    (grid,) = panels(draw("f32[1000000,1000000]"), Grid)
+    assert len({row[0].fill for row in grid.cells if row[0] is not None}) > 8
+
+
+def test_fills_can_be_told_apart_without_colour_vision():
+    """Machado, Oliveira and Fernandes (2009): the colours as people without one kind of cone see them."""
+    seen_with = {
+        "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        "no long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        "no medium": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        "no short": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    }
+    for cones, matrix in seen_with.items():
+        palette = [_lab(fill, matrix) for fill in colours.PALETTE]
+        for a, b in itertools.pairwise(palette):
+            assert math.dist(a, b) > 12, f"neighbours of the palette, {cones}"
+        for a, b in itertools.combinations(palette, 2):
+            assert math.dist(a, b) > 5, f"the palette, {cones}"
+        scale = [_lab(fill, matrix)[0] for fill in colours.SCALE]
+        assert scale == sorted(scale, reverse=True), f"the scale becomes darker, {cones}"
+        assert scale[0] - scale[-1] > 25
+
+
+def _lab(fill: int, matrix: list[list[float]]) -> tuple[float, float, float]:
+    """Lightness and the two opponent colours (CIELAB) of a fill, seen through a matrix on linear RGB."""
+    channels = [c / 255 for c in colours.rgb_of(fill)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    seen = [min(1.0, max(0.0, sum(m * c for m, c in zip(row, linear, strict=True)))) for row in matrix]
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    white = [0.9505, 1.0, 1.089]
+    x, y, z = [sum(m * c for m, c in zip(row, seen, strict=True)) / w for row, w in zip(to_xyz, white, strict=True)]
+    f = [t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z)]
+    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
-from xlashape.drawing.geometry.grids import SpotGrid, element_grid, slices_shown, tile_grid
+from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, element_grid, slices_shown, tile_grid
 from xlashape.drawing.geometry.windows import Window
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import Brush
@@ -38,16 +38,16 @@ _REACH = 2  # rows and columns around what is in question
 def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
     """The scene of an array. Errors as for `axes_of`; InvalidIndexError for an `at` outside of the array."""
     view = axes_of(shape)
+    at = None if options.at is None else view.coordinates(options.at)
     if not view.elements:
         return Scene(title_of(shape), (*facts_of(view), "The buffer is empty."), (), (), notes_of(view))
-    at = None if options.at is None else view.coordinates(options.at)
     grids = list(open_grids(view, options, space, at))
     brush = brush_of(view, options, grids, at)
     panels: list[Panel] = []
     if view.is_tiled and not is_small(view, space):
         panels += tile_maps(view, options, space, at or _first_cell(view, options))
     panels += [grid_panel(brush, grid, grid_title(view, grid, options)) for grid in grids]
-    focus = [brush.marked if brush.marked is not None else brush.lowest]
+    focus = [brush.marked if brush.marked is not None else brush.steps[0]]
     panels.append(strip_panel(brush, space, focus))
     legends = brush.legends() + ((Legend((colours.PADDING,), "padding"),) if has_padding(view) else ())
     return Scene(title_of(shape), facts_of(view), (tuple(panels),), legends, notes_of(view))
@@ -57,7 +57,7 @@ def brush_of(view: ArrayAxes, options: Options, grids: Sequence[SpotGrid], at: S
     """The brush whose scale lies between the positions that the grids show."""
     positions = [spot.position for grid in grids for row in grid.spots for spot in row if spot is not None]
     marked = None if at is None else view.position(at)
-    return Brush(view, options, min(positions, default=0), max(positions, default=0), marked)
+    return Brush(view, options, tuple(sorted(positions)) or (0,), marked)
 
 
 def open_grids(
@@ -71,17 +71,18 @@ def open_grids(
 
     `focus` are the cells that should be seen, all axes in question: then no tile is opened.
     """
-    label_length = Brush(view, options, 0, 0).label_length()
+    label_length = Brush(view, options).label_length()
     budget = (space.rows, space.columns_for(label_length))
     windows = _windows(view, options)
     explicit = bool(windows)
     whole = is_small(view, space)
     if not explicit and not whole and view.is_tiled and focus is None:
         cell = at or _first_cell(view, options)
+        is_small_tile = product([axis.tile for axis in view.axes]) < _LEAST[0] * _LEAST[1]
         for i, axis in enumerate(view.axes):
             start = cell[i] // axis.tile * axis.tile
             # Several tiles where one is small.
-            least = {view.row_axis: _LEAST[0], view.column_axis: _LEAST[1]}.get(i, 1)
+            least = {view.row_axis: _LEAST[0], view.column_axis: _LEAST[1]}.get(i, 1) if is_small_tile else 1
             windows[i] = Window(start, min(axis.padded, start + round_up(least, axis.tile)))
     elif at is not None:
         for i in view.outer_axes:
@@ -117,14 +118,16 @@ def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[in
     by_tile = view._replace(
         axes=tuple([axis._replace(padded=count) for axis, count in zip(view.axes, view.blocks, strict=True)])
     )
-    brush = Brush(view, options, 0, max(0, view.elements - 1))
     sizes = " × ".join(str(view.axes[i].tile) for i in range(len(view.axes)) if view.axes[i].tile > 1) or "1"
     extents = [view.axes[i].tile for i in view.outer_axes]
+    grids: list[TileGrid] = []
     for outer in slices_shown(by_tile, space.slices, [in_blocks], dict(enumerate(blocks))):
         if outer is None:
             continue
         is_here = all(in_blocks[i] == block for i, block in zip(view.outer_axes, outer, strict=True))
-        grid = tile_grid(view, outer, (space.tile_rows, space.tile_columns), cell if is_here else None)
+        grids.append(tile_grid(view, outer, (space.tile_rows, space.tile_columns), cell if is_here else None))
+    brush = Brush(view, options, tuple(sorted([t.position for grid in grids for row in grid.tiles for t in row if t])))
+    for grid in grids:
         where = f"{slice_text(view, grid.fixed, extents)}: " if view.outer_axes else ""
         yield tile_panel(brush, grid, f"{where}tiles of {sizes}", opened=opened)
 
@@ -167,7 +170,7 @@ def grid_title(view: ArrayAxes, grid: SpotGrid, options: Options) -> str:
     blocks = {spot.block for spot in spots}
     what = {"position": "positions", "index": "indices"}.get(options.label, f"{options.label} numbers")
     if view.is_tiled and len(blocks) == 1 and product(view.blocks) > 1:
-        number = Brush(view, options, 0, 0).tile(spots[0].position, spots[0].block)
+        number = Brush(view, options).tile(spots[0].position, spots[0].block)
         return f"{where}{what} in tile {number:,}"
     return f"{where}{what}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -35,12 +36,15 @@ def place_text(view: ArrayAxes, position: int) -> str:
 
 
 class Brush(NamedTuple):
-    """Makes the cells of one array. `lowest` and `highest` are the positions between which the scale of the colours lies."""
+    """Makes the cells of one array.
+
+    `steps` are the positions that are shown, ascending: each is one step of the scale of colours, so that neighbours can be told apart also where
+    most of a large buffer is left out.
+    """
 
     view: ArrayAxes
     options: Options
-    lowest: int
-    highest: int
+    steps: tuple[int, ...] = (0,)
     marked: int | None = None
     """The position of the element that the caller asked for."""
     origin: Brush | None = None
@@ -88,7 +92,7 @@ class Brush(NamedTuple):
             return self.origin.fill_of(index)
         color = self.options.color
         if color == "memory":
-            return colours.of_scale(position, self.lowest, self.highest)
+            return colours.of_scale(bisect_right(self.steps, position) - 1, 0, len(self.steps) - 1)
         if color == "tile":
             return colours.of_number(self.tile(position, block) if self.view.is_tiled else 0)
         if color == "row":
@@ -102,7 +106,7 @@ class Brush(NamedTuple):
         """The fill of the element at an index; blank outside the scale."""
         coordinates = self.view.coordinates(index)
         position = self.view.position(coordinates)
-        if self.options.color == "memory" and not self.lowest <= position <= self.highest:
+        if self.options.color == "memory" and not self.steps[0] <= position <= self.steps[-1]:
             return colours.BLANK
         return self.fill(position, coordinates, self.view.block(coordinates))
 
@@ -166,7 +170,7 @@ class Brush(NamedTuple):
         """What the fills mean."""
         options = self.options
         meaning = {
-            "memory": Legend(colours.SCALE, f"order in memory: position {self.lowest:,} to {self.highest:,}"),
+            "memory": Legend(colours.SCALE, f"order in memory: position {self.steps[0]:,} to {self.steps[-1]:,}"),
             "tile": Legend(colours.PALETTE, "the tile, by its number"),
             "row": Legend(colours.PALETTE, "the row"),
             "bank": Legend(colours.SCALE, f"the bank: 0 to {options.banks - 1}, {options.bank_bytes} bytes wide each"),

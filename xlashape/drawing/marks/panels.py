@@ -86,7 +86,8 @@ def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", styl
         "" if row_axis is None else row_axis.name,
         "" if is_scalar else column_axis.name,
         style,
-        brush.options.path and 1 < count <= _MAX_PATH,
+        # Rows that an axis is cut into are no neighbours: only whole rows make a path.
+        brush.options.path and 1 < count <= _MAX_PATH and not (grid.wrapped and view.group_elements > 1),
         caption,
     )
 

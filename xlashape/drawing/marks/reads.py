@@ -168,7 +168,7 @@ def _scene(
         fills = {
             index: _lane_fill(lane, len(outputs))
             if options.color == "memory"
-            else Brush(its_view, options, 0, 0).fill_of(index)
+            else Brush(its_view, options).fill_of(index)
             for index, lane in reading.readers.items()
         }
         bands.append(tuple(_panels(its_view, fills, plain, space, f"{operand.name} {operand.shape}")))
@@ -181,7 +181,7 @@ def _scene(
     else:
         legends.append(Legend((colours.READ,), "the output, and the elements that it reads"))
     if options.color != "memory":
-        legends.append(Brush(view, options, 0, 0).legends()[0])
+        legends.append(Brush(view, options).legends()[0])
     legends.append(Legend((colours.BLANK,), "not read"))
     if any(has_padding(axes_of(shape)) for shape in (output, *[operand.shape for operand in operands])):
         legends.append(Legend((colours.PADDING,), "padding"))
@@ -197,7 +197,7 @@ def _panels(
 ) -> list[Grid]:
     """The tiles of an array that hold filled elements, and the surroundings of these elements."""
     cells = sorted([view.coordinates(index) for index in fills])
-    brush = Brush(view, options, 0, max(0, view.elements - 1), fills=fills)
+    brush = Brush(view, options, fills=fills)
     panels: list[Grid] = []
     name = name if len(name) <= 100 else f"{name[:97]}..."
     if view.is_tiled and not is_small(view, space):

@@ -49,8 +49,8 @@ def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) 
     plain = options._replace(rows=None, columns=None)
     other_grids = list(open_grids(second, plain, space, cells[0] if cells else None, cells))
     marked = None if options.at is None else second.position(second.coordinates(options.at))
-    positions = [second.position(cell) for cell in cells] or [0]
-    other = Brush(second, options, min(positions), max(positions), marked, origin=brush, has_two_layouts=True)
+    steps = tuple(sorted([second.position(cell) for cell in cells])) or (0,)
+    other = Brush(second, options, steps, marked, origin=brush, has_two_layouts=True)
     bands: list[tuple[Panel, ...]] = []
     for name, view, its_brush, its_grids in (("before", first, brush, grids), ("after", second, other, other_grids)):
         panels: list[Panel] = []
@@ -60,7 +60,7 @@ def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) 
                 panels.append(panel._replace(title=f"{name}: {panel.title}"))
         for grid in its_grids:
             panels.append(grid_panel(its_brush, grid, f"{name}: {grid_title(view, grid, options)}"))
-        start = its_brush.marked if its_brush.marked is not None else its_brush.lowest
+        start = its_brush.marked if its_brush.marked is not None else its_brush.steps[0]
         panels.append(strip_panel(its_brush, space, [start], f"{name}: memory"))
         bands.append(tuple(panels))
     legends = list(brush.legends())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from xlashape.drawing.geometry.axes import axes_of
 from xlashape.drawing.geometry.grids import element_grid, slices_shown, tile_grid
-from xlashape.drawing.marks.arrays import is_small
+from xlashape.drawing.marks.arrays import brush_of, is_small
 from xlashape.drawing.marks.cells import Brush
 from xlashape.drawing.marks.options import Options, Space
 from xlashape.drawing.marks.panels import grid_panel, tile_panel
@@ -82,13 +82,12 @@ def thumbnail(shape: Shape, options: Options) -> Grid | None:
     plain = options._replace(color="memory", label="position", path=False, at=None)
     space = (5, 9)
     if view.is_tiled and not is_small(view, _TINY):
-        brush = Brush(view, plain, 0, view.elements - 1)
-        return tile_panel(brush, tile_grid(view, [0] * len(view.outer_axes), space), "", style="thumbnail")
+        tiles = tile_grid(view, [0] * len(view.outer_axes), space)
+        brush = Brush(view, plain, tuple(sorted([tile.position for row in tiles.tiles for tile in row if tile])))
+        return tile_panel(brush, tiles, "", style="thumbnail")
     outer = slices_shown(view, 1)[0] or ()
     grid = element_grid(view, outer, None, None, space)
-    positions = [spot.position for row in grid.spots for spot in row if spot is not None]
-    brush = Brush(view, plain, min(positions, default=0), max(positions, default=0))
-    return grid_panel(brush, grid, "", style="thumbnail")
+    return grid_panel(brush_of(view, plain, [grid], None), grid, "", style="thumbnail")
 
 
 _TINY = Space(5, 9, 1000, 5, 9, 1, 0, 0)

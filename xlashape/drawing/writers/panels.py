@@ -19,7 +19,7 @@ _HEAD: Final = 16
 _CAPTION: Final = 18
 _GAP: Final = 18
 _LANE: Final = 8  # the width that the path takes beside a label
-_LONGEST_JUMP: Final = 1  # columns; between elements a longer line would cross too many labels
+_LONGEST_JUMP: Final = (8, 1)  # rows and columns; between elements a longer line would cross too many labels
 
 
 class Pen(NamedTuple):
@@ -253,7 +253,9 @@ class _GridWriter:
                 if is_running:
                     runs.append(arrow)
                 is_running = False
-                if self._grid.style == "tile" or abs(c0 - c1) <= _LONGEST_JUMP:
+                if self._grid.style == "tile" or (
+                    abs(r0 - r1) <= _LONGEST_JUMP[0] and abs(c0 - c1) <= _LONGEST_JUMP[1]
+                ):
                     jumps.append(f"M{number(x0)} {number(y0)}L{number(x1)} {number(y1)}")
                 arrow = ""
             previous = step
