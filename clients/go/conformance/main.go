@@ -1,0 +1,306 @@
+// Command conformance is the testee of the Go client: it does what tests/conformance/run.py asks, and tells how it ended.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	xlashape "github.com/xlashape/xlashape/clients/go"
+	"github.com/xlashape/xlashape/clients/go/conformance/testeepb"
+	"github.com/xlashape/xlashape/clients/go/xlashapev1"
+)
+
+func main() {
+	if err := run(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(from io.Reader, to io.Writer) error {
+	input, output := bufio.NewReader(from), bufio.NewWriter(to)
+	var t testee
+	for {
+		request := &testeepb.Request{}
+		err := protodelim.UnmarshalOptions{MaxSize: -1}.UnmarshalFrom(input, request)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		response := &testeepb.Response{}
+		t.report(response, t.do(request, response))
+		if _, err := protodelim.MarshalTo(output, response); err != nil {
+			return err
+		}
+		if err := output.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+type testee struct{ client *xlashape.Client }
+
+// report adds the error that a request ended with.
+func (t *testee) report(response *testeepb.Response, err error) {
+	if err == nil {
+		return
+	}
+	var refused *xlashape.Error
+	if !errors.As(err, &refused) {
+		response.Failure = err.Error()
+		return
+	}
+	response.Error = &testeepb.Error{
+		Code: int32(refused.Code), Reason: refused.Reason, Message: refused.Message, Field: refused.Field,
+		Line: int32(refused.Line), Column: int32(refused.Column), Details: refused.Details,
+	}
+}
+
+func (t *testee) do(request *testeepb.Request, response *testeepb.Response) error {
+	ctx := context.Background()
+	switch action := request.GetAction().(type) {
+	case *testeepb.Request_Start:
+		return t.start(action.Start)
+	case *testeepb.Request_Call:
+		return t.call(ctx, action.Call, response)
+	case *testeepb.Request_Evaluation:
+		return t.evaluate(action.Evaluation, response)
+	case *testeepb.Request_Upload:
+		module, sent, err := t.client.UploadModule(ctx, action.Upload.GetContent())
+		if err != nil {
+			return err
+		}
+		response.Sent = sent
+		return add(response, module)
+	case *testeepb.Request_Pages:
+		return t.pages(ctx, action.Pages, response)
+	case *testeepb.Request_Bulk:
+		return t.bulk(ctx, action.Bulk, response)
+	}
+	return fmt.Errorf("unknown action %T", request.GetAction())
+}
+
+func (t *testee) start(start *testeepb.Start) error {
+	if start.GetTransport() != testeepb.Transport_TRANSPORT_GRPC {
+		return fmt.Errorf("unknown transport %s", start.GetTransport())
+	}
+	options := []xlashape.Option{
+		xlashape.WithToken(start.GetToken()),
+		xlashape.WithMaxAnswer(4 << 20), // what gRPC receives by default has to do
+	}
+	if roots := start.GetRootCertificates(); len(roots) > 0 {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(roots)
+		options = append(options, xlashape.WithTLS(&tls.Config{RootCAs: pool}))
+	}
+	client, err := xlashape.Connect(start.GetAddress(), options...)
+	if err != nil {
+		return err
+	}
+	if t.client != nil {
+		_ = t.client.Close()
+	}
+	t.client = client
+	return nil
+}
+
+// call makes a call of any RPC with messages of the types that the schema declares.
+func (t *testee) call(ctx context.Context, call *testeepb.Call, response *testeepb.Response) error {
+	service, method, _ := strings.Cut(call.GetRpc(), "/")
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("xlashape.v1." + service + "." + method))
+	if err != nil {
+		return err
+	}
+	rpc := found.(protoreflect.MethodDescriptor)
+	var requests []proto.Message
+	for _, data := range call.GetRequests() {
+		message, err := newMessage(rpc.Input())
+		if err != nil {
+			return err
+		}
+		if err := proto.Unmarshal(data, message); err != nil {
+			return err
+		}
+		requests = append(requests, message)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if call.GetTimeoutMs() > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(call.GetTimeoutMs())*time.Millisecond)
+		defer cancel()
+	}
+	path := "/xlashape.v1." + call.GetRpc()
+	if !rpc.IsStreamingClient() && !rpc.IsStreamingServer() {
+		answer, err := newMessage(rpc.Output())
+		if err != nil {
+			return err
+		}
+		if err := t.client.Connection().Invoke(ctx, path, requests[0], answer); err != nil {
+			return err
+		}
+		return add(response, answer)
+	}
+	description := &grpc.StreamDesc{StreamName: method, ServerStreams: rpc.IsStreamingServer(), ClientStreams: rpc.IsStreamingClient()}
+	stream, err := t.client.Connection().NewStream(ctx, description, path)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for _, request := range requests {
+			if stream.SendMsg(request) != nil {
+				return // RecvMsg gives the reason
+			}
+		}
+		if !call.GetKeepOpen() {
+			_ = stream.CloseSend()
+		}
+	}()
+	for call.GetStopAfter() == 0 || len(response.Answers) < int(call.GetStopAfter()) {
+		answer, err := newMessage(rpc.Output())
+		if err != nil {
+			return err
+		}
+		if err := stream.RecvMsg(answer); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := add(response, answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *testee) evaluate(evaluation *testeepb.Evaluation, response *testeepb.Response) error {
+	m, err := mapOf(evaluation)
+	if err != nil {
+		return err
+	}
+	answer := &xlashapev1.EvaluateMapResponse{}
+	points, count := evaluation.GetPoints(), int(evaluation.GetCount())
+	if evaluation.GetBatch() {
+		if answer.Results, answer.InDomain, err = m.EvaluateBatch(points, count); err != nil {
+			return err
+		}
+		return add(response, answer)
+	}
+	for i := range count {
+		width := len(points) / count
+		results, in, err := m.Evaluate(points[i*width : (i+1)*width]...)
+		if err != nil {
+			return err
+		}
+		if !in {
+			results = make([]int64, m.Results())
+		}
+		answer.Results, answer.InDomain = append(answer.Results, results...), append(answer.InDomain, in)
+	}
+	return add(response, answer)
+}
+
+func mapOf(evaluation *testeepb.Evaluation) (*xlashape.Map, error) {
+	if text, is := evaluation.GetMap().(*testeepb.Evaluation_Text); is {
+		return xlashape.ParseMap(text.Text)
+	}
+	message := &xlashapev1.IndexingMap{}
+	if err := proto.Unmarshal(evaluation.GetMessage(), message); err != nil {
+		return nil, err
+	}
+	return xlashape.NewMap(message)
+}
+
+func (t *testee) pages(ctx context.Context, pages *testeepb.Pages, response *testeepb.Response) error {
+	if pages.GetRpc() == "HloService/ListInstructions" {
+		request := &xlashapev1.ListInstructionsRequest{}
+		if err := proto.Unmarshal(pages.GetRequest(), request); err != nil {
+			return err
+		}
+		for instruction, err := range t.client.ListInstructions(ctx, request) {
+			if err != nil {
+				return err
+			}
+			if err := add(response, instruction); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	request := &xlashapev1.ByteSizesRequest{}
+	if err := proto.Unmarshal(pages.GetRequest(), request); err != nil {
+		return err
+	}
+	for size, err := range t.client.InstructionSizes(ctx, request) {
+		if err != nil {
+			return err
+		}
+		if err := add(response, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *testee) bulk(ctx context.Context, bulk *testeepb.Bulk, response *testeepb.Response) error {
+	switch bulk.GetRpc() {
+	case "ShapeService/LinearIndices":
+		first := &xlashapev1.LinearIndicesRequest{}
+		if err := proto.Unmarshal(bulk.GetRequest(), first); err != nil {
+			return err
+		}
+		positions, err := t.client.LinearIndices(ctx, first.GetShape(), first.GetOrder(), bulk.GetNumbers())
+		if err != nil {
+			return err
+		}
+		return add(response, &xlashapev1.LinearIndexResponse{Positions: positions})
+	case "ShapeService/MultiIndices":
+		first := &xlashapev1.MultiIndicesRequest{}
+		if err := proto.Unmarshal(bulk.GetRequest(), first); err != nil {
+			return err
+		}
+		indices, isElement, err := t.client.MultiIndices(ctx, first.GetShape(), first.GetOrder(), bulk.GetNumbers())
+		if err != nil {
+			return err
+		}
+		return add(response, &xlashapev1.MultiIndexResponse{Indices: indices, IsElement: isElement})
+	}
+	first := &xlashapev1.EvaluateMapBatchRequest{}
+	if err := proto.Unmarshal(bulk.GetRequest(), first); err != nil {
+		return err
+	}
+	results, inDomain, err := t.client.EvaluateMap(ctx, first.GetMap(), bulk.GetNumbers())
+	if err != nil {
+		return err
+	}
+	return add(response, &xlashapev1.EvaluateMapResponse{Results: results, InDomain: inDomain})
+}
+
+func newMessage(descriptor protoreflect.MessageDescriptor) (proto.Message, error) {
+	found, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.FullName())
+	if err != nil {
+		return nil, err
+	}
+	return found.New().Interface(), nil
+}
+
+func add(response *testeepb.Response, answer proto.Message) error {
+	data, err := proto.Marshal(answer)
+	response.Answers = append(response.Answers, data)
+	return err
+}
