@@ -21,11 +21,6 @@ WE_ACCEPT = {
     "dbg_empty": "XLA writes debug attributes without fields and cannot read them",
     "08_packed_nibble_0.4.30": "text of an older jaxlib: the newest has no packed_nibble",
     "10_parse_no_equals_ENTRYless": "a computation alone is a module of one computation",
-    "win_rw2": "the verifier says which parameters the called computation must have",
-    "reshape": "the verifier says that the numbers of elements differ",
-    "reshape_dyn2": "the verifier says that the numbers of elements differ",
-    "reshape_tuple": "the verifier says that an operand must be an array",
-    "reshape_tuple2": "the verifier says that the result must be an array",
 }
 WE_PRINT_OTHERWISE = {
     "t5_14": "an empty origin of the wrapped operation is written",

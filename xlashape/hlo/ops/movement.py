@@ -53,6 +53,16 @@ def _verify_broadcast(message: xla.HloInstructionProto, shape: Shape, operands: 
 # -- reshape, transpose ---------------------------------------------------------------------
 
 
+def _check_reshape(written: Written) -> None:
+    shape, operand = written.shape, written.operands[0]
+    if shape is None or operand.is_unbounded_dynamic:
+        return
+    # A size without a bound counts as 1, as in XLA.
+    counts = [product(max(size, 1) if size < 0 else size for size in each.dimensions) for each in (shape, operand)]
+    if not shape.is_array or not operand.is_array or counts[0] != counts[1]:
+        raise CannotComplete(f"its shape {shape} must have as many elements as its operand {operand}")
+
+
 def _verify_reshape(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
     operand = operands[0]
     problem = check_arrays(shape, operands) or check_element_type(shape, operand)
@@ -148,7 +158,13 @@ OPERATIONS: Final = (
         infer=_infer_broadcast,
         verify=_verify_broadcast,
     ),
-    Operation(Opcode.RESHAPE, operands=exactly(1), attributes=(optional(INFERRED_DIMENSION),), verify=_verify_reshape),
+    Operation(
+        Opcode.RESHAPE,
+        operands=exactly(1),
+        attributes=(optional(INFERRED_DIMENSION),),
+        check=_check_reshape,
+        verify=_verify_reshape,
+    ),
     Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1), verify=_verify_dynamic_reshape),
     Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=_infer_transpose),
     Operation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xlashape.hlo.ops.attributes import optional
+from xlashape.hlo.ops.attributes import CannotComplete, Written, optional
 from xlashape.hlo.ops.calls import SELECT_AND_SCATTER, TO_APPLY
 from xlashape.hlo.ops.completion import EMPTY_WINDOW, check_even_operand_count
 from xlashape.hlo.ops.inference import array, window_steps
@@ -22,6 +22,12 @@ __all__ = ["OPERATIONS"]
 def _steps(message: xla.HloInstructionProto, shape: Shape) -> list[int]:
     pairs = zip(shape.dimensions, message.window.dimensions, strict=True)
     return [window_steps(size, window) for size, window in pairs]
+
+
+def _check_reduce_window(written: Written) -> None:
+    check_even_operand_count(written)
+    if written.shape is None and len(written.operands) > 2:  # an input and its initial value
+        raise CannotComplete("the shape of a reduce-window of several inputs must be written")
 
 
 def _infer_reduce_window(
@@ -67,7 +73,7 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(optional(WINDOW, default=EMPTY_WINDOW),),
         calls=TO_APPLY,
-        check=check_even_operand_count,
+        check=_check_reduce_window,
         infer=_infer_reduce_window,
         verify_calls=check_reduction,
     ),

@@ -13,6 +13,7 @@ from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.ops.verification import check_reduction
 from xlashape.hlo.text.reader.state import ParsedAttribute, ParsedInstruction, ParsedShape, State
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -191,6 +192,15 @@ def _infer(
     if row.infer is not None:
         _check_arguments(state, row, operands, attributes, at)
     shapes = [operand.shape.shape for operand in operands]
+    if row.verify_calls is check_reduction:
+        parameters = [
+            [each.instructions[each.parameters[i]].shape.shape for i in range(len(each.parameters))] for each in called
+        ]
+        problem = check_reduction(
+            shapes[0], shapes, parameters, [each.instructions[each.root].shape.shape for each in called]
+        )
+        if problem:
+            raise _error(state, at, f"{row.opcode}: {problem}")
     results = [computation.instructions[computation.root].shape.shape for computation in called]
     try:
         return parsed_shape(state, row.infer_shape(xla.HloInstructionProto.FromString(data), shapes, results))
