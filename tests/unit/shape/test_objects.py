@@ -64,7 +64,7 @@ def _array(dtype: Any, shape: object, **more: object) -> SimpleNamespace:
         ({"b": np.int8(1), "a": np.int16(1)}, "(s16[], s8[])"),
         (OrderedDict(b=np.int8(1), a=np.int16(1)), "(s8[], s16[])"),
     ],
-    ids=repr,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )  # fmt: skip
 def test_shape_of(value: object, text: str):
     assert str(Shape.of(value)) == text
