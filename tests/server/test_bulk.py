@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from xlashape.cli.local import Local
-from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidIndexError, XlashapeError
+from xlashape.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    InvalidIndexError,
+    SizeOverflowError,
+    XlashapeError,
+)
 from xlashape.hlo import HloModule
 from xlashape.proto import v1, xla
 from xlashape.shape import Shape, tiling
@@ -75,6 +81,11 @@ def test_an_error_names_the_row_among_all(service: ServiceMethods) -> None:
     with pytest.raises(InvalidIndexError, match="index 1000 is outside dimension 1") as caught:
         service.linear_indices(TILED, wrong)
     assert caught.value.path == ("indices", 500_000, 1)
+    with pytest.raises(SizeOverflowError, match="result 0 does not fit int64: 12000000000000000000") as overflow:
+        text = "(d0, d1) -> (d0 * 4000000000000000000), domain: d0 in [0, 3], d1 in [0, 700000]"
+        points = np.stack([np.where(np.arange(MANY) == 300_001, 3, 2), np.arange(MANY)], axis=1)
+        service.evaluate_map_batch(text, points)
+    assert overflow.value.path == ("points", 300_001)
     positions = np.arange(MANY)
     positions[400_000] = -1
     with pytest.raises(InvalidIndexError) as caught:

@@ -276,8 +276,7 @@ CASES: dict[str, Case] = {
         lambda: IndexingMap.parse(HUGE_MAP).evaluate_batch([(3,)]),
         lambda service: service.evaluate_map(HUGE_MAP, (3,)),
         errors.SizeOverflowError,
-        ("map",),
-        (),
+        ("points", 0),
     ),
     # modules
     "text that is no module": Case(

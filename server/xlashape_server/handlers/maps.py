@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from xlashape.errors import FieldPath, InvalidArgumentError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, SizeOverflowError, XlashapeError
 from xlashape.limits import Budget, budget, spend
 from xlashape.proto import v1
 from xlashape.proto.packed import join, split
@@ -134,6 +134,11 @@ class MapHandlers:
         response_size(count * (8 * len(given.results) + 1), self._max_answer, ("points",))
         try:
             return _in_chunks(given, numbers.reshape(count, variables), current)
+        except SizeOverflowError as error:
+            # The request lists the numbers of all points one after another.
+            point = error.path[1] if len(error.path) == 2 and isinstance(error.path[1], int) else 0
+            error.path = ("points", point * variables) if variables else ("map",)
+            raise
         except XlashapeError as error:
             raise placed(error, ("map",), points=("points",)) from None
 
@@ -147,7 +152,10 @@ def _in_chunks(
     for start in range(0, len(points), _CHUNK_POINTS):
         current.spend(256)
         chunk = slice(start, start + _CHUNK_POINTS)
-        results[chunk], inside[chunk] = given.evaluate_batch(points[chunk])
+        try:
+            results[chunk], inside[chunk] = given.evaluate_batch(points[chunk])
+        except XlashapeError as error:
+            raise counted_from(start, error, "points") from None
     return results, inside
 
 

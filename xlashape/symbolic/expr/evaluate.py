@@ -214,7 +214,7 @@ class CompiledExpressions:
                 continue
             for j, value in enumerate(values):
                 if not INT64_MIN <= value <= INT64_MAX:
-                    raise SizeOverflowError(f"result {j} at point {i} does not fit int64")
+                    raise SizeOverflowError(f"result {j} does not fit int64: {value}", field=("points", i))
                 results[i, j] = value
 
     def _evaluate_block(

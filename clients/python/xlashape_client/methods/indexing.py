@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.errors import InvalidArgumentError, SizeOverflowError, XlashapeError
 from xlashape.proto import coerce, v1
 from xlashape.symbolic import IndexingMap
 from xlashape_client.bulk import BulkRpc, ask
@@ -239,6 +239,9 @@ class IndexingMethods(Transport):
         try:
             flat, inside = ask(self, _EVALUATE, fields, table, lambda: 8 * result_count_of(value) + 1, timeout)
         except XlashapeError as error:
-            raise of_rows(error, table, "points") from None
+            error = of_rows(error, table, "points")
+            if isinstance(error, SizeOverflowError):
+                error.path = error.path[:2]  # about a point, not about a number of it
+            raise error from None
         width = len(flat) // len(table) if len(table) else result_count_of(value)
         return flat.reshape(len(table), width), inside
