@@ -12,6 +12,7 @@ PAGES = [
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/CONTRIBUTING.md",
+    "docs/hlo.md",
     "docs/indexing.md",
     "docs/gallery.md",
     "docs/why.md",

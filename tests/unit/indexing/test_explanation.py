@@ -59,8 +59,9 @@ def test_rows_are_those_of_the_reports():
     assert count == len(report.rows) == len(by_read) > 20
     names = [explained.instruction.name for explained in report.instructions]
     assert "transpose_copy_fusion" in names and len(set(names)) == len(names)
-    costs = [row.bytes_read * row.times / row.efficiency for row in report.worst()]
-    assert len(costs) == 10 and costs == sorted(costs, reverse=True)
+    costs = [row.bytes_read * row.times * (1 / row.efficiency - 1) for row in report.worst(99)]
+    assert len(costs) == count and costs == sorted(costs, reverse=True) and costs[0] > 0
+    assert [row.instruction for row in report.worst(2)] == ["ynn_fusion.2", "transpose_copy_fusion.1"]
     assert report.worst(0) == report.worst(-1) == ()
 
 

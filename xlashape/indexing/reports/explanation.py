@@ -100,8 +100,11 @@ class Explanation(Frozen):
         return tuple([read for instruction in self.instructions for read in instruction.reads])
 
     def worst(self, count: int = 10) -> tuple[ExplainedRead, ...]:
-        """The reads that make memory transfer most, were every segment fetched again for each warp: bytes read × times ÷ efficiency."""
-        return tuple(sorted(self.rows, key=_transferred, reverse=True)[: max(count, 0)])
+        """The reads that transfer most in vain, were every segment fetched again for each warp: bytes read × times × (1 ÷ efficiency - 1).
+
+        Where as much is transferred in vain, those that read most are first.
+        """
+        return tuple(sorted(self.rows, key=_wasted, reverse=True)[: max(count, 0)])
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = []
@@ -212,8 +215,9 @@ def _sizes(shape: Shape) -> tuple[int | None, int | None]:
     return total, total - elements
 
 
-def _transferred(read: ExplainedRead) -> float:
-    return (read.bytes_read or 0) * (read.times or 0.0) / (read.efficiency or 1.0)
+def _wasted(read: ExplainedRead) -> tuple[float, float]:
+    wanted = (read.bytes_read or 0) * (read.times or 0.0)
+    return wanted * (1 / (read.efficiency or 1.0) - 1), wanted
 
 
 # -- text -----------------------------------------------------------------------------------
