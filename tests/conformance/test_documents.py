@@ -13,6 +13,7 @@ PAGES = [
     "docs/ARCHITECTURE.md",
     "docs/CONTRIBUTING.md",
     "docs/hlo.md",
+    "docs/clients.md",
     "docs/indexing.md",
     "docs/gallery.md",
     "docs/why.md",
