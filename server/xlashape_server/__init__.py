@@ -28,6 +28,7 @@ logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
 placement       which worker gets a new connection
 tls             certificates: checked, and read again when they are replaced
 scratch         temporary directories, and those that killed servers left
+service_manager what systemd is told
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
 app             the server: all workers

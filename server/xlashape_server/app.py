@@ -29,7 +29,7 @@ from typing import Any
 
 from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
-from xlashape_server import logs, placement, tls
+from xlashape_server import logs, placement, service_manager, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals
@@ -98,8 +98,9 @@ class Server:
             self._evict(store)
             inherited = (self._scratch.lock,) if self._scratch is not None else ()
             if sys.platform == "linux":
-                self._start_lock = os.memfd_create("start")
-            cpus = sorted(os.sched_getaffinity(0)) if config.pin and sys.platform == "linux" else []
+                with contextlib.suppress(OSError):  # where it is forbidden, the order of the workers is a guess
+                    self._start_lock = os.memfd_create("start")
+            cpus = config.cores()
             self._workers = [
                 WorkerProcess(
                     i,
@@ -158,6 +159,7 @@ class Server:
             last = now
             for worker in self._workers:
                 worker.watch(absent)
+            service_manager.tell("WATCHDOG=1")
 
     def _on_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Keeps the order of the workers' sockets, and has new connections placed by how many each worker has."""
@@ -223,7 +225,9 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
                 sys.stdout.flush()
             else:
                 announce(server)
+            service_manager.tell(f"READY=1\nSTATUS=Serving at {server.address}")
             signals.wait()
+            service_manager.tell("STOPPING=1")
             _log.info("stopping; calls in flight have %g seconds", config.grace_seconds)
             stopper = threading.Thread(target=server.stop, daemon=True)
             stopper.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import json
+import math
 import os
 import re
 import sys
@@ -44,9 +45,12 @@ class Config:
     socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
     workers: int = _setting(
         0,
-        "Processes. 0: one for each core this process may run on (only one where processes cannot share a port).",
+        "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot share a port).",
     )
-    pin: bool = _setting(True, "Whether each worker is bound to one core, where the system supports that.")
+    pin: bool = _setting(
+        True,
+        "Whether each worker is bound to one core, where the system supports that and there is no quota of processor time.",
+    )
     threads: int = _setting(16, "Calls that one worker computes at a time; further calls wait for a turn.")
     log_level: str = _setting("info", "debug (a line for each call), info (for some), warning or error.")
     log_calls_per_second: float = _setting(
@@ -247,7 +251,20 @@ class Config:
         """How many processes to start."""
         if self.workers or self.unix_path is not None:
             return self.workers or 1
-        return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+        if sys.platform != "linux":
+            return 1
+        return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _processor_quota())))
+
+    def cores(self) -> list[int]:
+        """The cores that workers are bound to in turn; none if they are not bound.
+
+        A container with a quota of processor time may run on all cores of its machine. Its workers would be bound to the first ones, as would those
+        of every other container.
+        """
+        if not self.pin or sys.platform != "linux":
+            return []
+        allowed = sorted(os.sched_getaffinity(0))
+        return allowed if _processor_quota() >= len(allowed) else []
 
     def check_files(self) -> None:
         """Raises InvalidArgumentError for the first file that cannot be read."""
@@ -268,6 +285,15 @@ class Config:
     def from_json(cls, text: str) -> Config:
         """The inverse of `to_json`."""
         return cls(**json.loads(text))
+
+
+def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
+    """How many cores' worth of time the control group of this process may use; infinite without a quota. Linux: cgroup-v2, cpu.max."""
+    try:
+        quota, period = Path(path).read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return math.inf
 
 
 _UNIX = "unix:"

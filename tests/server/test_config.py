@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 from pathlib import Path
 
 import pytest
 
 from xlashape.errors import InvalidArgumentError
 from xlashape_server import Config
+from xlashape_server import config as config_module
 
 
 def test_a_config_is_read_back_from_its_json() -> None:
@@ -93,3 +96,23 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
     with pytest.raises(InvalidArgumentError, match="store_directory: .* is not a directory"):
         Config(store_directory=str(tmp_path / "f")).check_files()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("max 100000\n", math.inf), ("150000 100000\n", 1.5), ("", math.inf), ("x y", math.inf), ("1 0", math.inf)],
+)
+def test_the_quota_of_processor_time_is_read(tmp_path: Path, text: str, expected: float) -> None:
+    (tmp_path / "cpu.max").write_text(text)
+    assert config_module._processor_quota(str(tmp_path / "cpu.max")) == expected
+
+
+def test_workers_follow_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    for quota, count, cores in ((1.5, 2, 0), (0.2, 1, 0), (math.inf, 64, 64), (64.0, 64, 64)):
+        monkeypatch.setattr(config_module, "_processor_quota", lambda quota=quota: quota)
+        assert Config().worker_count() == count
+        assert len(Config().cores()) == cores
+    assert Config(pin=False).cores() == []
+    assert Config(workers=3).worker_count() == 3

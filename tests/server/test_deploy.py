@@ -1,0 +1,239 @@
+"""The files in server/deploy: read with the schemas of Kubernetes, the rules for Dockerfiles and systemd's own reader, and fit for each other."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+from server_processes import ServerProcess
+
+from xlashape_server import Config
+from xlashape_server.readiness import NAMES
+from xlashape_server.settings import of_file, read_value
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "server" / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+
+yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
+
+
+def read_yaml(name: str) -> dict[str, Any]:
+    return yaml.safe_load((KUBERNETES / name).read_text(encoding="utf-8"))
+
+
+KUSTOMIZATION = read_yaml("kustomization.yaml")
+DEPLOYMENT = read_yaml("deployment.yaml")
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+[CONTAINER] = POD["containers"]
+
+
+def settings(path: Path) -> Config:
+    return Config(**of_file(str(path)).values)
+
+
+@pytest.mark.parametrize("name", KUSTOMIZATION["resources"])
+def test_objects_fit_the_schemas_of_kubernetes(name: str) -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for version in ("1.29", validate.latest_version()):
+        validate.validate(read_yaml(name), version, strict=True)
+
+
+def test_the_schemas_find_mistakes() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    wrong = read_yaml("deployment.yaml")
+    wrong["spec"]["replicsa"] = 2
+    with pytest.raises(validate.ValidationError):
+        validate.validate(wrong, validate.latest_version(), strict=True)
+
+
+def test_the_base_is_complete() -> None:
+    files = {path.name for path in KUBERNETES.iterdir()}
+    named = {*KUSTOMIZATION["resources"], *KUSTOMIZATION["configMapGenerator"][0]["files"], "kustomization.yaml"}
+    assert files == named
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kustomize_builds_the_base() -> None:
+    made = subprocess.run(
+        ["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert made.stderr == ""
+    objects = {each["kind"]: each for each in yaml.safe_load_all(made.stdout)}
+    assert objects.keys() == {
+        "ConfigMap",
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "PodDisruptionBudget",
+        "Service",
+        "ServiceAccount",
+    }
+    volumes = objects["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    [settings_volume] = [volume for volume in volumes if volume["name"] == "settings"]
+    assert settings_volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
+
+
+def test_what_selects_pods_selects_these() -> None:
+    labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels
+    assert read_yaml("service.yaml")["spec"]["selector"] == labels
+    assert read_yaml("service.yaml")["spec"]["clusterIP"] == "None"
+    assert read_yaml("disruption.yaml")["spec"]["selector"]["matchLabels"] == labels
+    target = read_yaml("autoscaler.yaml")["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) == ("Deployment", DEPLOYMENT["metadata"]["name"])
+    assert POD["serviceAccountName"] == read_yaml("serviceaccount.yaml")["metadata"]["name"]
+
+
+def test_probes_ask_for_names_that_the_server_knows() -> None:
+    config = settings(KUBERNETES / "xlashape.toml")
+    port = config.host_and_port()[1]
+    probes = {name: CONTAINER[name]["grpc"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {probe["port"] for probe in probes.values()} == {port, CONTAINER["ports"][0]["containerPort"]}
+    assert {probe["service"] for probe in probes.values()} <= set(NAMES)
+    assert (probes["livenessProbe"]["service"], probes["readinessProbe"]["service"]) == ("live", "ready")
+
+
+def test_pods_have_the_time_and_the_room_that_the_settings_need() -> None:
+    config = settings(KUBERNETES / "xlashape.toml")
+    assert config.drain_seconds + config.grace_seconds < POD["terminationGracePeriodSeconds"]
+    limits = CONTAINER["resources"]["limits"]
+    assert config.worker_count() == int(limits["cpu"])
+    memory = _quantity(limits["memory"])
+    assert config.worker_count() * config.max_worker_memory + (512 << 20) <= memory
+    [store] = [volume for volume in POD["volumes"] if volume["name"] == "store"]
+    assert config.store_bytes < _quantity(store["emptyDir"]["sizeLimit"])
+    mounts = {mount["name"]: mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
+    assert config.store_directory.startswith(mounts["store"])
+    assert CONTAINER["args"] == ["serve", "--config", f"{mounts['settings']}/xlashape.toml"]
+    assert not config.pin
+
+
+def _quantity(text: str) -> int:
+    return read_value("store_bytes", text + "B")
+
+
+def test_pods_have_no_rights() -> None:
+    context = CONTAINER["securityContext"]
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"]["drop"] == ["ALL"]
+    assert POD["securityContext"]["runAsNonRoot"] is True
+    assert POD["automountServiceAccountToken"] is False
+    assert f"USER {POD['securityContext']['runAsUser']}:" in (DEPLOY / "Dockerfile").read_text()
+
+
+HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed")
+def test_the_dockerfile_follows_the_rules() -> None:
+    found = subprocess.run(
+        [str(HADOLINT), "--failure-threshold", "style", str(DEPLOY / "Dockerfile")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+def test_the_dockerfile_copies_what_exists() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE):
+        *sources, _ = line.split()
+        assert all((ROOT / source).exists() for source in sources), line
+    allowed = re.findall(r"^!(.*)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    assert all((ROOT / name).exists() for name in allowed)
+    variables = re.findall(r"XLASHAPE_(\w+)=(\S+)", text)
+    config = Config(**{name.lower(): read_value(name.lower(), value) for name, value in variables})
+    assert f"EXPOSE {config.host_and_port()[1]}\n" in text
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """Package==version → its hashes."""
+    entries = (DEPLOY / name).read_text().replace("\\\n", " ").splitlines()
+    return {
+        entry.split()[0]: re.findall(r"--hash=sha256:([0-9a-f]{64})\b", entry) for entry in entries if entry.strip()
+    }
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "build-constraints.txt"])
+def test_every_package_is_locked_with_its_hashes(name: str) -> None:
+    found = locked(name)
+    for package, hashes in found.items():
+        assert re.fullmatch(r"[\w.-]+==[\w.]+", package)
+        assert hashes, package
+
+
+def test_the_locks_hold_what_the_package_needs() -> None:
+    versions = {
+        Requirement(package).name: next(iter(Requirement(package).specifier)).version
+        for package in locked("constraints.txt")
+    }
+    text = (ROOT / "pyproject.toml").read_text()
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    project = tomllib.loads(text)["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["client"], *extras["server"], *extras["store"]]
+    image = {"python_version": "3.13", "extra": ""}
+    for requirement in map(Requirement, needed):
+        if requirement.name == "xlashape" or (requirement.marker and not requirement.marker.evaluate(image)):
+            continue
+        assert requirement.specifier.contains(Version(versions[requirement.name])), requirement
+
+
+def unit() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(DEPLOY / "systemd" / "xlashape.service")
+    return parser
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_reads_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "xlashape.service").read_text()
+    path = tmp_path / "xlashape.service"
+    path.write_text(text.replace("/opt/xlashape/bin/xlashape", "/bin/true"))
+    found = subprocess.run(
+        ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_the_unit_and_its_settings_fit() -> None:
+    service = unit()["Service"]
+    config = settings(DEPLOY / "systemd" / "xlashape.toml")
+    assert int(service["TimeoutStopSec"]) > config.drain_seconds + config.grace_seconds
+    assert config.unix_path is not None
+    assert config.unix_path.startswith(f"/run/{service['RuntimeDirectory']}/")
+    assert config.store_directory.startswith(f"/var/lib/{service['StateDirectory']}/")
+    assert service["Type"] == "notify"
+
+
+def test_systemd_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as server:
+            told = []
+            while "WATCHDOG=1" not in told or not any(each.startswith("READY=1") for each in told):
+                told.append(manager.recv(4096).decode())
+            assert f"READY=1\nSTATUS=Serving at {server.address}" in told
+            server.process.terminate()
+            while told[-1] != "STOPPING=1":
+                told.append(manager.recv(4096).decode())
+            assert server.process.wait(30) == 0
