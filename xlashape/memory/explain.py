@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,12 @@ Memory: TypeAlias = "ArrayMemory | TupleMemory | InstructionMemory | ModuleMemor
 """What `why` answers. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and `str()` as text for people."""
 
 _MOST_REPORT_BYTES = 64 << 20
+_MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*HloModule\b")
+"""The beginning of HLO text: comments, then the header."""
+
+_MOST_WORDS_OF_A_SHAPE = 3
+"""Text of more words without a bracket is not meant to be a shape."""
+
 _UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
 
 
@@ -81,7 +88,7 @@ def _object(x: Any, device: Target | None) -> Memory:
 
 
 def _text(text: str, device: Target | None) -> Memory:
-    if "\n" not in text and len(text) < 4_096 and not text.lstrip().startswith("HloModule"):
+    if "\n" not in text and len(text) < 4_096 and not _MODULE.match(text):
         path = Path(text.split("#", 1)[0])
         try:
             if text and (path.is_file() or path.is_dir()):
@@ -90,8 +97,7 @@ def _text(text: str, device: Target | None) -> Memory:
             pass
     if is_report(text):
         return report_memory(text, device)
-    start = text.lstrip()
-    if start.startswith("HloModule"):
+    if _MODULE.match(text):
         return module_memory(HloModule.parse(text), device)
     try:
         return shape_memory(Shape.parse(text.strip()), device)
@@ -103,6 +109,11 @@ def _text(text: str, device: Target | None) -> Memory:
             return report_memory(text, device)
         if "\n" not in text and "[" not in text and ("/" in text or "." in text):
             raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x") from None
+        if "\n" in text and "{" in text:  # other programs, such as MLIR, are refused with what to pass instead
+            return module_memory(HloModule.of(text), device)
+        if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
+            message = "found no shape, no allocation of a report and no module in this text"
+            raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN) from None
         raise error
 
 
@@ -131,7 +142,7 @@ def _file(path: Path, device: Target | None) -> Memory:
 def _content(data: bytes, device: Target | None) -> Memory:
     """The content of a file."""
     text = _as_text(data)
-    if text is not None and not text.lstrip().startswith(("HloModule", "{")) and (is_report(text) or len(text) < 4_096):
+    if text is not None and not _MODULE.match(text) and (is_report(text) or len(text) < 4_096):
         return _text(text.strip(), device)
     try:
         module = HloModule.from_bytes(data)
@@ -141,7 +152,7 @@ def _content(data: bytes, device: Target | None) -> Memory:
 
 
 def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) -> Memory:
-    if text is not None and not text.lstrip().startswith("HloModule"):
+    if text is not None and not _MODULE.match(text):
         arrays = shapes_memory(text, device)
         if arrays.arrays:
             return arrays

@@ -102,7 +102,8 @@ class AllocationMemory(NamedTuple):
         theirs = self.reported
         number = f"{theirs.number}. " if theirs.number is not None else ""
         if self.memory is None:
-            why = f": {self.error}" if self.error is not None else ", without a shape"
+            why = ", without a shape" if theirs.shape is None else f", {theirs.shape}"
+            why = f": {self.error}" if self.error is not None else why
             return f"{number}{theirs.size}{why}" + (f" ({theirs.label})" if theirs.label else "")
         verdict = "the same" if self.agrees else "NOT the same"
         lines = [f"{number}{self.memory.shape}"]
@@ -245,12 +246,15 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     cleaned = clean(text)
     totals = read_totals(cleaned)
     reported = read_allocations(cleaned)
-    is_tpu = any(one.unpadded or (one.shape is not None and tpu_layout.has_tpu_tiles(one.shape)) for one in reported)
+    arrays = [one.shape for one in reported if one.shape is not None and one.shape.is_array]
+    is_tpu = any(one.unpadded for one in reported) or any(map(tpu_layout.has_tpu_tiles, arrays))
     is_tpu = is_tpu or (totals is not None and totals.memory_space in ("hbm", "vmem", "smem", "cmem"))
     found: list[AllocationMemory] = []
     for one in reported:
         try:
-            memory = None if one.shape is None else _explained(one, one.shape, target, is_tpu)
+            # A tuple's allocation is its table, or one of its elements: the report does not say which.
+            is_array = one.shape is not None and one.shape.is_array
+            memory = _explained(one, one.shape, target, is_tpu) if one.shape is not None and is_array else None
             found.append(AllocationMemory(one, memory))
         except XlashapeError as error:
             found.append(AllocationMemory(one, None, error))

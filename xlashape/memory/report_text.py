@@ -203,7 +203,7 @@ def _allocation(number: int | None, fields: dict[str, str]) -> ReportedAllocatio
     return ReportedAllocation(
         number,
         _size_text(fields["size"]),
-        next(iter(read_shapes(fields.get("shape", ""), 1)), None),
+        _shape_of(fields.get("shape", "")),
         _size_text(fields.get("unpadded", "")),
         _size_text(padding),
         expansion[1] if expansion else "",
@@ -211,6 +211,22 @@ def _allocation(number: int | None, fields: dict[str, str]) -> ReportedAllocatio
         " ".join(fields.get("label", "").split()),
         " ".join(fields.get("kind", "").split("\n\n")[0].split()),
     )
+
+
+def _shape_of(value: str) -> Shape | None:
+    """The shape at the beginning of a field: an array, or a tuple. None for other text, and for a shape that cannot be."""
+    if not value.lstrip().startswith("("):
+        return next(iter(read_shapes(value, 1)), None)
+    compact = "".join(value[:_MOST_SHAPE_CHARACTERS].split())
+    depth = 0
+    for at, character in enumerate(compact):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            try:
+                return Shape.parse(compact[: at + 1])
+            except XlashapeError:
+                return None
+    return None
 
 
 def _size_text(value: str) -> str:

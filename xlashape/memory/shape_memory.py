@@ -81,7 +81,7 @@ class TupleMemory(NamedTuple):
             many = f"the tables of pointers of {len(tables)} tuples" if len(tables) > 1 else "the table of pointers"
             text = f"{many}: {byte_text(self.table_bytes)}"
             causes.append(Cause("tuple table", text, self.table_bytes, share_of(self.table_bytes, overhead)))
-        nested = [one for one in self.elements if one.array is not None and one.buffer_bytes > one.array.buffer_bytes]
+        nested = [one for one in self.elements if one.array is not None and one.buffer_bytes != one.array.buffer_bytes]
         added = sum([one.buffer_bytes - one.array.buffer_bytes for one in nested if one.array is not None])
         if nested and self.target is not None:
             text = f"{len(nested)} scalar{'s' if len(nested) > 1 else ''} inside the tuple take {byte_text(self.target.nested_scalar_bytes)} each"
@@ -141,7 +141,7 @@ def shape_memory(shape: Shape, target: Target | None = None) -> ArrayMemory | Tu
         if array is None:
             size = shape_util.byte_size_of(inner, target=target)
         elif target is not None and index and inner.is_scalar and target.nested_scalar_bytes:
-            size = max(array.buffer_bytes, target.nested_scalar_bytes)
+            size = target.nested_scalar_bytes
         else:
             size = array.buffer_bytes
         elements.append(TupleElement(index, inner, size, array))

@@ -89,6 +89,14 @@ def test_forms_of_a_module(tmp_path) -> None:
     for form in (TEXT, TEXT.encode(), path, str(path), module.to_proto().SerializeToString(), module.proto):
         assert why(form).buffer_bytes == total
     assert why(path, target="tpu").buffer_bytes > total
+    assert why("// a dump\n/* of two */ " + TEXT).buffer_bytes == total
+
+
+@pytest.mark.parametrize("form", [str, str.encode])
+def test_mlir_is_refused_with_what_to_pass(form) -> None:
+    text = "module @jit_f {\n  func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {\n    return %arg0 : tensor<3xf32>\n  }\n}\n"
+    with pytest.raises(xs.XlashapeError, match="MLIR, such as StableHLO, not HLO"):
+        why(form(text))
 
 
 @pytest.mark.parametrize(

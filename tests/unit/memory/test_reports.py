@@ -11,6 +11,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xlashape as xs
 from xlashape.memory import ReportMemory
@@ -223,3 +225,50 @@ def test_broken_text_breaks_nothing() -> None:
     assert clean("> " * 50_000 + "x") == "x"
     assert read_allocations("Size: " * 20_000) == []
     assert read_allocations("Size: 9" + "9" * 5000 + " Shape: f32[2]")[0].shape == xs.Shape.parse("f32[2]")
+
+
+def test_a_tuple_is_not_compared() -> None:
+    (one,) = xs.why("1. Size: 16B\n Shape: (f32[2]{0}, (s32[], pred[3]{0:T(512)}))\n XLA label: tuple.1").allocations
+    assert str(one.reported.shape) == "(f32[2]{0}, (s32[], pred[3]{0:T(512)}))"
+    assert (one.memory, one.agrees) == (None, None)
+    assert str(one) == "1. 16B, (f32[2]{0}, (s32[], pred[3]{0:T(512)})) (tuple.1)"
+
+
+def test_text_without_anything_to_explain() -> None:
+    with pytest.raises(
+        xs.errors.ParseError, match="found no shape, no allocation of a report and no module in this text"
+    ):
+        xs.why("Traceback (most recent call last):\n  something went wrong, and nobody knows what\n")
+
+
+PIECES = [
+    "Size: ", "1. Size: 2.00G\n", "Shape: ", "f32[2,3]{1,0:T(8,128)}", "s4[", "]{", "Unpadded size: ", "1.5K", "Buffer 3:\n",
+    "Extra memory due to padding: 1.00G (2.0x expansion)", "XLA label: ", "=====", "\n", " ", "> ", "\x1b[31m", "(", ")", "{", "}", ",",
+    "HloModule ", "9" * 30, "\x00", "Ran out of memory in memory space hbm.", "Used 1.00G of 2.00G hbm", "pred[<=4,?]", "é", "\\n", "#", "/",
+]  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=6)), max_size=14).map("".join))
+def test_any_text_is_answered_or_refused(text) -> None:
+    for form in (text, text.encode("utf-8", "surrogatepass")):
+        try:
+            memory = xs.why(form)
+        except xs.XlashapeError:
+            continue
+        json.dumps(memory.to_dict())
+        assert isinstance(str(memory), str)
+        assert memory.buffer_bytes - memory.element_bytes == memory.overhead_bytes
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(TPU), st.sampled_from(sorted(WAYS)), st.data())
+def test_parts_of_reports_are_answered_or_refused(report, way, data) -> None:
+    text = WAYS[way](lines_of(report))
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    try:
+        found = xs.why(text[start:end])
+    except xs.XlashapeError:
+        return
+    json.dumps(found.to_dict())
