@@ -13,6 +13,7 @@ from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type, check_shape
 from xlashape.hlo.values.padding import PADDING
 from xlashape.hlo.values.plain import DIMENSIONS, INFERRED_DIMENSION
+from xlashape.hlo.values.shuffle import SHIFTS, SHUFFLE_KIND
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape
@@ -149,6 +150,16 @@ def _verify_dynamic_reshape(_: xla.HloInstructionProto, shape: Shape, operands: 
     return None if count == expected else f"{shape} has {count} elements, its operand {operand} has {expected}"
 
 
+def _infer_shuffle(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+    shape, dims = array(operands[0]), list(message.dimensions)
+    if not dims or len(set(dims)) != len(dims) or not all(0 <= dim < shape.rank for dim in dims):
+        raise CannotInfer(f"dimensions {dims} are not one or more dimensions of {shape}, each once")
+    shifts = message.shuffle_mode.rotate.shifts
+    if message.shuffle_mode.HasField("rotate") and len(shifts) != len(dims):
+        raise CannotInfer(f"it needs a shift for each of its {len(dims)} dimensions, found {list(shifts)}")
+    return shape
+
+
 OPERATIONS: Final = (
     Operation(
         Opcode.BROADCAST,
@@ -167,6 +178,12 @@ OPERATIONS: Final = (
     ),
     Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1), verify=_verify_dynamic_reshape),
     Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=_infer_transpose),
+    Operation(
+        Opcode.SHUFFLE,
+        operands=exactly(1),
+        attributes=(required(DIMENSIONS), required(SHUFFLE_KIND), required(SHIFTS)),
+        infer=_infer_shuffle,
+    ),
     Operation(
         Opcode.REVERSE,
         operands=exactly(1),

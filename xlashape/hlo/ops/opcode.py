@@ -140,6 +140,7 @@ class Opcode(str, Enum):
     SHIFT_LEFT = "shift-left"
     SHIFT_RIGHT_ARITHMETIC = "shift-right-arithmetic"
     SHIFT_RIGHT_LOGICAL = "shift-right-logical"
+    SHUFFLE = "shuffle"
     SIGN = "sign"
     SINE = "sine"
     SINH = "sinh"

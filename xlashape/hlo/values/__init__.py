@@ -23,6 +23,7 @@ result_accuracy       result_accuracy of elementary functions
 scatter_numbers       dimension numbers of scatters
 shapes                shapes, layout constraints and literals of attributes
 sharding              sharding and domain
+shuffle               mode and shifts of a shuffle
 slices                slices and sizes of slices
 source_target_pairs   source_target_pairs of a collective-permute
 sparsity              sparsity_config and block_scaling_config of dots and convolutions

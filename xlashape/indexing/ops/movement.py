@@ -16,10 +16,11 @@ from xlashape.indexing.ops.build import (
     to_scalar,
 )
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
+from xlashape.indexing.ops.registry import input_to_output, output_to_input, unknown, without_bounds
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
+unknown(Opcode.SHUFFLE, "XLA has no maps of it, which would say in which direction it rotates")
 without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCATENATE, Opcode.PAD)
 
 

@@ -1,0 +1,48 @@
+"""How a shuffle moves elements, two attributes of one field:
+
+mode=rotate, shifts={1,-2}        a shift for each of its dimensions
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from xlashape.hlo.formatting import ints
+from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, submessage
+from xlashape.proto import xla
+
+__all__ = ["SHIFTS", "SHUFFLE_KIND"]
+
+_ROTATE: Final = "rotate"
+
+
+def _read_mode(cursor: HloCursor) -> bytes:
+    cursor.skip_space()
+    at = cursor.at
+    word = cursor.parse_name("the mode of a shuffle")
+    if word != _ROTATE:
+        raise cursor.error(f"expected the mode {_ROTATE}, found {word!r}", at=at, expected=_ROTATE, found=word)
+    return FIELDS.message("shuffle_mode", xla.ShuffleMode(rotate=xla.ShuffleMode.Rotate()))
+
+
+def _read_shifts(cursor: HloCursor) -> bytes:
+    shifts = cursor.parse_list(cursor.parse_int)
+    return FIELDS.message("shuffle_mode", xla.ShuffleMode(rotate=xla.ShuffleMode.Rotate(shifts=shifts)))
+
+
+def _mode(message: Any) -> xla.ShuffleMode:
+    return xla.ShuffleMode.FromString(submessage(message.shuffle_mode))
+
+
+def _write_mode(message: Any, _context: Context) -> str:
+    return f", mode={_ROTATE}" if _mode(message).HasField("rotate") else ""
+
+
+def _write_shifts(message: Any, _context: Context) -> str:
+    mode = _mode(message)
+    return f", shifts={ints(mode.rotate.shifts)}" if mode.HasField("rotate") else ""
+
+
+SHUFFLE_KIND: Final = Attribute("mode", _read_mode, _write_mode)
+SHIFTS: Final = Attribute("shifts", _read_shifts, _write_shifts)
