@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from generating.answered import Cases
-from xlashape.errors import SizeOverflowError
+from xlashape.errors import SizeOverflowError, XlashapeError
 from xlashape.limits import INT64_MAX, INT64_MIN
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap
@@ -47,6 +47,17 @@ _OVERFLOWS = (
     ("(d0) -> (d0 * -1), domain: d0 in [-9223372036854775808, 0]", INT64_MIN),
     ("(d0) -> (1, d0 * d0), domain: d0 in [0, 9223372036854775807]", 1 << 32),
 )
+_BROKEN_TEXTS = {
+    "nothing": "",
+    "half_an_expression": "(d0) -> (d0 * ), domain: d0 in [0, 3]",
+    "no_results": "(d0), domain: d0 in [0, 3]",
+    "no_bounds": "(d0) -> (d0)",
+    "no_such_variable": "(d0) -> (d1), domain: d0 in [0, 3]",
+    "other_words": "(d0) -> (d0 times 3), domain: d0 in [0, 3]",
+    "number_beyond_int64": "(d0) -> (d0 + 99999999999999999999), domain: d0 in [0, 3]",
+    "open_parenthesis": "(d0) -> ((d0 + 1), domain: d0 in [0, 3]",
+    "more_after_the_end": "(d0) -> (d0), domain: d0 in [0, 3] and more",
+}
 
 
 def maps() -> Cases:
@@ -124,6 +135,18 @@ def _others(cases: Cases) -> None:
             )
         else:
             raise AssertionError(f"{text} does not overflow at {value}")
+    for name, text in _BROKEN_TEXTS.items():
+        try:
+            IndexingMap.parse(text)
+        except XlashapeError as error:
+            given = {"map": text, "form": "text", "points": [[0]], "batch": False}
+            cases.add(
+                f"text/mistakes/{name}",
+                evaluation=given,
+                error={"code": "INVALID_ARGUMENT", "reason": error.code.upper()},
+            )
+        else:
+            raise AssertionError(f"{text} is a map")
     undefined = {"state": "STATE_UNDEFINED"}
     refused = {"code": "INVALID_ARGUMENT", "reason": "INVALID_MAP"}
     cases.add("mistakes/undefined", evaluation={"map": undefined, "points": [[]], "batch": True}, error=refused)

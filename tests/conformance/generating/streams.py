@@ -88,7 +88,7 @@ def bulk() -> Cases:
 
 
 def connection() -> Cases:
-    """Other servers: none, and one with TLS."""
+    """Other servers: none, one with TLS, and one at a unix socket."""
     cases = Cases("connection")
     request = {"shape": _text(_TILED), "indices": ["2", "3"]}
     cases.call("nobody_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
@@ -102,5 +102,7 @@ def connection() -> Cases:
     cases.call("tls_error", "ShapeService/ByteSize", {"shapes": [_text("f32[2,")]})
     for line in cases.lines[2:]:
         line["server"] = "tls"
+    cases.call("unix", "ShapeService/LinearIndex", request)
+    cases.lines[-1]["server"] = "unix"
     cases.call("back", "ShapeService/LinearIndex", request)
     return cases

@@ -8,7 +8,8 @@
     pages       {"rpc": …, "request": MESSAGE}
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are i * 7919 mod modulus, or, with "moduli",
                 rows of numbers, number j of row i being i * 7919 mod moduli[j]
-    server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS. Default: the ordinary server
+    server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
+                socket. Default: the ordinary server
     stored      names of modules that the server has before the case; the server has no others
     answers     the messages that come back; `digest` instead of it for long ones: the SHA-256 of `protocol.delimited` of them
     results     of an evaluation: for each point the values, or null outside the domain
@@ -63,7 +64,7 @@ class Case(NamedTuple):
     @property
     def needs_grpc(self) -> bool:
         """Whether only gRPC does it: the client sends a stream, which browsers cannot; or the server is one that only speaks gRPC."""
-        if self.data.get("server") == "tls":
+        if self.data.get("server") in ("tls", "unix"):
             return True
         rpc = self.data[self.kind].get("rpc")
         return rpc is not None and method_of(rpc).client_streaming

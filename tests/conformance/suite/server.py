@@ -50,7 +50,7 @@ class Servers:
         self._open.close()
 
     def start(self, which: str) -> Any:
-        """The Request that connects a testee to the server `which`: "", "none" or "tls"."""
+        """The Request that connects a testee to the server `which`: "", "none", "tls" or "unix"."""
         if which not in self._starts:
             start = testee.Start(transport=TRANSPORTS[self._transport])
             getattr(self, f"_{which or 'ordinary'}")(start)
@@ -76,6 +76,11 @@ class Servers:
         unused = self._open.enter_context(socket.socket())
         unused.bind(("127.0.0.1", 0))
         start.address = f"127.0.0.1:{unused.getsockname()[1]}"
+
+    def _unix(self, start: Any) -> None:
+        folder = self._open.enter_context(tempfile.TemporaryDirectory())
+        server = self._open.enter_context(Server(Config(**SETTINGS, address=f"unix:{folder}/socket", workers=1)))
+        start.address = server.address
 
     def _tls(self, start: Any) -> None:
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
