@@ -41,6 +41,7 @@ __all__ = ["main", "make_server", "run"]
 _log = logging.getLogger("xlashape_server.worker")
 
 _LIFE_SECONDS = 0.2  # between two signs of life
+_MOST_LIFE_SECONDS = 2.0  # the same where counting connections takes long
 _KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
 _MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
 
@@ -173,10 +174,11 @@ class Parent:
 def _show_life(parent: Parent, other_sockets: int) -> None:
     """Tells the parent several times a second that this process runs, and how many connections it has."""
     while True:
-        started = time.monotonic()
+        # The time of this thread alone: while it waits for others it does not count.
+        started = time.thread_time()
         parent.tell(event="alive", connections=max(0, placement.open_sockets() - other_sockets))
         # With thousands of connections counting takes milliseconds, and is done less often.
-        time.sleep(max(_LIFE_SECONDS, 100 * (time.monotonic() - started)))
+        time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))
 
 
 def _listen_to_parent(signals: StopSignals, sockets: list[socket.socket]) -> None:

@@ -15,6 +15,7 @@ from xlashape.shape import Shape
 from xlashape.shape.parts.error_text import brief
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
+from xlashape_server.memory import reserve
 from xlashape_server.precount import count
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
 M = TypeVar("M", bound=Message)
 
 _SMALL_SHAPE = 4096  # bytes or characters; a shape from no more than these is quickly read
+_RESERVED_BYTES = 64 << 10  # of a response; smaller ones are not worth a reservation
 _MAX_CACHED_BYTES = 2048  # of one map's message; larger maps hardly ever come again
 _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
     "xlashape_server: maps of responses", 32 << 20, lambda _, output: 2000 + 10 * output.ByteSize()
@@ -224,8 +226,11 @@ def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
     return error
 
 
-def response_size(size: int, maximum: int, path: FieldPath) -> None:
-    """LimitExceededError "response_bytes" if a response would be larger than the server sends. `path` names the field that makes it large."""
+def response_size(size: int, maximum: int, path: FieldPath, *, reserved: bool = False) -> None:
+    """LimitExceededError "response_bytes" if a response would be larger than the server sends. `path` names the field that makes it large.
+
+    Reserves the memory that the response takes until it is sent: as numbers, as a message, and as a copy of grpc; unless it is `reserved`.
+    """
     if size > maximum:
         raise LimitExceededError(
             f"the answer would have {size} bytes, of {maximum} allowed",
@@ -234,6 +239,8 @@ def response_size(size: int, maximum: int, path: FieldPath) -> None:
             value=size,
             field=path,
         )
+    if size > _RESERVED_BYTES and not reserved:
+        reserve(3 * size)
 
 
 def payload(numbers: np.ndarray[Any, np.dtype[Any]]) -> memoryview:

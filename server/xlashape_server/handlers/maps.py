@@ -27,9 +27,11 @@ from xlashape_server.handlers.inputs import (
     stated_count,
     style_of,
 )
+from xlashape_server.memory import reserve
 
 __all__ = ["MapHandlers"]
 
+_RESERVED_AT_A_TIME = 1 << 20  # bytes of a response that grows
 _CHUNK_POINTS = 1 << 14  # that are evaluated between two checks of the deadline
 
 
@@ -164,9 +166,14 @@ class _ResponseSize:
 
     def __init__(self, maximum: int) -> None:
         self._size = 0
+        self._unreserved = 0
         self._maximum = maximum
 
     def add(self, size: int, path: FieldPath) -> None:
         self._size += size
+        self._unreserved += size
         spend(16)
-        response_size(self._size, self._maximum, path)
+        response_size(self._size, self._maximum, path, reserved=True)
+        if self._unreserved > _RESERVED_AT_A_TIME:
+            reserve(3 * self._unreserved)
+            self._unreserved = 0

@@ -118,7 +118,9 @@ class ShapeHandlers:
         request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
         flat = np.frombuffer(bulk, "<i8")
-        table = flat.reshape(self._count(request, len(flat), shape), shape.rank)
+        count = self._count(request, len(flat), shape)
+        response_size(8 * count, self._max_answer, ("indices",))
+        table = flat.reshape(count, shape.rank)
         try:
             found = tiling.linear_indices(shape, table)
         except XlashapeError as error:
@@ -164,6 +166,7 @@ class ShapeHandlers:
                 stated = stated_count(request, shape.rank)
                 count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
                 rows = flat.reshape(count, shape.rank)
+                response_size(8 * count, self._max_answer, ("indices",))
                 try:
                     found = tiling.linear_indices(shape, rows)
                 except XlashapeError as error:
