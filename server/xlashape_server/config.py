@@ -139,7 +139,10 @@ class Config:
         2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
     )
     store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
-    module_cache_bytes: int = _setting(64 * MIB, "Bytes, as uploaded, of the modules that one worker keeps decoded.")
+    module_cache_bytes: int = _setting(
+        256 * MIB,
+        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times its size.",
+    )
 
     grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
     drain_seconds: float = _setting(

@@ -12,7 +12,7 @@ __all__ = ["ModuleCache"]
 
 
 class ModuleCache:
-    """Key → module. `max_bytes` bounds the bytes that the modules had before they were decoded; the least recently used go first.
+    """Key → module. `max_bytes` bounds the memory that the modules take with all of their views; the least recently used go first.
 
     A worker adds its cache to the register of `xlashape.caches`. The cache of a shorter-lived owner ends with its owner.
     """
@@ -33,7 +33,7 @@ class ModuleCache:
             return entry[1]
 
     def put(self, key: str, size: int, module: HloModule) -> None:
-        """Keeps a module of `size` bytes, unless that alone is more than `max_bytes`."""
+        """Keeps a module that takes `size` bytes of memory, unless that alone is more than `max_bytes`."""
         with self._lock:
             if key in self._modules or size > self._max_bytes:
                 return

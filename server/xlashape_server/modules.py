@@ -9,10 +9,12 @@ from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError,
 from xlashape.hlo import HloModule
 from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.text.reader.module import decode_text
+from xlashape.limits import spend
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
+from xlashape_server.memory import reserve
 from xlashape_server.module_cache import ModuleCache
-from xlashape_server.precount import count
+from xlashape_server.precount import Count, count
 from xlashape_server.store import Store
 
 __all__ = ["HLO_MODULE_PROTO", "HLO_PROTO", "TEXT", "Modules", "format_of"]
@@ -23,6 +25,14 @@ HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 # In an instruction, `=` comes before the type of the result, an array's or a tuple's. The length of comments is bounded, so that long comments are not
 # scanned repeatedly.
 _TYPE_OF_RESULT = re.compile(rb"=(?:\s|/\*.{0,200}?\*/|//[^\n]{0,200}\n)*(?:\w+\[|\()", re.DOTALL)
+# Measured: with all views decoded, models take 800 to 1,050 bytes for each instruction beside the messages.
+_VIEW_BYTES = 1400
+# While text is read it takes at most so much memory: for each byte, for each "[" (most are of shapes) and for each instruction. Measured with
+# the smallest instructions, the longest tuples and constants, and the models of many sizes.
+_TEXT_FACTOR = 16
+_TEXT_SHAPE_BYTES = 1000
+_TEXT_INSTRUCTION_BYTES = 1000
+_SHAPES_PER_INSTRUCTION = 4  # that the text of a module may have on average, where it has the most instructions
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
@@ -67,13 +77,16 @@ class Modules:
         try:
             if is_text:
                 self._precount_text(data)
-                module = HloModule.parse(decode_text(data))
+                # Without the values of elided constants: nobody knows them, and 69 bytes of text would take 256 MB.
+                module = HloModule.parse(decode_text(data), elided_values=False)
+                counted = self._precount(module.proto.SerializeToString(), is_module=True)
             else:
-                self._precount(data)
+                counted = self._precount(data)
+                reserve(_weight(counted))
                 module = HloModule.from_proto(data)
         except XlashapeError as error:
             raise error.within(*path) from None
-        self.cache.put(key, len(data), module)
+        self.cache.put(key, _weight(counted), module)
         return module
 
     def check_size(self, size: int, path: FieldPath) -> None:
@@ -87,9 +100,9 @@ class Modules:
                 field=path,
             )
 
-    def _precount(self, data: bytes) -> None:
-        message = xla.HloProto if holds_hlo_proto(data) else xla.HloModuleProto
-        count(
+    def _precount(self, data: bytes, *, is_module: bool = False) -> Count:
+        message = xla.HloModuleProto if is_module or not holds_hlo_proto(data) else xla.HloProto
+        return count(
             data,
             message.DESCRIPTOR,
             _INSTRUCTION,
@@ -100,7 +113,7 @@ class Modules:
         )
 
     def _precount_text(self, data: bytes) -> None:
-        """LimitExceededError if the text is too long, or has too many instructions. Instructions with long comments after their `=` are not counted."""
+        """Reserves the memory that reading the text takes. LimitExceededError if the text is too long, or has too many instructions. Instructions with long comments after their `=` are not counted."""
         if len(data) > self._max_text_bytes:
             raise LimitExceededError(
                 f"the module's text has {len(data)} bytes, of {self._max_text_bytes} allowed",
@@ -108,13 +121,31 @@ class Modules:
                 maximum=self._max_text_bytes,
                 value=len(data),
             )
-        for number, _ in enumerate(_TYPE_OF_RESULT.finditer(data)):
-            if number == self._max_instructions:
+        found = 0
+        for _ in _TYPE_OF_RESULT.finditer(data):
+            found += 1
+            if not found & 1023:
+                spend(1024)
+            if found > self._max_instructions:
                 raise LimitExceededError(
                     f"the module has more than {self._max_instructions} instructions",
                     limit="module_instructions",
                     maximum=self._max_instructions,
                 )
+        shapes = data.count(b"[")
+        if shapes > _SHAPES_PER_INSTRUCTION * self._max_instructions:
+            raise LimitExceededError(
+                f"the module has more than {_SHAPES_PER_INSTRUCTION * self._max_instructions} shapes and lists",
+                limit="module_shapes",
+                maximum=_SHAPES_PER_INSTRUCTION * self._max_instructions,
+                value=shapes,
+            )
+        reserve(_TEXT_FACTOR * len(data) + _TEXT_SHAPE_BYTES * shapes + _TEXT_INSTRUCTION_BYTES * found)
+
+
+def _weight(counted: Count) -> int:
+    """The bytes of memory that a module takes with all of its views: its messages, and for each instruction what a view of it keeps."""
+    return counted.memory + _VIEW_BYTES * counted.counted
 
 
 def format_of(data: bytes) -> str:

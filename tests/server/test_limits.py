@@ -224,12 +224,16 @@ def test_pages_are_bounded(modules: Callable[[Config], Modules], wide: Callable[
 def test_the_cache_of_decoded_modules_is_bounded(
     modules: Callable[[Config], Modules], wide: Callable[[int], bytes]
 ) -> None:
-    contents = [wide(count) for count in (5, 6, 7)]
-    keeps = modules(Config(module_cache_bytes=len(contents[0]) + len(contents[1])))
+    contents = [wide(count) for count in (50, 60, 70)]
+    measured = modules(Config())
+    for content in contents[1:]:
+        measured.decode(content, "module")
+    keeps = modules(Config(module_cache_bytes=measured.cache.usage().bytes))
     first, second = (keeps.decode(content, "module") for content in contents[:2])
     assert keeps.decode(contents[0], "module") is first
     third = keeps.decode(contents[2], "module")
     assert keeps.decode(contents[2], "module") is third
+    assert keeps.cache.usage().entries == 2
     assert keeps.decode(contents[1], "module") is not second
     none = modules(Config(module_cache_bytes=0))
     assert none.decode(contents[0], "module") is not none.decode(contents[0], "module")

@@ -168,11 +168,15 @@ class HloModule:
         return cls(proto, original=original)
 
     @classmethod
-    def parse(cls, text: str | Source) -> HloModule:
-        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and column."""
+    def parse(cls, text: str | Source, *, elided_values: bool = True) -> HloModule:
+        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and column.
+
+        XLA gives elided constants, `constant({...})`, made-up values of the size of their shape. Without `elided_values` they have none, which
+        takes no memory.
+        """
         from xlashape.hlo.text.reader.module import parse_text  # start-up time: 30 ms
 
-        proto, config = parse_text(text)
+        proto, config = parse_text(text, elided_values=elided_values)
         return cls(proto, config=config)
 
     def to_proto(self, *, for_version: str | None = None) -> xla.HloModuleProto:

@@ -36,6 +36,8 @@ __all__ = ["MAX_ELIDED_BYTES", "Elided", "parse_literal"]
 MAX_ELIDED_BYTES: Final = 1 << 28
 """The most bytes that the elided constants of one text may stand for: a few characters of text must not take all memory."""
 
+_MAX_PADDED_BYTES: Final = 1 << 22  # of constants of which the text has some elements only, where elided constants are left out
+
 _PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
 _PIECE: Final = 1 << 16  # characters of a long row that are converted in one go
@@ -51,9 +53,13 @@ class Elided:
     series also continue from one text to the next within a process; here they start again with each text.
     """
 
-    __slots__ = ("_next_byte", "_next_word", "_total")
+    __slots__ = ("_next_byte", "_next_word", "_total", "is_filled", "left_out")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_filled: bool = True) -> None:
+        self.is_filled = is_filled
+        """Whether elided constants get elements at all."""
+        self.left_out = 0
+        """How many constants got none."""
         self._next_word = 0
         self._next_byte = 0
         self._total = 0
@@ -61,11 +67,12 @@ class Elided:
     def count(self, size: int) -> None:
         """Counts `size` bytes that the text does not contain. Raises LimitExceededError if one text has more than MAX_ELIDED_BYTES."""
         self._total += size
-        if self._total > MAX_ELIDED_BYTES:
+        maximum = MAX_ELIDED_BYTES if self.is_filled else _MAX_PADDED_BYTES
+        if self._total > maximum:
             raise LimitExceededError(
-                f"elided constants of {self._total} bytes are more than {MAX_ELIDED_BYTES}",
+                f"elided constants of {self._total} bytes are more than {maximum}",
                 limit="elided_constant_bytes",
-                maximum=MAX_ELIDED_BYTES,
+                maximum=maximum,
                 value=self._total,
             )
 
@@ -90,7 +97,8 @@ def parse_literal(
     """The literal whose text begins at offset `at`, perhaps with spaces and comments before it, and the offset after it.
 
     `shape` is the declared shape of the constant. The literal's own shape has no dynamic dimensions and no element_size_in_bits, as in XLA,
-    where an instruction's shape becomes the same. The elided constants of one text share `elided`. Raises ParseError, or
+    where an instruction's shape becomes the same. The elided constants of one text share `elided`, which says whether they have elements and
+    counts those that have none. Raises ParseError, or
     LimitExceededError for elided constants of more than MAX_ELIDED_BYTES.
 
     >>> from xlashape.text import Source
@@ -178,6 +186,9 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
     if data is not None and len(data) < count * element.width:
         elided.count(count * element.width)
         data += bytes(count * element.width - len(data))
+    elif data is None and not elided.is_filled:
+        elided.left_out += 1
+        return xla.LiteralProto(shape=shape), end
     elif data is None:
         data = elided.take(count * element.width)
         data = bytes([byte & 1 for byte in data]) if element.kind == "pred" else data

@@ -30,7 +30,7 @@ def parse_parameter_number(body: Body) -> int:
 
 
 def parse_constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
-    """The field `literal` of a constant of a shape, up to and with the ')'. `at` is where the opcode is."""
+    """The field `literal` of a constant of a shape, up to and with the ')'; b"" for an elided one without values. `at` is where the opcode is."""
     cursor, state = body.cursor, body.state
     if shape is None:
         raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
@@ -43,8 +43,11 @@ def parse_constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
         if data is not None:
             cursor.at = match.end()
             return data
+    left_out = state.elided.left_out
     literal, cursor.at = parse_literal(state.source, start, shape.proto(), state.elided)
     cursor.expect(")")
+    if state.elided.left_out > left_out:
+        return b""
     data = FIELDS.message("literal", literal)
     if key and match is not None and cursor.at == match.end():
         state.keep_literal(key, data)

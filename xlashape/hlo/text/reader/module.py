@@ -60,13 +60,19 @@ def parse_module(text: str | Source) -> xla.HloModuleProto:
     return parse_text(text)[0]
 
 
-def parse_text(text: str | Source) -> tuple[xla.HloModuleProto, ModuleConfig]:
-    """The module that a text describes, and what it says that the proto cannot hold. Raises ParseError as `parse_module` does."""
-    return _parse(text if isinstance(text, Source) else Source(text), is_recovery_module=False)
+def parse_text(text: str | Source, *, elided_values: bool = True) -> tuple[xla.HloModuleProto, ModuleConfig]:
+    """The module that a text describes, and what it says that the proto cannot hold. Raises ParseError as `parse_module` does.
+
+    `elided_values` says whether elided constants get made-up values, as XLA gives them, or no literal.
+    """
+    source = text if isinstance(text, Source) else Source(text)
+    return _parse(source, is_recovery_module=False, elided_values=elided_values)
 
 
-def _parse(source: Source, *, is_recovery_module: bool) -> tuple[xla.HloModuleProto, ModuleConfig]:
-    state = State(source)
+def _parse(
+    source: Source, *, is_recovery_module: bool, elided_values: bool
+) -> tuple[xla.HloModuleProto, ModuleConfig]:
+    state = State(source, elided_values=elided_values)
     cursor = state.cursor
     cursor.skip_space()
     header: Header | None = None
@@ -305,6 +311,6 @@ def _add_recoveries(state: State, header: Header, proto: xla.HloModuleProto) -> 
             continue
         try:
             source = Source(recovery.module, state.source.name)
-            entry.recovery_module.CopyFrom(_parse(source, is_recovery_module=True)[0])
+            entry.recovery_module.CopyFrom(_parse(source, is_recovery_module=True, elided_values=state.elided.is_filled)[0])
         except (InvalidArgumentError, InvalidModuleError) as error:
             raise state.cursor.error(f"the recovery module: {error.message}", at=recovery.at) from error

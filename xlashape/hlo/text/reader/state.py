@@ -225,7 +225,7 @@ class State:
         "text",
     )
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, elided_values: bool = True) -> None:
         self.source = source
         self.text = source.text
         self.cursor = HloCursor(source)
@@ -234,7 +234,7 @@ class State:
         """Name of a computation → its index; -1 for a computation that could not be read."""
         self.channels_0: list[str] = []
         """The instructions whose text says `channel_id=0`."""
-        self.elided = Elided()
+        self.elided = Elided(is_filled=elided_values)
         self.errors: list[ParseError] = []
         self.depth = 0
         """Computations written within computations that are being read."""
