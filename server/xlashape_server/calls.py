@@ -22,7 +22,7 @@ from types import TracebackType
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.limits import set_checkpoint
 from xlashape_server.callers import Caller, Places
-from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease
+from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
 from xlashape_server.turns import Turn, Turns
 
 __all__ = ["Call", "Watch"]
@@ -31,6 +31,10 @@ _log = logging.getLogger("xlashape_server.calls")
 
 _LOOK_SECONDS = 0.1  # between two looks of the watch
 _SEND_BYTES_PER_SECOND = 8 << 20  # that a caller has to read at least, beyond the seconds that each message has
+_TRIMMED_BYTES = (
+    128 << 20
+)  # of the process beyond what calls have reserved, for which the allocator is asked to give memory back
+_TRIM_SECONDS = 5.0  # between two such requests
 _REFUSAL_SECONDS = 0.5  # in which the memory of a call that was refused comes back
 _MARGIN_SECONDS = 1.0  # after the deadline, within which the work itself notices it and gives a better error
 
@@ -194,6 +198,7 @@ class Watch:
         """By id, the calls under way. One operation on a dict needs no lock."""
         self._thread: threading.Thread | None = None
         self._next_refusal = 0.0
+        self._next_trim = 0.0
 
     def admit(
         self,
@@ -236,8 +241,12 @@ class Watch:
             facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection}
             _log.info("cut off", extra={"facts": facts})
             call.cut_off()
-        if resident_bytes() > self.memory.maximum:
+        resident = resident_bytes()
+        if resident > self.memory.maximum:
             self._relieve()
+        elif now >= self._next_trim and resident > self.memory.base + self.memory.reserved + _TRIMMED_BYTES:
+            self._next_trim = now + _TRIM_SECONDS
+            trim()
 
     def _relieve(self) -> None:
         """The process has more memory than it may: ends the call that holds the most, after caches and allocator gave back what they could."""

@@ -99,6 +99,7 @@ class Config:
     max_shape_elements: int = _setting(
         100_000, "Shapes within one shape: elements of tuples, and of tuples in them; in text, commas are counted."
     )
+    max_text_bytes: int = _setting(2 * MIB, "Characters of the text of one shape or map.")
     max_indices: int = _setting(16_000_000, "Indices, positions or points in one request.")
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
     max_module_text_bytes: int = _setting(32 * MIB, "Bytes of one module in text form, which takes far longer to read.")
@@ -320,6 +321,7 @@ _MINIMUM: dict[str, float] = {
     "max_request_bytes": 1024,
     "max_batch": 1,
     "max_shape_elements": 1,
+    "max_text_bytes": 1,
     "max_indices": 1,
     "max_module_bytes": 1,
     "max_module_text_bytes": 1,

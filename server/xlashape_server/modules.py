@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
@@ -33,6 +34,10 @@ _TEXT_FACTOR = 16
 _TEXT_SHAPE_BYTES = 1000
 _TEXT_INSTRUCTION_BYTES = 1000
 _SHAPES_PER_INSTRUCTION = 4  # that the text of a module may have on average, where it has the most instructions
+_WINDOW = 1 << 20  # bytes of text that are searched at a time
+_LONGEST_MATCH = (
+    4096  # bytes from the beginning of a match into the next window; longer runs of comments are not counted
+)
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
@@ -122,10 +127,8 @@ class Modules:
                 value=len(data),
             )
         found = 0
-        for _ in _TYPE_OF_RESULT.finditer(data):
+        for _ in _results(data):
             found += 1
-            if not found & 1023:
-                spend(1024)
             if found > self._max_instructions:
                 raise LimitExceededError(
                     f"the module has more than {self._max_instructions} instructions",
@@ -141,6 +144,21 @@ class Modules:
                 value=shapes,
             )
         reserve(_TEXT_FACTOR * len(data) + _TEXT_SHAPE_BYTES * shapes + _TEXT_INSTRUCTION_BYTES * found)
+
+
+def _results(data: bytes) -> Iterator[None]:
+    """One entry for each type of a result in the text of a module. The text is searched in windows, since other threads wait for each search."""
+    at, end = 0, 0
+    while end < len(data):
+        end = min(len(data), end + _WINDOW)
+        spend(256)
+        # A match that begins in this window may end in the next one.
+        while (match := _TYPE_OF_RESULT.search(data, at, min(len(data), end + _LONGEST_MATCH))) is not None:
+            if match.start() >= end:
+                break
+            at = match.end()
+            yield None
+        at = max(at, end)
 
 
 def _weight(counted: Count) -> int:

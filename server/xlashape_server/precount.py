@@ -41,10 +41,12 @@ _FIXED_BYTES = {
 
 
 class Count(NamedTuple):
-    """How many messages of the type to count there are, and an upper bound of the bytes that the whole message takes in memory."""
+    """How many messages of the type to count there are, an upper bound of the bytes that the whole message takes in memory, and how many messages
+    there are of any type."""
 
     counted: int
     memory: int
+    messages: int = 0
 
 
 class _MessageType:
@@ -114,7 +116,7 @@ def count(
         while True:
             while at == end:
                 if not enclosing:
-                    return Count(found, memory)
+                    return Count(found, memory, messages)
                 end, current = enclosing.pop()
                 submessages, packed = current.submessages, current.packed
             if at > end:

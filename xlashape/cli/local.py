@@ -24,6 +24,7 @@ _UNLIMITED = Config(
     max_analysis_steps=INT64_MAX,
     max_batch=INT64_MAX,
     max_shape_elements=INT64_MAX,
+    max_text_bytes=INT64_MAX,
     max_indices=INT64_MAX,
     max_module_bytes=INT64_MAX,
     max_module_instructions=INT64_MAX,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from xlashape.caches import BoundedCache
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, LimitExceededError, XlashapeError
+from xlashape.limits import budget
 from xlashape.proto import coerce, v1, xla
+from xlashape.proto.packed import Payload, split
 from xlashape.shape import Shape
 from xlashape.shape.parts.error_text import brief
 from xlashape.symbolic import IndexingMap
@@ -20,9 +23,11 @@ from xlashape_server.precount import count
 
 __all__ = [
     "batch",
+    "check_text",
     "choice",
     "counted_from",
     "decoded",
+    "decoded_bulk",
     "first_message_only",
     "item_count",
     "map_of",
@@ -37,6 +42,10 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
+_SMALL_REQUEST = 64 << 10  # bytes of a request whose messages are not counted
+_MAX_REQUEST_MEMORY = 256 << 20  # bytes that the messages of one request may take, beside four times its size
+_OBJECT_BYTES = 600  # measured: a variable of a map takes 500, a shape 560
+_TEXT_FACTOR = 160  # measured: bytes of memory for a character of text while it is read, of "-" or "("
 _SMALL_SHAPE = 4096  # bytes or characters; a shape from no more than these is quickly read
 _RESERVED_BYTES = 64 << 10  # of a response; smaller ones are not worth a reservation
 _MAX_CACHED_BYTES = 2048  # of one map's message; larger maps hardly ever come again
@@ -46,8 +55,49 @@ _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
 
 
 def decoded(message_class: type[M], data: bytes) -> M:
-    """The request message. DecodeError if the bytes are not such a message."""
+    """The request message. DecodeError if the bytes are not such a message, LimitExceededError "request_memory" if it would take too much memory."""
+    _check_content(message_class, data)
     return coerce(message_class, data)
+
+
+def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
+    """The request message without the arrays of numbers in the fields `names`, and these. Errors as those of `decoded`."""
+    _check_content(message_class, data)
+    return split(message_class, data, *names)
+
+
+def _check_content(message_class: type[Message], data: bytes) -> None:
+    """Reserves the memory that a large request takes when it is decoded, counted before: 62 MB of empty messages would take 2.2 GB."""
+    if len(data) <= _SMALL_REQUEST:
+        return
+    descriptor = cast("Descriptor", message_class.DESCRIPTOR)
+    with budget(subject="a request"):
+        counted = count(
+            data,
+            descriptor,
+            descriptor.full_name,
+            max_counted=len(data),
+            max_memory=_MAX_REQUEST_MEMORY + 4 * len(data),
+            subject="the request",
+            limit="request_messages",
+            memory_limit="request_memory",
+        )
+    # Most messages become an object of the library, too.
+    reserve(counted.memory - len(data) + _OBJECT_BYTES * counted.messages)
+
+
+def check_text(text: str, maximum: int) -> None:
+    """LimitExceededError "text_bytes" for the text of a shape or a map that is too long. Reserves the memory that reading it takes."""
+    size = len(text)
+    if size > _SMALL_SHAPE:
+        if size > maximum:
+            raise LimitExceededError(
+                f"the text has {size} characters, of {maximum} allowed",
+                limit="text_bytes",
+                maximum=maximum,
+                value=size,
+            )
+        reserve(_TEXT_FACTOR * size)
 
 
 def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:
@@ -72,6 +122,7 @@ def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
             text = value.text
             if len(text) > _SMALL_SHAPE:
                 _check_commas(text, config.max_shape_elements)
+                check_text(text, config.max_text_bytes)
             return Shape.parse(text)
         if form == "serialized":
             if len(value.serialized) > _SMALL_SHAPE:
@@ -126,11 +177,12 @@ def _with_layout(shape: Shape) -> Shape:
     return shape
 
 
-def map_of(value: v1.MapInput, path: FieldPath) -> IndexingMap:
+def map_of(value: v1.MapInput, path: FieldPath, config: Config) -> IndexingMap:
     """The map of an input."""
     form = value.WhichOneof("form")
     try:
         if form == "text":
+            check_text(value.text, config.max_text_bytes)
             return IndexingMap.parse(value.text)
         if form == "map":
             return IndexingMap.from_proto(value.map)

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from xlashape.errors import FieldPath, InvalidArgumentError, SizeOverflowError, XlashapeError
 from xlashape.limits import Budget, budget, spend
 from xlashape.proto import v1
-from xlashape.proto.packed import join, split
+from xlashape.proto.packed import join
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import (
     batch,
     counted_from,
     decoded,
+    decoded_bulk,
     first_message_only,
     item_count,
     map_of,
@@ -31,6 +32,7 @@ from xlashape_server.memory import reserve
 
 __all__ = ["MapHandlers"]
 
+_HELD_FACTOR = 40  # bytes of memory for a byte of a chain of maps, all of which are held until they are composed
 _RESERVED_AT_A_TIME = 1 << 20  # bytes of a response that grows
 _CHUNK_POINTS = 1 << 14  # that are evaluated between two checks of the deadline
 
@@ -39,6 +41,7 @@ class MapHandlers:
     """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         self._max_batch = config.max_batch
         self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
@@ -54,7 +57,7 @@ class MapHandlers:
         with budget(self._max_steps, deadline, "a map"):
             for i, value in enumerate(request.maps):
                 path = ("maps", i)
-                given = map_of(value, path)
+                given = map_of(value, path, self._config)
                 try:
                     result = given.simplify()
                     message = v1.SimplifiedMap()
@@ -83,7 +86,8 @@ class MapHandlers:
                     raise InvalidArgumentError(
                         f"expected two maps or more, found {len(chain.maps)}", field=(*path, "maps")
                     )
-                maps = [map_of(value, (*path, "maps", k)) for k, value in enumerate(chain.maps)]
+                reserve(_HELD_FACTOR * chain.ByteSize())
+                maps = [map_of(value, (*path, "maps", k), self._config) for k, value in enumerate(chain.maps)]
                 message = map_output(self._composed(maps, raw=request.raw, path=path), style)
                 response_bytes.add(message.ByteSize(), path)
                 response.maps.append(message)
@@ -101,9 +105,9 @@ class MapHandlers:
 
     def evaluate_map(self, data: bytes, deadline: float) -> bytes:
         """EvaluateMap."""
-        request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
+        request, [bulk] = decoded_bulk(v1.EvaluateMapRequest, data, "points")
         with budget(self._max_steps, deadline, "a map") as current:
-            given = map_of(request.map, ("map",))
+            given = map_of(request.map, ("map",), self._config)
             stated = request.count if request.HasField("count") else None
             results, inside = self._evaluated(given, np.frombuffer(bulk, "<i8"), stated, current)
         return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
@@ -113,10 +117,10 @@ class MapHandlers:
         given: IndexingMap | None = None
         seen = 0  # numbers of the messages before
         for data in requests:
-            request, [bulk] = split(v1.EvaluateMapBatchRequest, data, "points")
+            request, [bulk] = decoded_bulk(v1.EvaluateMapBatchRequest, data, "points")
             with budget(self._max_steps, deadline, "a map") as current:
                 if given is None:
-                    given = map_of(request.map, ("map",))
+                    given = map_of(request.map, ("map",), self._config)
                 else:
                     first_message_only(request, "map")
                 numbers = np.frombuffer(bulk, "<i8")

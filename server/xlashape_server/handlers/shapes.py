@@ -12,7 +12,7 @@ from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
-from xlashape.proto.packed import join, split
+from xlashape.proto.packed import join
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.text.layout import layout_text
@@ -23,6 +23,7 @@ from xlashape_server.handlers.inputs import (
     choice,
     counted_from,
     decoded,
+    decoded_bulk,
     first_message_only,
     item_count,
     payload,
@@ -115,7 +116,7 @@ class ShapeHandlers:
                 except XlashapeError as error:
                     raise _of_row(error, shape, len(positions)) from None
                 return v1.LinearIndexResponse(positions=positions).SerializeToString()
-        request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
+        request, [bulk] = decoded_bulk(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
         flat = np.frombuffer(bulk, "<i8")
         count = self._count(request, len(flat), shape)
@@ -137,7 +138,7 @@ class ShapeHandlers:
             return self._multi_index(data)
 
     def _multi_index(self, data: bytes) -> bytes:
-        request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
+        request, [bulk] = decoded_bulk(v1.MultiIndexRequest, data, "positions")
         shape = _array(request.shape, request.order, self._config)
         indices, is_element = self._multi_indices(shape, np.frombuffer(bulk, "<i8"))
         return join(v1.MultiIndexResponse(), indices=payload(indices), is_element=payload(is_element))
@@ -157,7 +158,7 @@ class ShapeHandlers:
         for data in requests:
             with budget(deadline=deadline, subject="indices"):
                 spend(256)
-                request, [bulk] = split(v1.LinearIndicesRequest, data, "indices")
+                request, [bulk] = decoded_bulk(v1.LinearIndicesRequest, data, "indices")
                 if shape is None:
                     shape = _array(request.shape, request.order, self._config)
                 else:
@@ -182,7 +183,7 @@ class ShapeHandlers:
         for data in requests:
             with budget(deadline=deadline, subject="positions"):
                 spend(256)
-                request, [bulk] = split(v1.MultiIndicesRequest, data, "positions")
+                request, [bulk] = decoded_bulk(v1.MultiIndicesRequest, data, "positions")
                 if shape is None:
                     shape = _array(request.shape, request.order, self._config)
                 else:

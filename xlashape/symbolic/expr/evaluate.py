@@ -31,6 +31,7 @@ from xlashape.symbolic.expr.expression import (
     Mul,
     Variable,
     VariableKind,
+    checked_value,
     postorder,
 )
 from xlashape.symbolic.expr.interval import Interval
@@ -46,7 +47,7 @@ _BLOCK = 1 << 14  # points: 128 KiB a column
 
 _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
     Add: lambda a, b: a + b,
-    Mul: lambda a, b: a * b,
+    Mul: lambda a, b: checked_value(a * b),
     Mod: lambda a, b: a % b,
     FloorDiv: lambda a, b: a // b,
     CeilDiv: lambda a, b: -(-a // b),
@@ -56,7 +57,7 @@ _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
 
 
 def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
-    """The value of an expression for these values of its variables. Exact for integers of any size.
+    """The value of an expression for these values of its variables. Exact: SizeOverflowError if a product has more than 4,096 bits.
 
     Raises InvalidArgumentError if a variable of the expression has no value, or one that is no integer.
 
@@ -149,7 +150,7 @@ class CompiledExpressions:
         )
 
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at one point, None outside the domain. Exact for integers of any size."""
+        """The results at one point, None outside the domain. Exact: SizeOverflowError if a product has more than 4,096 bits."""
         if len(point) != len(self._bounds):
             raise InvalidIndexError(
                 f"the map has {len(self._bounds)} variables, the point {len(point)} values", field="points"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container
 from enum import IntEnum
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
 
-from xlashape.errors import InvalidMapError
+from xlashape.errors import InvalidMapError, SizeOverflowError
 from xlashape.frozen import Frozen, set_field
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
 from xlashape.symbolic.expr.interning import intern, references
@@ -33,6 +33,7 @@ __all__ = [
     "Variable",
     "VariableKind",
     "as_expr",
+    "checked_value",
     "const",
     "dim",
     "postorder",
@@ -44,8 +45,22 @@ __all__ = [
 MAX_EXPRESSION_NODES = 1 << 20
 """The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""
 
-_MAX_CONSTANT_BITS = 1 << 12
-"""The largest number of bits of a constant: far more than int64 has, so that sums and products of int64 numbers are exact, yet bounded."""
+_MAX_BITS = 1 << 12
+"""The largest number of bits of a constant and of a value: far more than int64 has, so that sums and products of int64 numbers are exact, yet bounded."""
+
+_LIMIT = 1 << _MAX_BITS
+
+
+def checked_value(value: int) -> int:
+    """A value that an expression takes on the way to its result. SizeOverflowError beyond 4,096 bits: shared parts square a value with each node.
+
+    >>> checked_value(1 << 4096)
+    Traceback (most recent call last):
+    xlashape.errors.SizeOverflowError: an expression takes values of more than 4096 bits
+    """
+    if -_LIMIT < value < _LIMIT:
+        return value
+    raise SizeOverflowError(f"an expression takes values of more than {_MAX_BITS} bits")
 
 
 class VariableKind(IntEnum):
@@ -142,8 +157,8 @@ class Constant(Expr):
         if reference is not None and (node := reference()) is not None and value.__class__ is int:
             return node
         value = _plain_int(value, "a constant")
-        if value.bit_length() > _MAX_CONSTANT_BITS:
-            raise InvalidMapError(f"a constant of an expression has more than {_MAX_CONSTANT_BITS} bits")
+        if value.bit_length() > _MAX_BITS:
+            raise InvalidMapError(f"a constant of an expression has more than {_MAX_BITS} bits")
         node = object.__new__(cls)
         set_field(node, "value", value)
         set_field(node, "depth", 0)

@@ -1,6 +1,7 @@
 """The range of an expression: an interval that holds every value it takes while its variables stay within their bounds.
 
-It is the tightest such interval if no variable occurs twice. Computed with exact integers, which do not wrap around.
+It is the tightest such interval if no variable occurs twice. Computed with exact integers, which do not wrap around; SizeOverflowError beyond 4,096
+bits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from xlashape.symbolic.expr.expression import (
     Mul,
     Variable,
     VariableKind,
+    checked_value,
     postorder,
 )
 from xlashape.symbolic.expr.interval import Bounds, Interval
@@ -34,9 +36,11 @@ def _add(a: Bounds, b: Bounds) -> Bounds:
 def _mul(a: Bounds, b: Bounds) -> Bounds:
     if b[0] == b[1]:
         factor = b[0]
-        return (a[0] * factor, a[1] * factor) if factor >= 0 else (a[1] * factor, a[0] * factor)
-    products = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
-    return (min(products), max(products))
+        low, high = (a[0] * factor, a[1] * factor) if factor >= 0 else (a[1] * factor, a[0] * factor)
+    else:
+        products = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
+        low, high = min(products), max(products)
+    return (checked_value(low), checked_value(high))
 
 
 def _mod(a: Bounds, b: Bounds) -> Bounds:

@@ -136,7 +136,11 @@ def parts_from_proto(value: bytes | Message) -> MapParts:
 
 
 def _variables(group: Iterable[v1.Variable]) -> tuple[Var, ...]:
-    return tuple([Var(Interval(variable.bounds.lower, variable.bounds.upper), variable.name) for variable in group])
+    variables: list[Var] = []
+    for variable in group:
+        spend(1)
+        variables.append(Var(Interval(variable.bounds.lower, variable.bounds.upper), variable.name))
+    return tuple(variables)
 
 
 def _nodes(expressions: Sequence[v1.Expression], counts: Sequence[int]) -> list[Expr]:

@@ -69,9 +69,7 @@ def parse_text(text: str | Source, *, elided_values: bool = True) -> tuple[xla.H
     return _parse(source, is_recovery_module=False, elided_values=elided_values)
 
 
-def _parse(
-    source: Source, *, is_recovery_module: bool, elided_values: bool
-) -> tuple[xla.HloModuleProto, ModuleConfig]:
+def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> tuple[xla.HloModuleProto, ModuleConfig]:
     state = State(source, elided_values=elided_values)
     cursor = state.cursor
     cursor.skip_space()
@@ -311,6 +309,8 @@ def _add_recoveries(state: State, header: Header, proto: xla.HloModuleProto) -> 
             continue
         try:
             source = Source(recovery.module, state.source.name)
-            entry.recovery_module.CopyFrom(_parse(source, is_recovery_module=True, elided_values=state.elided.is_filled)[0])
+            entry.recovery_module.CopyFrom(
+                _parse(source, is_recovery_module=True, elided_values=state.elided.is_filled)[0]
+            )
         except (InvalidArgumentError, InvalidModuleError) as error:
             raise state.cursor.error(f"the recovery module: {error.message}", at=recovery.at) from error

@@ -1,0 +1,201 @@
+"""Small requests that would take much memory or time: they are refused or answered, the process stays small, and others are answered meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.support.http2_caller import Http2Caller
+from xlashape.errors import LimitExceededError, SizeOverflowError
+from xlashape.proto import v1
+from xlashape.proto.wire import BYTES, tag, varint
+from xlashape.symbolic import IndexingMap
+from xlashape_client import Client
+from xlashape_server import Config, Server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of another process is read from /proc")
+
+MIB = 1 << 20
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Server]:
+    """One worker that may take 1 GiB."""
+    config = Config(
+        address="127.0.0.1:0", workers=1, max_worker_memory=1024 * MIB, max_send_seconds=2, log_level="error"
+    )
+    with Server(config) as running:
+        yield running
+
+
+def resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+class Observer:
+    """While it is open: the largest size of the worker, and whether health was always answered within `seconds`."""
+
+    def __init__(self, server: Server, seconds: float = 5.0) -> None:
+        self._server, self._seconds = server, seconds
+        self._open = True
+        self._threads = [threading.Thread(target=self._measure), threading.Thread(target=self._ask)]
+        self.peak = 0
+        self.answers = 0
+        self.failures: list[grpc.StatusCode] = []
+
+    def _measure(self) -> None:
+        while self._open:
+            self.peak = max(self.peak, *(resident(pid) for pid in self._server.worker_pids))
+            time.sleep(0.005)
+
+    def _ask(self) -> None:
+        with grpc.insecure_channel(self._server.address, OWN_CONNECTION) as channel:
+            check = health_pb2_grpc.HealthStub(channel).Check
+            while self._open:
+                try:
+                    check(health_pb2.HealthCheckRequest(), timeout=self._seconds)
+                    self.answers += 1
+                except grpc.RpcError as error:
+                    self.failures.append(error.code())
+                time.sleep(0.01)
+
+    def __enter__(self) -> Observer:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._open = False
+        for thread in self._threads:
+            thread.join()
+
+
+def power(squarings: int) -> v1.IndexingMap:
+    """d0 to the power 2^squarings, by nodes that are shared."""
+    made = v1.IndexingMap(results=[squarings])
+    made.dimensions.add(bounds=v1.Interval(lower=-(2**62), upper=2**62))
+    made.expressions.add(kind=v1.Expression.KIND_DIMENSION)
+    for i in range(squarings):
+        made.expressions.add(kind=v1.Expression.KIND_MULTIPLY, operands=(i, i))
+    return made
+
+
+def within(number: int, content: bytes) -> bytes:
+    return tag(number, BYTES) + varint(len(content)) + content
+
+
+def text(value: str) -> bytes:
+    return v1.SimplifyMapRequest(maps=[v1.MapInput(text=value)]).SerializeToString()
+
+
+def module_of(value: str) -> bytes:
+    return v1.ListInstructionsRequest(module=v1.ModuleInput(text=value)).SerializeToString()
+
+
+SIMPLIFY, SIZE = "IndexingService/SimplifyMap", "ShapeService/ByteSize"
+LIST = "HloService/ListInstructions"
+REFUSED, INVALID = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT
+
+COSTLY: dict[str, tuple[str, Callable[[], bytes], grpc.StatusCode]] = {
+    "a power of 2^18 at a point": (
+        "IndexingService/EvaluateMap",
+        lambda: v1.EvaluateMapRequest(map=v1.MapInput(map=power(18)), points=[2**61]).SerializeToString(),
+        INVALID,
+    ),
+    "60 MB of minus": (SIMPLIFY, lambda: text("-" * 60_000_000), REFUSED),
+    "60 MB of parentheses": (SIMPLIFY, lambda: text("(" * 60_000_000), REFUSED),
+    "2 MB of minus": (SIMPLIFY, lambda: text("() -> (" + "-" * 2_000_000), INVALID),
+    "2 MB of parentheses": (SIMPLIFY, lambda: text("() -> (" + "(" * 2_000_000), INVALID),
+    "60 MB of a shape": (
+        SIZE,
+        lambda: v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="-" * 60_000_000)]).SerializeToString(),
+        REFUSED,
+    ),
+    "5 million variables": (SIMPLIFY, lambda: within(1, within(1, b"\x12\x00" * 5_000_000)), REFUSED),
+    "31 million shapes": (SIZE, lambda: b"\x0a\x00" * 31_000_000, REFUSED),
+    "31 million chains": ("IndexingService/ComposeMaps", lambda: b"\x0a\x00" * 31_000_000, REFUSED),
+    "31 million fields of a map": ("IndexingService/EvaluateMap", lambda: within(1, b"\x0a\x00" * 31_000_000), REFUSED),
+    "a module of equals signs": (LIST, lambda: module_of("HloModule m\n" + "=" * 30_000_000), INVALID),
+    "a module of 1.2 million shapes": (
+        LIST,
+        lambda: module_of(f"HloModule m\nENTRY e {{\n ROOT p = ({','.join(['f32[]'] * 1_200_000)}) parameter(0)\n}}"),
+        REFUSED,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [
+        *((name, grpc.Compression.NoCompression) for name in COSTLY),
+        ("60 MB of minus", grpc.Compression.Gzip),
+        ("31 million shapes", grpc.Compression.Gzip),
+    ],
+)
+def test_a_costly_request_leaves_memory_and_others_alone(
+    small: Server, name: str, compression: grpc.Compression
+) -> None:
+    rpc, request, code = COSTLY[name]
+    pids = small.worker_pids
+    with (
+        Observer(small) as observer,
+        grpc.insecure_channel(small.address, OWN_CONNECTION) as channel,
+        pytest.raises(grpc.RpcError) as caught,
+    ):
+        channel.unary_unary(f"/xlashape.v1.{rpc}")(request(), compression=compression, timeout=60)
+    assert caught.value.code() is code, caught.value.details()
+    assert small.worker_pids == pids
+    assert not observer.failures
+    assert observer.answers
+    assert observer.peak < 1024 * MIB
+
+
+def test_answers_that_nobody_reads_do_not_take_more_than_the_budget(small: Server) -> None:
+    """14 bytes of request make 128 MB of answer."""
+    shape = v1.ShapeInput(text="f32[]")
+    request = v1.LinearIndexRequest(shape=shape, count=16_000_000).SerializeToString()
+    assert len(request) == 14
+    pids = small.worker_pids
+    callers = [Http2Caller(small.address, window=65_535) for _ in range(50)]
+    try:
+        with Observer(small) as observer:
+            for caller in callers:
+                caller.call("/xlashape.v1.ShapeService/LinearIndex", request)
+            time.sleep(5)
+            with Client(small.address, timeout=10) as client:
+                assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3)) == 17
+        assert small.worker_pids == pids
+        assert not observer.failures
+        assert observer.peak < 1100 * MIB
+        end = time.monotonic() + 60
+        while resident(pids[0]) > 300 * MIB and time.monotonic() < end:
+            time.sleep(0.2)
+        assert resident(pids[0]) < 300 * MIB
+    finally:
+        for caller in callers:
+            caller.close()
+
+
+def test_one_large_answer_is_given(small: Server) -> None:
+    request = v1.LinearIndexRequest(shape=v1.ShapeInput(text="f32[]"), count=4_000_000).SerializeToString()
+    with grpc.insecure_channel(small.address, [("grpc.max_receive_message_length", -1)]) as channel:
+        assert len(channel.unary_unary("/xlashape.v1.ShapeService/LinearIndex")(request, timeout=30)) > 32_000_000
+
+
+def test_values_of_a_map_are_bounded_in_the_library_too() -> None:
+    given = IndexingMap.from_proto(power(18))
+    with pytest.raises(SizeOverflowError, match="more than 4096 bits"):
+        given.evaluate((3**20,))
+    with pytest.raises(SizeOverflowError, match="more than 4096 bits"):
+        given.evaluate_batch([(3**20,)])
+    assert IndexingMap.from_proto(power(5)).evaluate((3,)) == (3**32,)
+    with pytest.raises(LimitExceededError):
+        IndexingMap.from_proto(power(40))
