@@ -2,8 +2,8 @@
 
     s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:DIRECTORY
 
-An object PREFIX/modules/3f/3fa9… is the file of a module (`stored_file`). Its name is the digest of its content, so an object never changes,
-and no server can get an answer from the cache that the bucket would answer otherwise. An upload is acknowledged once the bucket has it. Objects
+An object PREFIX/v2/3f/3fa9… is the file of a module in version 2 of its format (`stored_file`). Its name is the digest of its content, so an
+object never changes, and no server can get an answer from the cache that the bucket would answer otherwise. An upload is acknowledged once the bucket has it. Objects
 are only created: where two servers put the same, one of them finds the object there, and checks it.
 
 - What was read from the bucket is checked, and kept in the cache. Other bytes than were stored are never used and never removed: they may be a
@@ -213,7 +213,7 @@ class BucketStore(Store):
 
 
 def _key(sha256: str) -> str:
-    return f"modules/{sha256[:2]}/{sha256}"
+    return f"v2/{sha256[:2]}/{sha256}"  # servers of versions that write another format do not meet these objects
 
 
 def _bucket(url: str) -> ObjectStore:

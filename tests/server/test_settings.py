@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +162,27 @@ def test_a_server_starts_with_settings_from_a_file(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=30)
     assert f'"unix:{tmp_path}/s"' in line, err
     assert process.returncode == 0
+
+
+OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_page_on_operations_names_every_setting(name: str) -> None:
+    assert f"`{name}`" in OPERATIONS
+
+
+def test_the_page_on_operations_has_the_defaults() -> None:
+    """Rows of the table of limits whose defaults are single quantities."""
+    rows = re.findall(r"^\| (`[^|]*`) \|[^|]*\| ([^|]*) \|$", OPERATIONS, re.MULTILINE)
+    checked = 0
+    for names, shown in rows:
+        listed = re.findall(r"`(\w+)`", names)
+        quantities = re.split(r", (?=\d+ ?[^\d,]|\d+$|0)", shown) if len(listed) > 1 else [shown]
+        if len(listed) != len(quantities) or any(name not in FIELDS for name in listed):
+            continue
+        for name, quantity in zip(listed, quantities, strict=True):
+            text = quantity.replace(",", "").replace(" million", "000000")
+            assert read_value(name, text) == FIELDS[name].default, name
+            checked += 1
+    assert checked >= 18
