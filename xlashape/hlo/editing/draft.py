@@ -29,6 +29,7 @@ class Draft:
         self._had_hlo_proto = module.hlo_proto is not None
         self._config = module.config
         self._by_name: dict[str, _Entry] | None = None
+        self._highest: int | None = None
 
     def module(self) -> HloModule:
         """A module of a copy. Raises InvalidModuleError if its ids are inconsistent."""
@@ -120,11 +121,12 @@ class Draft:
 
     def new_instruction_id(self, computation: xla.HloComputationProto) -> int:
         """An id that no instruction of the module has in its low half, which is unique within a computation, in older modules everywhere."""
-        highest = max(
-            (local(instruction) for each in self.proto.computations for instruction in each.instructions), default=0
-        )
+        if self._highest is None:
+            ids = [local(instruction) for each in self.proto.computations for instruction in each.instructions]
+            self._highest = max(ids, default=0)
+        self._highest = self._next(self._highest)
         upper = computation.instructions[0].id & ~LOCAL_ID if computation.instructions else 0
-        return upper | self._next(highest)
+        return upper | self._highest
 
     def new_computation_id(self) -> int:
         """An id that no computation has."""
@@ -141,12 +143,14 @@ class Draft:
     def settle(self, computation: xla.HloComputationProto) -> None:
         """Puts instructions behind what they need, in the list and in the schedule, and moves nothing else."""
         position = _settled(computation, [local(instruction) for instruction in computation.instructions])
-        computation.instructions.sort(key=lambda instruction: position[local(instruction)])
+        if position is not None:
+            computation.instructions.sort(key=lambda instruction: position[local(instruction)])
         sequence = self.schedule_of(computation)
         if sequence is not None:
             step = _settled(computation, [number & LOCAL_ID for number in sequence.instruction_ids])
-            sequence.instruction_ids[:] = sorted(sequence.instruction_ids, key=lambda number: step[number & LOCAL_ID])
-        self.forget_names()
+            if step is not None:
+                ids = sorted(sequence.instruction_ids, key=lambda number: step[number & LOCAL_ID])
+                sequence.instruction_ids[:] = ids
 
     def settle_calls(self) -> None:
         """Puts computations behind those that they call."""
@@ -159,7 +163,6 @@ class Draft:
         position = {node: number for number, node in enumerate(post_order(calls, range(len(calls))))}
         order = {local(computation): position[index] for index, computation in enumerate(computations)}
         computations.sort(key=lambda computation: order[local(computation)])
-        self.forget_names()
 
     def schedule_of(self, computation: xla.HloComputationProto) -> xla.HloScheduleProto.InstructionSequence | None:
         """The schedule of a computation, if it has one."""
@@ -182,16 +185,19 @@ class Draft:
                 return order.index(local(anchor))
             return max((at + 1 for at, local_id in enumerate(order) if local_id in needed), default=len(order))
 
-        order = [local(each) for each in computation.instructions]
-        order.insert(index_in(order), local(instruction))
-        position = {local_id: at for at, local_id in enumerate(order)}
-        computation.instructions.add().CopyFrom(instruction)
-        computation.instructions.sort(key=lambda each: position[local(each)])
+        index = index_in([local(each) for each in computation.instructions])
+        computation.instructions.insert(index, instruction)
+        self.names()[instruction.name] = (computation, computation.instructions[index])
         sequence = self.schedule_of(computation)
         if sequence is not None:
             steps = list(sequence.instruction_ids)
             steps.insert(index_in([i & LOCAL_ID for i in steps]), instruction.id)
             sequence.instruction_ids[:] = steps
+
+    def add_computations(self, computations: Iterable[xla.HloComputationProto]) -> None:
+        """Adds computations, whose ids are new."""
+        self.proto.computations.extend(computations)
+        self._highest = None
         self.forget_names()
 
     # -- removing -----------------------------------------------------------------------------
@@ -245,17 +251,22 @@ def check_name(name: str) -> None:
         raise InvalidArgumentError(f"{name!r} is not a valid name: a letter or _, then letters, digits and _.-")
 
 
-def _settled(computation: xla.HloComputationProto, order: list[int]) -> dict[int, int]:
-    """By local id, the position of each instruction in an order like the given one, with operands before their users."""
+def _settled(computation: xla.HloComputationProto, order: list[int]) -> dict[int, int] | None:
+    """By local id, the position of each instruction in an order like the given one, with operands before their users.
+
+    None if the given order is already like that, which is usual.
+    """
     index_of = {local_id: index for index, local_id in enumerate(order)}
     by_id = {local(instruction): instruction for instruction in computation.instructions}
-    predecessors = [
-        [
-            index_of[i & LOCAL_ID]
-            for ids in (by_id[local_id].control_predecessor_ids, by_id[local_id].operand_ids)
-            for i in ids
-            if i & LOCAL_ID in index_of
+    predecessors: list[list[int]] = []
+    is_settled = True
+    for index, local_id in enumerate(order):
+        instruction = by_id[local_id]
+        before = [
+            index_of.get(i & LOCAL_ID, -1) for i in (*instruction.control_predecessor_ids, *instruction.operand_ids)
         ]
-        for local_id in order
-    ]
+        is_settled = is_settled and all(each < index for each in before)
+        predecessors.append([each for each in before if each >= 0])
+    if is_settled:
+        return None
     return {order[node]: number for number, node in enumerate(post_order(predecessors, range(len(order))))}

@@ -234,7 +234,7 @@ class Editor:
         computations, fused = parse_computations(self._draft, text)
         if not computations:
             raise InvalidArgumentError("the text has no computation", field="text")
-        self._draft.proto.computations.extend(computations)
+        self._draft.add_computations(computations)
         self._mark_fused(fused)
         self._draft.settle_calls()
         return self
@@ -407,7 +407,7 @@ class Editor:
 
     def _add_computations(self, fragment: Fragment) -> None:
         """Adds what a fragment brought along, and marks what it fuses."""
-        self._draft.proto.computations.extend(fragment.computations)
+        self._draft.add_computations(fragment.computations)
         self._draft.proto.payloads.extend(fragment.payloads)
         self._mark_fused(fragment.fused)
 

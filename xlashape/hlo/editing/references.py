@@ -17,6 +17,8 @@ def check_independent(
     computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, ids: Sequence[int]
 ) -> None:
     """Raises InvalidArgumentError if one of the instructions of these ids needs the instruction, or is it."""
+    if local(instruction) not in dependencies(computation, [number & LOCAL_ID for number in ids]):
+        return
     by_id = {local(other): other for other in computation.instructions}
     for number in ids:
         if local(instruction) in dependencies(computation, [number & LOCAL_ID]):

@@ -62,7 +62,7 @@ class ComputationWriter:
         """One instruction of a computation, by their indices, without `ROOT`. `order` is as for `lines`."""
         module = self._module
         computation = module.computations[index]
-        own_names = module.instruction_names(computation)
+        own_names = module.kept_names(index)
         names = own_names
         if module.options.canonicalize_instruction_names:
             names = self._names(own_names, module.order(index) if order is None else order)

@@ -68,6 +68,7 @@ class PrintedModule:
         self.metadata = _TextByBytes(self._metadata_text if options.print_metadata else lambda _: "")
         """The text of an instruction's metadata."""
         self._index_of = {computation.id: index for index, computation in enumerate(self.computations)}
+        self._kept_names: dict[int, list[str]] = {}
         self._orders: dict[int, list[int]] = {}
         self._wrapped: dict[int, int | None] = {}
         self._callers: dict[int, list[tuple[int, int]]] | None = None
@@ -106,6 +107,13 @@ class PrintedModule:
     def instruction_names(self, computation: PrintedComputation) -> list[str]:
         """The names of a computation's instructions, as the options show them."""
         return self._shown(computation.names)
+
+    def kept_names(self, index: int) -> list[str]:
+        """`instruction_names` of the computation at an index, kept for further lines of it."""
+        names = self._kept_names.get(index)
+        if names is None:
+            names = self._kept_names[index] = self.instruction_names(self.computations[index])
+        return names
 
     # -- order -------------------------------------------------------------------------------
 
