@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xlashape import indexing
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import FusionTiling, InstructionTile, tile_fusion
 from xlashape.symbolic import Expr, IndexingMap, TileBox, dim
@@ -308,3 +308,21 @@ def test_what_is_no_fusion() -> None:
         tile_fusion("f")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidArgumentError, match="without a bound"):
         tile_fusion(fusion_of("ROOT n = f32[?] negate(p0)", ["f32[?]"], "f32[?]"))
+
+
+def test_what_is_too_large_ends_with_an_error() -> None:
+    """Each dot has a parameter, and a sum of an array in many orders a tile for each of them."""
+    dots = [
+        f"d{i + 1} = f32[2,2] dot(d{i}, p0), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}" for i in range(130)
+    ]
+    body = "d0 = f32[2,2] negate(p0)\n" + "\n".join([*dots[:-1], f"ROOT {dots[-1]}"])
+    with pytest.raises(LimitExceededError, match="tile parameters: 132 is more than 128"):
+        tile_fusion(fusion_of(body, ["f32[2,2]"], "f32[2,2]"))
+
+
+def test_results_without_elements_or_arrays() -> None:
+    empty = tile_fusion(fusion_of("ROOT n = f32[0,4] negate(p0)", ["f32[0,4]"], "f32[0,4]"))
+    assert list(empty.sizes()) == [(1, 1), (1, 2), (1, 4)]
+    assert next(box for _, box in empty.at([1, 4])) == TileBox((0, 0), (0, 0), (0, 0))
+    nothing = tile_fusion(fusion_of("ROOT t = () tuple()", [], "()"))
+    assert (nothing.parameters, nothing.tiles, list(nothing.sizes())) == ((), (), [()])

@@ -45,6 +45,9 @@ __all__ = ["FusionTiling", "InstructionTile", "PlacedTile", "TileParameter", "ti
 MOST_TILES = 1 << 12
 """The most tiles of a fusion: each way in which an instruction is read has one."""
 
+MOST_PARAMETERS = 1 << 7
+"""The most parameters of a fusion. Every map has a dimension for each; a whole model would have thousands."""
+
 MOST_STARTS = 1 << 12
 """The most tiles of a grid that `valid` looks at for one instruction."""
 
@@ -239,7 +242,8 @@ def tile_fusion(fusion: HloInstruction | HloComputation) -> FusionTiling:
     equal sizes are tiled alike, those of other sizes by parameters of their own. A fusion or call within the computation is one instruction: what it sums
     over within, its tiles take whole; so do windows.
 
-    InvalidArgumentError for a dimension without a bound in a result, LimitExceededError for more than 4,096 tiles, else errors as for `output_to_input`.
+    InvalidArgumentError for a dimension without a bound in a result, LimitExceededError for more than 4,096 tiles
+    or 128 parameters, else errors as for `output_to_input`.
     """
     if not isinstance(fusion, HloInstruction | HloComputation):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         raise InvalidArgumentError(f"a fusion or computation, not {type(fusion).__name__}", field="fusion")
@@ -295,6 +299,7 @@ class _Walk:
             if summed:
                 self.first_of_sum[instruction] = len(self.parameters)
                 self.parameters += summed
+        check("tile parameters", len(self.parameters), MOST_PARAMETERS)
 
     def _add(self, instruction: HloInstruction, leaf: int, access: OperandIndexing) -> None:
         accesses = self.reached.setdefault(instruction, {}).setdefault(leaf, {})
