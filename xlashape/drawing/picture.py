@@ -13,7 +13,7 @@ from xlashape.drawing.marks.scene import Scene
 from xlashape.drawing.writers.html import html_text
 from xlashape.drawing.writers.png import png_bytes
 from xlashape.drawing.writers.style import THEMES
-from xlashape.drawing.writers.svg import svg_text
+from xlashape.drawing.writers.svg import MAX_BYTES, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
@@ -22,6 +22,12 @@ from xlashape.shape.parts.checks import integer
 __all__ = ["FORMATS", "Picture", "format_of"]
 
 _WIDEST = 10_000  # characters
+_SMALLER = (
+    SCREEN._replace(rows=12, columns=12, tile_rows=5, tile_columns=5, slices=3, leaves=30),
+    SCREEN._replace(rows=8, columns=8, tile_rows=4, tile_columns=4, slices=2, leaves=20),
+    SCREEN._replace(rows=5, columns=5, characters=60, tile_rows=3, tile_columns=3, slices=1, leaves=10),
+)
+"""The spaces that are tried where a picture would be too large a file."""
 
 FORMATS = {".svg": "svg", ".html": "html", ".htm": "html", ".png": "png", ".txt": "txt"}
 """The formats of files by their extension."""
@@ -82,15 +88,27 @@ class Picture(Frozen):
 
     def svg(self) -> str:
         """The picture as the text of an SVG file, smaller than 200,000 bytes."""
-        return svg_text(self._scene, self.theme)
+        return self._svg(standalone=True)
+
+    def _svg(self, *, standalone: bool) -> str:
+        return svg_text(self._small_scene(), self.theme, standalone=standalone)
+
+    def _small_scene(self) -> Scene:
+        """The scene on a screen, or one with less in it where its file would be too large."""
+        scene = self._scene
+        for space in _SMALLER:
+            if len(svg_text(scene, self.theme).encode()) < MAX_BYTES:
+                break
+            scene = self._build(space)
+        return scene
 
     def html(self) -> str:
         """The picture as the text of a page that needs no other file, and shows index and position under the pointer."""
-        return html_text(self._scene, self.theme)
+        return html_text(self._small_scene(), self.theme)
 
     def png(self, scale: float = 2.0) -> bytes:
         """The picture as a PNG image. UnavailableError without the extra `png`, or without any font."""
-        return png_bytes(self._scene, self.theme, scale)
+        return png_bytes(self._small_scene(), self.theme, scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
         """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: what the terminal can do.
@@ -124,7 +142,7 @@ class Picture(Frozen):
         return text.encode("utf-8", "replace")
 
     def _repr_html_(self) -> str:
-        return f'<div style="overflow-x:auto">{svg_text(self._scene, self.theme, standalone=False)}</div>'
+        return f'<div style="overflow-x:auto">{self._svg(standalone=False)}</div>'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # the notebook chooses

@@ -174,13 +174,13 @@ def _reads(
         shapes = [
             None if value is None else _shape(value, name) for name, value in (("output", output), ("operand", operand))
         ]
-        return lambda space: reads.map_scene(subject, shapes[0], shapes[1], readers, options, space)
+        return reads.map_scene(subject, shapes[0], shapes[1], readers, options)
     if isinstance(subject, HloInstruction):
         numbers = [
             None if value is None else integer(value, name)
             for name, value in (("output", output), ("operand", operand))
         ]
-        return lambda space: reads.instruction_scene(subject, numbers[0] or 0, numbers[1], readers, options, space)
+        return reads.instruction_scene(subject, numbers[0] or 0, numbers[1], readers, options)
     raise InvalidArgumentError(
         f"draw takes a shape, a layout, an indexing map or an instruction, not {type(subject).__name__}",
         field="subject",

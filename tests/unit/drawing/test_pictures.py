@@ -400,7 +400,12 @@ def test_other_extensions_are_refused(tmp_path, name, message):
         ("(d0) -> (d0), domain: d0 in [0, 9]", {"warp": 0}, InvalidArgumentError, "1 output or more"),
         ("(d0) -> (d0), domain: d0 in [0, 9]", {"tile": (0,)}, InvalidArgumentError, "sizes of 1 or more"),
         ("(d0) -> (d0), domain: d0 in [0, 9]", {"operand": "f32[3,3]"}, InvalidMapError, "operand has 1 dimensions"),
-        ("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 99999999]", {}, LimitExceededError, "reads that are drawn"),
+        (
+            "(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 99999], s0 mod 3 in [0, 1]",
+            {},
+            LimitExceededError,
+            "reads that are drawn: 100000 is more than 16384, and they form no tile",
+        ),
         (
             "(d0) -> (d0), domain: d0 in [0, 999999]",
             {"warp": 999999},
@@ -439,6 +444,57 @@ def test_sparse_and_unknown_types_are_refused():
         draw(Shape.array("f32", [4, 4], Layout((1, 0), physical_shape=Shape.parse("f32[9]"))))
     with pytest.raises(UnsupportedError):
         draw(Shape.from_proto(b"\x10\x4d\x1a\x01\x04"))
+
+
+def test_a_tile_of_a_matrix_product_reads_boxes():
+    """Millions of reads are not enumerated."""
+    text = """
+    ENTRY e {
+      a = bf16[4096,512]{1,0:T(8,128)(2,1)} parameter(0)
+      b = bf16[512,2048]{1,0:T(8,128)(2,1)} parameter(1)
+      ROOT c = bf16[4096,2048]{1,0:T(8,128)(2,1)} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }"""
+    picture = draw(xs.HloModule.parse(text).entry.root, tile=(128, 256), at=(256, 512))
+    assert picture.scene.facts == (
+        "32,768 outputs read 65,536 elements of a in 16,777,216 reads.",
+        "32,768 outputs read 131,072 elements of b in 16,777,216 reads.",
+    )
+    ET.fromstring(picture.svg())
+    tiles = {panel.title.split(" ")[0]: panel for panel in panels(picture, Grid) if panel.style == "tile"}
+    for name, rows, columns in (
+        ("output", (256, 384), (512, 768)),
+        ("a", (256, 384), (0, 512)),
+        ("b", (0, 512), (512, 768)),
+    ):
+        panel = tiles[name]
+        seen = 0
+        for head, row in zip(panel.row_heads, panel.cells, strict=True):
+            for column, cell in zip(panel.column_heads, row, strict=True):
+                if cell is not None:
+                    at = int(head.split("–")[0]), int(column.split("–")[0])
+                    inside = rows[0] <= at[0] < rows[1] and columns[0] <= at[1] < columns[1]
+                    assert (cell.fill == colours.READ) == inside
+                    seen += inside
+        assert seen
+    everything = draw("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 99999999]")
+    assert everything.scene.facts == ("1 output reads 100,000,000 elements of operand.",)
+
+
+def test_pictures_of_many_parts_stay_small():
+    parameters = " ".join(f"p{i} = f32[9,9,20,300]{{3,2,1,0:T(8,128)}} parameter({i})" for i in range(40))
+    names = ",".join(f"p{i}" for i in range(40))
+    text = f"ENTRY e {{ {parameters} ROOT c = f32[360,9,20,300] concatenate({names}), dimensions={{0}} }}"
+    picture = draw(xs.HloModule.parse(text).entry.root, tile=(100, 9, 2, 3))
+    assert len(picture.svg().encode()) < 200_000
+    assert len(picture.html().encode()) < 1_000_000
+    assert any("34 more operands are read" in note for note in picture.scene.notes)
+    for shape in (Shape.array("f32", [1] * 2990 + [2] * 10), Shape.array("f32", [1] * 500, None, [True] * 500)):
+        assert len(draw(shape).svg()) < 60_000
+        assert len(shape._repr_html_()) < 20_000
+    deep = Shape.parse("f32[2]")
+    for _ in range(75):
+        deep = Shape.tuple([deep])
+    assert len(draw(deep).svg()) < 60_000
 
 
 def test_maps_without_points():

@@ -40,7 +40,10 @@ class Axis(NamedTuple):
     @property
     def name(self) -> str:
         """`d1`; `d0·d1` for dimensions that a `*` merges; `added` for an axis that the tile adds."""
-        return "·".join(f"d{number}" for number in self.dimensions) or "added"
+        names = [f"d{number}" for number in self.dimensions]
+        if len(names) > 4:
+            names[2:-1] = ["…"]
+        return "·".join(names) or "added"
 
 
 class ArrayAxes(NamedTuple):

@@ -11,7 +11,7 @@ from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import Brush
 from xlashape.drawing.marks.options import Options, Space
 from xlashape.drawing.marks.panels import grid_panel, slice_text, strip_panel, tile_panel
-from xlashape.drawing.marks.scene import Grid, Legend, Panel, Scene
+from xlashape.drawing.marks.scene import Grid, Legend, Panel, Scene, shortened
 from xlashape.errors import InvalidArgumentError
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
@@ -118,7 +118,7 @@ def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[in
     by_tile = view._replace(
         axes=tuple([axis._replace(padded=count) for axis, count in zip(view.axes, view.blocks, strict=True)])
     )
-    sizes = " × ".join(str(view.axes[i].tile) for i in range(len(view.axes)) if view.axes[i].tile > 1) or "1"
+    sizes = shortened(" × ".join(str(axis.tile) for axis in view.axes if axis.tile > 1), 60) or "1"
     extents = [view.axes[i].tile for i in view.outer_axes]
     grids: list[TileGrid] = []
     for outer in slices_shown(by_tile, space.slices, [in_blocks], dict(enumerate(blocks))):
@@ -188,14 +188,17 @@ def facts_of(view: ArrayAxes) -> tuple[str, ...]:
     elements = ceil_div(product(shape.dimensions) * view.bits, 8)
     buffer = tiling.physical_bytes(shape)
     layout = shape.layout
+    sizes = shortened(sizes, 200)
     lines = [f"{sizes} elements of {shape.element_type.text}, {view.bits} bits each."]
     if layout is not None and layout.rank > 1:
-        lines[0] += f" From major to minor: {', '.join(f'd{d}' for d in layout.major_to_minor)}."
+        order = shortened(", ".join(f"d{d}" for d in layout.major_to_minor), 200)
+        lines[0] += f" From major to minor: {order}."
     if view.is_tiled:
-        counts = " × ".join(f"{count:,}" for count in view.blocks)
+        counts = shortened(" × ".join(f"{count:,}" for count in view.blocks), 200)
         assert layout is not None
         inner = "".join(f", each cut into {tile}" for tile in layout.tiles[1:])
-        lines.append(f"{counts} tile{'s' if product(view.blocks) != 1 else ''} of {layout.tiles[0]}{inner}.")
+        whole = shortened(f"{layout.tiles[0]}{inner}", 300)
+        lines.append(f"{counts} tile{'s' if product(view.blocks) != 1 else ''} of {whole}.")
     waste = f": {100 * (buffer - elements) / buffer:.1f} % is padding." if buffer > elements else ", without padding."
     lines.append(f"Elements {byte_text(elements)}, buffer {byte_text(buffer)}{waste}")
     return tuple(lines)
@@ -211,9 +214,11 @@ def notes_of(view: ArrayAxes) -> tuple[str, ...]:
         notes.append(f"Later tiles add {tiled - cells:,} positions of padding; they are shown in memory alone.")
     if view.elements > tiled:
         notes.append(f"The tail has {view.elements - tiled:,} positions of padding; they are shown in memory alone.")
-    for number, is_dynamic in enumerate(shape.dynamic_dimensions):
-        if is_dynamic:
-            notes.append(f"Dimension d{number} is dynamic and is drawn with its bound, {shape.dimensions[number]:,}.")
+    dynamic = [
+        f"d{number} ({shape.dimensions[number]:,})" for number, is_ in enumerate(shape.dynamic_dimensions) if is_
+    ]
+    if dynamic:
+        notes.append(f"Dynamic dimensions are drawn with their bounds: {shortened(', '.join(dynamic), 200)}.")
     if layout is not None and layout.dynamic_shape_metadata_prefix_bytes:
         notes.append(f"{layout.dynamic_shape_metadata_prefix_bytes:,} bytes of sizes lie before position 0.")
     if layout is not None and layout.split_configs:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from xlashape.drawing.geometry.axes import ArrayAxes
 from xlashape.drawing.geometry.grids import Spot
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.options import Options
-from xlashape.drawing.marks.scene import Cell, Legend
+from xlashape.drawing.marks.scene import Cell, Legend, shortened
 
 __all__ = ["Brush", "index_text", "place_text"]
+
+
+_LONGEST_LABEL = 36
+_LONGEST_TIP = 120
 
 
 def index_text(index: tuple[int, ...] | None) -> str:
@@ -21,7 +25,7 @@ def index_text(index: tuple[int, ...] | None) -> str:
     >>> index_text((2, 3)), index_text(()), index_text(None)
     ('2,3', '()', '')
     """
-    return "" if index is None else ",".join(map(str, index)) or "()"
+    return "" if index is None else shortened(",".join(map(str, index)), _LONGEST_LABEL) or "()"
 
 
 def place_text(view: ArrayAxes, position: int) -> str:
@@ -50,8 +54,8 @@ class Brush(NamedTuple):
     origin: Brush | None = None
     """The brush of the same array in another layout, which fills the cells of this one."""
     has_two_layouts: bool = False
-    fills: Mapping[tuple[int, ...], int] | None = None
-    """The fills of some elements by their index; then all others are blank."""
+    fill_at: Callable[[tuple[int, ...]], int] | None = None
+    """The fill of an element by its index, where fills show something else than the place in memory."""
 
     def cell(self, spot: Spot) -> Cell:
         """The cell of an array."""
@@ -75,7 +79,7 @@ class Brush(NamedTuple):
         else:
             coordinates = self.view.coordinates(index)
             block = self.view.block(coordinates)
-            has_fill = self.origin is not None or self.fills is not None
+            has_fill = self.origin is not None or self.fill_at is not None
             fill = self.fill(position, coordinates, block) if has_fill else self.fill_of(index)
         tip = self.tip(position, index, block)
         key = self.key(position, index)
@@ -83,9 +87,9 @@ class Brush(NamedTuple):
 
     def fill(self, position: int, coordinates: tuple[int, ...], block: int) -> int:
         """The fill of an element."""
-        if self.fills is not None:
+        if self.fill_at is not None:
             index = self.view.element(coordinates)
-            return colours.BLANK if index is None else self.fills.get(index, colours.BLANK)
+            return colours.BLANK if index is None else self.fill_at(index)
         if self.origin is not None:
             index = self.view.element(coordinates)
             assert index is not None
@@ -138,13 +142,13 @@ class Brush(NamedTuple):
         """The length of the longest label that a cell may have."""
         if self.options.label == "index":
             sizes = self.view.shape.dimensions
-            return max(2, sum(len(str(max(0, size - 1))) + 1 for size in sizes) - 1)
+            return max(2, min(_LONGEST_LABEL, sum(len(str(max(0, size - 1))) + 1 for size in sizes) - 1))
         last = max(0, self.view.elements - 1)
         return len(self.label(last, None, max(0, self.view.block([axis.padded - 1 for axis in self.view.axes]))))
 
     def tip(self, position: int, index: tuple[int, ...] | None, block: int | None) -> str:
         """What a pointer on the cell shows."""
-        what = "padding" if index is None else f"index ({', '.join(map(str, index))})"
+        what = "padding" if index is None else f"index ({shortened(', '.join(map(str, index)), _LONGEST_TIP)})"
         parts = [f"{what} ↔ position {position:,}", place_text(self.view, position)]
         if self.view.is_tiled and block is not None:
             parts.append(f"tile {self.tile(position, block):,}")

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["BLANK", "PADDING", "PALETTE", "READ", "SCALE", "contrast", "hex_of", "of_number", "of_scale", "rgb_of"]
+__all__ = [
+    "BLANK",
+    "INDEXED",
+    "PADDING",
+    "PALETTE",
+    "READ",
+    "SCALE",
+    "contrast",
+    "hex_of",
+    "of_number",
+    "of_scale",
+    "rgb_of",
+]
 
 SCALE: tuple[int, ...] = tuple(range(14))
 """Fills from light to dark."""
@@ -35,6 +47,14 @@ _COLOURS: dict[int, str] = {
     BLANK: "#f1f1ee",
     PADDING: "#e4e4e0",
 }
+
+INDEXED: dict[int, int] = {
+    **dict(zip(SCALE, (230, 229, 193, 157, 158, 159, 153, 153, 117, 117, 111, 111, 104, 104), strict=True)),
+    **dict(zip(PALETTE, (74, 222, 217, 72, 209, 159, 149, 176), strict=True)),
+    BLANK: 255,
+    PADDING: 251,
+}
+"""The nearest colours of a terminal that has 256."""
 
 
 def hex_of(fill: int) -> str:

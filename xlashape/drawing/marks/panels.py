@@ -9,9 +9,9 @@ from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, TileSpot
 from xlashape.drawing.geometry.memory import memory_rows, positions_in_a_row
 from xlashape.drawing.geometry.windows import coordinates_shown
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.cells import Brush
+from xlashape.drawing.marks.cells import Brush, index_text
 from xlashape.drawing.marks.options import Space
-from xlashape.drawing.marks.scene import Cell, Grid, Strip, StripCell, StripRow
+from xlashape.drawing.marks.scene import Cell, Grid, Strip, StripCell, StripRow, shortened
 
 __all__ = ["coordinate_text", "grid_panel", "slice_text", "strip_panel", "tile_panel"]
 
@@ -26,11 +26,16 @@ def coordinate_text(axis: Axis, coordinate: int) -> str:
     """
     if coordinate >= axis.size:
         return "·"
+    return shortened(",".join(_digits(axis, coordinate)), 24) or "0"
+
+
+def _digits(axis: Axis, coordinate: int) -> list[str]:
+    """The indices of an axis' dimensions."""
     digits: list[str] = []
     for size in reversed(axis.sizes):
         coordinate, digit = divmod(coordinate, size)
         digits.append(str(digit))
-    return ",".join(reversed(digits)) or "0"
+    return digits[::-1]
 
 
 def slice_text(view: ArrayAxes, fixed: Sequence[int], extents: Sequence[int] | None = None) -> str:
@@ -43,13 +48,13 @@ def slice_text(view: ArrayAxes, fixed: Sequence[int], extents: Sequence[int] | N
         if start >= axis.size:
             return "padding"
         extent = min(1 if extents is None else extents[number], axis.size - start)
-        texts = coordinate_text(axis, start).split(",")
+        texts = _digits(axis, start)
         if extent > 1:
-            stop = coordinate_text(axis, start + extent - 1).split(",")
+            stop = _digits(axis, start + extent - 1)
             texts = [a if a == b else f"{a}–{b}" for a, b in zip(texts, stop, strict=True)]
         for number_of_dimension, text in zip(axis.dimensions, texts, strict=True):
             parts[number_of_dimension] = text
-    return f"[{', '.join(parts)}]"
+    return f"[{shortened(', '.join(parts), 60)}]"
 
 
 def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", style: str = "element") -> Grid:
@@ -122,7 +127,7 @@ def _tile_cell(brush: Brush, tile: TileSpot, opened: int | None) -> Cell:
     fill = colours.PADDING if not tile.used else brush.fill(tile.position, tile.starts, tile.block)
     share = (tile.used_rows[0] / tile.used_rows[1], tile.used_columns[0] / tile.used_columns[1])
     positions = f"position {tile.position:,}" + ("" if tile.last is None else f"–{tile.last:,}")
-    first = "padding alone" if index is None else f"first element ({', '.join(map(str, index))})"
+    first = "padding alone" if index is None else f"first element ({index_text(index)})"
     return Cell(
         str(number),
         fill,
@@ -151,7 +156,7 @@ def strip_panel(
     """Part of the buffer: as many rows as there is space for, around the positions in `focus`."""
     view = brush.view
     count = positions_in_a_row(view.bits)
-    longest = sum(len(str(max(0, size - 1))) + 1 for size in view.shape.dimensions)
+    longest = min(36, sum(len(str(max(0, size - 1))) + 1 for size in view.shape.dimensions))
     while count % 2 == 0 and count * (longest + 1) + 12 > space.characters:
         count //= 2
     total = -(-view.elements // count)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
-from xlashape.drawing.geometry.reading import Reading, elements_read, outputs_of_tile, outputs_of_warp
+from xlashape.drawing.geometry.reading import Elements, Outputs, elements_read, outputs_of_tile, outputs_of_warp
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.arrays import grid_title, has_padding, is_small, open_grids, tile_maps
 from xlashape.drawing.marks.cells import Brush
 from xlashape.drawing.marks.options import Options, Space
 from xlashape.drawing.marks.panels import grid_panel
-from xlashape.drawing.marks.scene import Grid, Legend, Panel, Scene
-from xlashape.errors import InvalidArgumentError, InvalidMapError, NotFoundError
+from xlashape.drawing.marks.scene import Cell, Grid, Legend, Panel, Scene, shortened
+from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceededError, NotFoundError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves
 from xlashape.indexing.queries import output_to_input
@@ -26,6 +27,8 @@ from xlashape.symbolic.map.image import image_bounds
 __all__ = ["Readers", "instruction_scene", "map_scene", "readers_of"]
 
 _MAX_OPERANDS = 6
+_MAX_NOTES = 8
+_MAX_TILE_CELLS = 4096
 
 
 class Readers(NamedTuple):
@@ -34,10 +37,10 @@ class Readers(NamedTuple):
     tile: tuple[int, ...] | None = None
     warp: int | None = None
 
-    def outputs(self, output: Shape, at: tuple[int, ...] | None) -> list[tuple[int, ...]]:
-        """The indices of these elements; the first is `at`, or 0 along each dimension."""
+    def outputs(self, output: Shape, at: tuple[int, ...] | None) -> Outputs:
+        """These elements; the first is at `at`, or 0 along each dimension."""
         if 0 in output.dimensions:
-            return []
+            return Outputs((), None)
         start = (0,) * output.rank if at is None else at
         if self.warp is not None:
             return outputs_of_warp(output, start, self.warp)
@@ -70,9 +73,8 @@ def map_scene(
     operand: Shape | None,
     readers: Readers,
     options: Options,
-    space: Space,
-) -> Scene:
-    """The scene of a map. Without shapes, the smallest arrays of f32 in default layouts that hold all indices of the map.
+) -> Callable[[Space], Scene]:
+    """What makes the scene of a map. Without shapes, the smallest arrays of f32 in default layouts that hold all indices of the map.
 
     InvalidMapError for an undefined map, and for shapes of other ranks.
     """
@@ -94,7 +96,7 @@ def map_scene(
         options = options._replace(at=tuple([var.bounds.lower for var in indexing_map.dims]))
     title = str(indexing_map)
     title = title if len(title) <= 200 else f"{title[:197]}..."
-    return _scene(title, output, [_Operand("operand", operand, (indexing_map,))], readers, options, space, notes)
+    return _scene(title, output, [_Operand("operand", operand, (indexing_map,))], readers, options, notes)
 
 
 def instruction_scene(
@@ -103,9 +105,8 @@ def instruction_scene(
     operand: int | None,
     readers: Readers,
     options: Options,
-    space: Space,
-) -> Scene:
-    """The scene of an instruction: what one of its outputs reads of its operands, or of one of them.
+) -> Callable[[Space], Scene]:
+    """What makes the scene of an instruction: what one of its outputs reads of its operands, or of one of them.
 
     NotFoundError for an output or an operand that the instruction has not; errors as for `output_to_input`.
     """
@@ -124,7 +125,8 @@ def instruction_scene(
         arrays = leaves(source.shape)
         for leaf, shape in enumerate(arrays):
             maps = [access for access in accesses.simplify() if access.leaf == leaf]
-            name = source.name if len(arrays) == 1 else f"{source.name}{{{leaf}}}"
+            name = shortened(source.name, 80)
+            name = name if len(arrays) == 1 else f"{name}{{{leaf}}}"
             if not maps:
                 if len(arrays) == 1:
                     notes.append(f"Nothing of {name} is read.")
@@ -135,9 +137,18 @@ def instruction_scene(
                 if any(access.map.runtime for access in maps):
                     notes.append(f"Offsets of {name} that are known at run time have their lowest values.")
     if len(found) > _MAX_OPERANDS:
-        notes.append(f"{len(found) - _MAX_OPERANDS:,} more operands are read: choose one with `operand`.")
+        notes.insert(0, f"{len(found) - _MAX_OPERANDS:,} more operands are read: choose one with `operand`.")
     title = f"{instruction.name} ({instruction.opcode.value})"
-    return _scene(title[:200], outputs[output], found[:_MAX_OPERANDS], readers, options, space, notes)
+    return _scene(title[:200], outputs[output], found[:_MAX_OPERANDS], readers, options, notes)
+
+
+class _Array(NamedTuple):
+    """An array of the scene: the output, or one that is read."""
+
+    name: str
+    view: ArrayAxes
+    elements: Elements
+    color: str
 
 
 def _scene(
@@ -146,90 +157,126 @@ def _scene(
     operands: Sequence[_Operand],
     readers: Readers,
     options: Options,
-    space: Space,
     notes: list[str],
-) -> Scene:
+) -> Callable[[Space], Scene]:
+    """Finds what is read, once. The result draws it in a space."""
     outputs = readers.outputs(output, options.at)
-    view = axes_of(output)
-    plain = options._replace(at=None, rows=None, columns=None, path=False)
-    lanes = {index: _lane_fill(lane, len(outputs)) for lane, index in enumerate(outputs)}
-    bands: list[tuple[Panel, ...]] = []
     facts: list[str] = []
-    if view.elements and outputs:
-        bands.append(tuple(_panels(view, lanes, plain._replace(color="memory"), space, f"output {output}")))
+    arrays = [_Array(f"output {output}", axes_of(output), outputs.elements(), "memory")]
     for operand in operands:
-        its_view = axes_of(operand.shape)
-        reading = elements_read(operand.maps, outputs, operand.shape)
-        facts.append(_fact(operand, its_view, reading, len(outputs), options))
-        if reading.outside:
-            notes.append(f"{reading.outside:,} reads lie outside of {operand.name}: they are not drawn.")
-        if not its_view.elements:
+        view = axes_of(operand.shape)
+        try:
+            elements = elements_read(operand.maps, outputs, operand.shape)
+        except LimitExceededError as error:
+            if len(operands) == 1:
+                raise
+            notes.append(f"What is read of {operand.name} is not drawn: {error.message}.")
             continue
-        fills = {
-            index: _lane_fill(lane, len(outputs))
-            if options.color == "memory"
-            else Brush(its_view, options).fill_of(index)
-            for index, lane in reading.readers.items()
-        }
-        bands.append(tuple(_panels(its_view, fills, plain, space, f"{operand.name} {operand.shape}")))
-        slices = {tuple([its_view.coordinates(index)[i] for i in its_view.outer_axes]) for index in fills}
-        if len(slices) > space.slices:
-            notes.append(f"{len(slices):,} slices of {operand.name} are read; {space.slices} of them are drawn.")
+        facts.append(_fact(operand, view, elements, outputs.total, options))
+        if elements.outside:
+            notes.append(f"{elements.outside:,} reads lie outside of {operand.name}: they are not drawn.")
+        arrays.append(_Array(f"{operand.name} {operand.shape}", view, elements, options.color))
+    if len(notes) > _MAX_NOTES:
+        notes[_MAX_NOTES:] = [f"… and {len(notes) - _MAX_NOTES:,} more remarks of this kind."]
+    legends = _legends(arrays, outputs, options)
+    plain = options._replace(at=None, rows=None, columns=None, path=False)
+    remarks = tuple([shortened(note, 300) for note in notes])
+
+    def build(space: Space) -> Scene:
+        bands: list[tuple[Panel, ...]] = []
+        left_out: list[str] = []
+        for array in arrays:
+            if array.view.elements and outputs.total:
+                panels, more = _panels(array, outputs.total, plain, space)
+                bands.append(tuple(panels))
+                left_out += more
+        return Scene(title, tuple(facts), tuple(bands), legends, (*remarks, *left_out))
+
+    return build
+
+
+def _legends(arrays: Sequence[_Array], outputs: Outputs, options: Options) -> tuple[Legend, ...]:
     legends: list[Legend] = []
-    if len(outputs) > 1:
-        legends.append(Legend(colours.SCALE, f"the first of the {len(outputs):,} outputs that reads the element"))
-    else:
+    if len(outputs.indices) > 1:
+        legends.append(Legend(colours.SCALE, f"the first of the {outputs.total:,} outputs that reads the element"))
+    if len(outputs.indices) <= 1 or any(array.elements.boxes for array in arrays):
         legends.append(Legend((colours.READ,), "the output, and the elements that it reads"))
     if options.color != "memory":
-        legends.append(Brush(view, options).legends()[0])
+        legends.append(Brush(arrays[0].view, options).legends()[0])
     legends.append(Legend((colours.BLANK,), "not read"))
-    if any(has_padding(axes_of(shape)) for shape in (output, *[operand.shape for operand in operands])):
+    if any(has_padding(array.view) for array in arrays):
         legends.append(Legend((colours.PADDING,), "padding"))
-    return Scene(title, tuple(facts), tuple(bands), tuple(legends), tuple(notes))
+    return tuple(legends)
 
 
-def _lane_fill(lane: int, lanes: int) -> int:
-    return colours.READ if lanes == 1 else colours.of_scale(lane, 0, lanes - 1)
+def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tuple[list[Grid], list[str]]:
+    """The tiles of an array that hold elements in question, the surroundings of these elements, and what is left out."""
+    view, elements = array.view, array.elements
+    in_colour = Brush(view, options._replace(color=array.color))
 
+    def fill_at(index: tuple[int, ...]) -> int:
+        number = elements.number(index)
+        if number is None:
+            return colours.BLANK
+        if array.color != "memory":
+            return in_colour.fill_of(index)
+        return colours.READ if elements.boxes or outputs == 1 else colours.of_scale(number, 0, outputs - 1)
 
-def _panels(
-    view: ArrayAxes, fills: dict[tuple[int, ...], int], options: Options, space: Space, name: str
-) -> list[Grid]:
-    """The tiles of an array that hold filled elements, and the surroundings of these elements."""
-    cells = sorted([view.coordinates(index) for index in fills])
-    brush = Brush(view, options, fills=fills)
+    cells = sorted([view.coordinates(index) for index in elements.samples()])
+    name = shortened(array.name, 100)
     panels: list[Grid] = []
-    name = name if len(name) <= 100 else f"{name[:97]}..."
     if view.is_tiled and not is_small(view, space):
         blocks = {view.block(cell) for cell in cells}
         for panel in tile_maps(view, options, space, cells[0] if cells else (0,) * len(view.axes)):
-            rows = [
-                tuple(
-                    [
-                        cell
-                        and cell._replace(fill=colours.READ if cell.block in blocks else colours.BLANK, is_marked=False)
-                        for cell in row
-                    ]
-                )
-                for row in panel.cells
-            ]
+            rows: list[tuple[Cell | None, ...]] = []
+            for row in panel.cells:
+                line: list[Cell | None] = []
+                for cell in row:
+                    if cell is not None:
+                        is_read = cell.block in blocks or (
+                            bool(elements.boxes) and _holds_any(view, cell.block, elements)
+                        )
+                        cell = cell._replace(fill=colours.READ if is_read else colours.BLANK, is_marked=False)
+                    line.append(cell)
+                rows.append(tuple(line))
             panels.append(panel._replace(cells=tuple(rows), title=f"{name}: {panel.title}", has_path=False))
     for grid in open_grids(view, options, space, None, cells):
         title = grid_title(view, grid, options)
-        panels.append(grid_panel(brush, grid, title if panels else f"{name}: {title}"))
-    return panels
+        panels.append(grid_panel(Brush(view, options, fill_at=fill_at), grid, title if panels else f"{name}: {title}"))
+    slices = {tuple([cell[i] for i in view.outer_axes]) for cell in cells}
+    if len(slices) <= space.slices:
+        return panels, []
+    return panels, [f"{name} is read in more slices than the {space.slices} that are drawn."]
 
 
-def _fact(operand: _Operand, view: ArrayAxes, reading: Reading, outputs: int, options: Options) -> str:
-    distinct = len(reading.readers)
+def _holds_any(view: ArrayAxes, block: int, elements: Elements) -> bool:
+    """Whether a first tile holds an element in question; of a tile of very many cells, the first ones are looked at."""
+    starts: list[int] = []
+    for axis, count in zip(reversed(view.axes), reversed(view.blocks), strict=True):
+        block, number = divmod(block, count)
+        starts.append(number * axis.tile)
+    spans = [range(start, start + axis.tile) for start, axis in zip(reversed(starts), view.axes, strict=True)]
+    for cell in itertools.islice(itertools.product(*spans), _MAX_TILE_CELLS):
+        index = view.element(cell)
+        if index is not None and elements.number(index) is not None:
+            return True
+    return False
+
+
+def _fact(operand: _Operand, view: ArrayAxes, elements: Elements, outputs: int, options: Options) -> str:
+    distinct = elements.distinct()
+    subject = "1 output reads" if outputs == 1 else f"{outputs:,} outputs read"
+    times = f" in {elements.reads:,} reads" if elements.reads != distinct else ""
+    if distinct is None:
+        return f"{subject} elements of {operand.name}{times}."
+    what = f"{subject} {distinct:,} element{'' if distinct == 1 else 's'} of {operand.name}{times}"
+    if elements.boxes:
+        return f"{what}."
     segments = {
-        view.position(view.coordinates(index)) * view.bits // 8 // options.segment_bytes for index in reading.readers
+        view.position(view.coordinates(index)) * view.bits // 8 // options.segment_bytes for index in elements.numbers
     }
     least = ceil_div(distinct * view.bits, 8 * options.segment_bytes)
-    subject = "1 output reads" if outputs == 1 else f"{outputs:,} outputs read"
-    times = f" in {reading.reads:,} reads" if reading.reads != distinct else ""
     return (
-        f"{subject} {distinct:,} element{'' if distinct == 1 else 's'} of {operand.name}{times}, "
-        f"in {len(segments):,} segment{'' if len(segments) == 1 else 's'} of {options.segment_bytes} bytes "
+        f"{what}, in {len(segments):,} segment{'' if len(segments) == 1 else 's'} of {options.segment_bytes} bytes "
         f"(at least {least:,} needed)."
     )

@@ -4,7 +4,31 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Cell", "Grid", "Legend", "Listing", "ListingRow", "Panel", "Scene", "Strip", "StripCell", "StripRow"]
+__all__ = [
+    "Cell",
+    "Grid",
+    "Legend",
+    "Listing",
+    "ListingRow",
+    "Panel",
+    "Scene",
+    "Strip",
+    "StripCell",
+    "StripRow",
+    "shortened",
+]
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text of at most `limit` characters: of a longer one, its beginning and its end.
+
+    >>> shortened("0,0,0,0,0,0,0,1", 9)
+    '0,0,…,0,1'
+    """
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
 class Cell(NamedTuple):

@@ -328,9 +328,6 @@ class _StripWriter:
                 yield from _rectangle(left, top, width, height - 2, cell, self._pen)
                 style = "xsq" if cell.fill == colours.PADDING else "xsk"
                 yield _text(left + width / 2, top + 15, cell.label, style)
-                if cell.is_marked:
-                    size = f'width="{number(width)}" height="{number(height - 2)}"'
-                    yield f'<rect class="xsm" x="{number(left)}" y="{number(top)}" {size}/>'
             last = row.cells[-1]
             # A byte that begins inside an element has a short line.
             lines = [
@@ -340,6 +337,10 @@ class _StripWriter:
             ]
             if self._bits < 32:
                 yield f'<path class="xsg" fill="none" d="{"".join(lines)}"/>'
+            for cell, bit, bits in row.cells:
+                if cell.is_marked:
+                    size = f'width="{number(bits * self._bit)}" height="{number(height - 2)}"'
+                    yield f'<rect class="xsm" x="{number(self._left + bit * self._bit)}" y="{number(top)}" {size}/>'
             top += height
         for i, line in enumerate(caption):
             yield _text(0, top + 15 * (i + 1) - 2, line, "xsu")

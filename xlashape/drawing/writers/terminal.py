@@ -82,7 +82,7 @@ class _Writer:
             text = self._legend(legend)
             if text:
                 yield text
-        if self._depth == "none" and any(_is_partly_padded(panel) for band in scene.bands for panel in band):
+        if any(_is_partly_padded(panel) for band in scene.bands for panel in band):
             yield f"{_PARTLY} partly padding"
         yield from map(_plain, scene.notes)
 
@@ -144,20 +144,19 @@ class _Writer:
             return ""
         if grid.style == "thumbnail":
             return "  "
-        partly = _PARTLY if self._depth == "none" and min(cell.used) < 1 else ""
+        partly = _PARTLY if min(cell.used) < 1 else ""
         return _plain(f"{cell.label}{partly}")
 
     def _cell(self, cell: Cell | None, label: str, width: int, *, always: bool = False) -> str:
         if cell is None:
             return " " * width
+        if cell.fill == colours.PADDING:
+            return _PADDING * width if self._depth == "none" else self._painted(cell.fill, _PADDING * width)
         if self._depth == "none":
-            if cell.fill == colours.PADDING:
-                return _PADDING * width
             if cell.fill == colours.BLANK and not always and not cell.is_marked:
                 return "·".rjust(width)
             return (f"[{label}]" if cell.is_marked and len(label) + 2 <= width else label).rjust(width)
-        text = (_PADDING * (width - len(label)) + label) if cell.fill == colours.PADDING else label.rjust(width)
-        return self._painted(cell.fill, text, is_bold=cell.is_marked)
+        return self._painted(cell.fill, label.rjust(width), is_bold=cell.is_marked)
 
     def _strip(self, strip: Strip) -> list[_Line]:
         left = max([len(row.head) for row in strip.rows if row.head] + [0])
@@ -221,13 +220,7 @@ class _Writer:
         weight = "1;4;" if is_bold else ""
         if self._depth == "full":
             return f"\x1b[{weight}38;2;0;0;0;48;2;{r};{g};{b}m{text}{_RESET}"
-        return f"\x1b[{weight}38;5;16;48;5;{16 + 36 * _sixth(r) + 6 * _sixth(g) + _sixth(b)}m{text}{_RESET}"
-
-
-def _sixth(channel: int) -> int:
-    """The nearest of the six levels 0, 95, 135, 175, 215, 255 of a terminal with 256 colours."""
-    levels = (0, 95, 135, 175, 215, 255)
-    return min(range(6), key=lambda i: abs(levels[i] - channel))
+        return f"\x1b[{weight}38;5;16;48;5;{colours.INDEXED[fill]}m{text}{_RESET}"
 
 
 def _differ(above: tuple[Cell | None, ...], below: tuple[Cell | None, ...]) -> bool:
