@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -96,3 +99,44 @@ def test_gzip_is_understood_and_its_content_is_bounded(server: Server) -> None:
         health = health_pb2_grpc.HealthStub(channel)
         answer = health.Check(health_pb2.HealthCheckRequest(service=""), compression=grpc.Compression.Gzip, timeout=10)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+TERMS = " + ".join(f"((d0 * {i} + d1) mod {i + 7}) floordiv 3" for i in range(2, 302))
+
+
+def heavy_request(number: int) -> bytes:
+    """Half a minute of work."""
+    text = f"(d0, d1) -> ({TERMS}), domain: d0 in [0, {{}}], d1 in [0, 999]"
+    maps = [v1.MapInput(text=text.format(number * 1000 + i)) for i in range(200)]
+    return v1.SimplifyMapRequest(maps=maps).SerializeToString()
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the time of another process is read from /proc")
+def test_cancelled_calls_stop_and_meanwhile_others_are_answered(patient: Server) -> None:
+    [pid] = patient.worker_pids
+    with grpc.insecure_channel(patient.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        simplify = channel.unary_unary("/xlashape.v1.IndexingService/SimplifyMap")
+        before = processor_seconds(pid)
+        calls = [simplify.future(heavy_request(number), timeout=100) for number in range(20)]
+        while processor_seconds(pid) < before + 1:
+            time.sleep(0.05)
+        with Client(patient.address, timeout=5) as client:
+            for _ in range(50):
+                assert client.linear_index(SHAPE, (2, 3)) == 17
+        assert health_of(patient.address) == health_pb2.HealthCheckResponse.SERVING
+        # Another caller's long call is not behind all of those.
+        with grpc.insecure_channel(patient.address, [("grpc.use_local_subchannel_pool", 1)]) as second:
+            long = v1.SimplifyMapRequest(maps=v1.SimplifyMapRequest.FromString(heavy_request(77)).maps[:2])
+            second.unary_unary("/xlashape.v1.IndexingService/SimplifyMap")(long.SerializeToString(), timeout=60)
+        assert sum(call.done() for call in calls) < len(calls)
+        for call in calls:
+            call.cancel()
+    time.sleep(0.5)
+    before = processor_seconds(pid)
+    time.sleep(2)
+    assert processor_seconds(pid) - before < 1

@@ -1,0 +1,240 @@
+"""Places, turns and memory of a worker: who gets them, and in which order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.limits import budget, set_checkpoint, spend
+from xlashape_server.callers import Caller, Places, Shares, caller_at
+from xlashape_server.calls import Call, Watch
+from xlashape_server.memory import Memory, reserve, set_lease
+from xlashape_server.turns import Turns
+
+HALF = Shares(0.75, 0.5)
+MIB = 1 << 20
+
+
+def caller(identity: str, connection: int = 1) -> Caller:
+    return Caller(identity, f"{identity}:{connection}")
+
+
+@pytest.mark.parametrize(
+    ("peer", "identity"),
+    [
+        ("ipv4:192.0.2.7:50123", "ipv4:192.0.2.7"),
+        ("ipv6:%5B2001:db8::7%5D:50123", "ipv6:%5B2001:db8::7%5D"),
+        ("unix:", "unix:"),
+        ("unix:/run/x.sock", "unix:/run/x.sock"),
+        ("", ""),
+    ],
+)
+def test_a_caller_is_an_address_without_its_port(peer: str, identity: str) -> None:
+    assert caller_at(peer) == (identity, peer)
+
+
+def test_places_go_to_anyone_first_and_by_shares_then() -> None:
+    places = Places("concurrent_calls", 16, HALF)
+    assert sum(places.take_open() for _ in range(16)) == 4
+    mine = caller("a")
+    for _ in range(6):
+        places.take(mine)
+    with pytest.raises(LimitExceededError, match="this connection has its share of 16 under way") as caught:
+        places.take(mine)
+    assert (caught.value.limit, caught.value.maximum) == ("concurrent_calls", 16)
+    for _ in range(3):
+        places.take(caller("a", 2))
+    with pytest.raises(LimitExceededError, match="this caller has its share"):
+        places.take(caller("a", 3))
+    for _ in range(3):
+        places.take(caller("b"))
+    assert places.taken == 16
+    with pytest.raises(LimitExceededError, match="16 are under way"):
+        places.take(caller("c"))
+    places.give_back(mine)
+    places.take(caller("c"))
+    for _ in range(4):
+        places.give_back_open()
+    assert places.taken == 12
+
+
+def test_connections_of_a_unix_socket_are_not_told_apart() -> None:
+    places = Places("concurrent_calls", 4, HALF)
+    local = caller_at("unix:")
+    for _ in range(2):
+        places.take(local)
+    with pytest.raises(LimitExceededError, match="this caller"):
+        places.take(local)
+
+
+class Worker:
+    """Turns and a watch without a server."""
+
+    def __init__(self, short: int = 1) -> None:
+        self.turns = Turns(short, Shares(1.0, 1.0))
+        self.watch = Watch(Memory(1 << 40), self.turns, receive_seconds=10, send_seconds=10)
+
+    def call(self, who: Caller, seconds: float = 30.0, cut_off: Callable[[], None] = lambda: None) -> Call:
+        return self.watch.admit("A/B", lambda: who, seconds, cut_off, ())
+
+
+def test_turns_go_round_callers_and_their_connections() -> None:
+    worker = Worker()
+    order: list[str] = []
+    first = worker.call(caller("z"))
+    first.take_turn()
+
+    def run(who: Caller) -> None:
+        with worker.call(who):
+            order.append(who.connection)
+
+    threads: list[threading.Thread] = []
+    for who in [caller("a", 1)] * 3 + [caller("a", 2), caller("b", 1)]:
+        thread = threading.Thread(target=run, args=(who,))
+        thread.start()
+        threads.append(thread)
+        waiting = len(threads)
+        while sum(len(q) for c in worker.turns.short.waiting.values() for q in c.values()) < waiting:
+            time.sleep(0.001)
+    first.give_back_turn()
+    for thread in threads:
+        thread.join(10)
+    assert order == ["a:1", "b:1", "a:2", "a:1", "a:1"]
+
+
+def test_waiting_for_a_turn_ends_with_the_deadline_and_leaves_the_queue() -> None:
+    worker = Worker()
+    holder = worker.call(caller("a"))
+    holder.take_turn()
+    late = worker.call(caller("b"), seconds=0.1)
+    with pytest.raises(DeadlineExceededError):
+        late.take_turn()
+    assert not late.has_turn
+    assert not worker.turns.short.waiting
+    holder.give_back_turn()
+    with worker.call(caller("b")):
+        pass
+
+
+def test_a_call_that_computes_for_long_lets_others_in_between() -> None:
+    worker = Worker()
+    done: list[str] = []
+    started = threading.Event()
+
+    def long() -> None:
+        with worker.call(caller("a")), budget():
+            started.set()
+            end = time.monotonic() + 20
+            while "short" not in done and time.monotonic() < end:
+                spend(256)
+        done.append("long")
+
+    thread = threading.Thread(target=long)
+    thread.start()
+    started.wait(10)
+    with worker.call(caller("b")):
+        done.append("short")
+    thread.join(30)
+    assert done == ["short", "long"]
+
+
+def test_long_turns_alternate() -> None:
+    worker = Worker(short=4)
+    running = {"a": 0, "b": 0, "c": 0, "d": 0}
+    stop = threading.Event()
+
+    def long(name: str) -> None:
+        with worker.call(caller(name)), budget():
+            while not stop.is_set():
+                running[name] += 1
+                spend(256)
+
+    threads = [threading.Thread(target=long, args=(name,)) for name in running]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert min(running.values()) > max(running.values()) / 20
+
+
+def test_a_call_whose_caller_is_gone_ends_at_its_next_step() -> None:
+    worker = Worker()
+    call = worker.call(caller("a"))
+    with pytest.raises(DeadlineExceededError, match="the caller has gone"), call, budget(subject="m"):
+        spend(256)
+        call.transport_ended()
+        for _ in range(10):
+            spend(256)
+    call.work_ended()
+    assert not worker.watch.calls
+
+
+def test_the_watch_cuts_off_what_lasts_too_long() -> None:
+    ended = threading.Event()
+    worker = Worker()
+    worker.watch.send_seconds = 0.2
+    worker.watch.start()
+    call = worker.call(caller("a"), cut_off=ended.set)
+    call.sends(10)
+    assert ended.wait(10)
+    other = worker.call(caller("a"), cut_off=lambda: ended.clear())
+    other.sends(1 << 40)  # as much as takes hours to read
+    time.sleep(0.6)
+    assert ended.is_set()
+
+
+def test_memory_is_given_to_those_who_reserve_it() -> None:
+    relieved: list[bool] = []
+    memory = Memory(1 << 40, lambda: relieved.append(True))
+    memory.maximum = memory.base + 100 * MIB
+    with memory.lease() as lease:
+        lease.take(1000)
+        assert memory.reserved == 0  # too little to be counted
+        lease.take(60 * MIB)
+        with memory.lease() as other, pytest.raises(LimitExceededError, match="try again") as caught:
+            other.take(60 * MIB)
+        assert caught.value.limit == "worker_memory"
+        assert relieved == [True]
+        lease.keep(10 * MIB)
+        assert memory.reserved == 10 * MIB
+        with memory.lease() as other:
+            other.take(60 * MIB)
+            other.release()
+            other.release()
+    assert memory.reserved == 0
+
+
+def test_code_reserves_for_the_call_of_its_thread() -> None:
+    reserve(1 << 50)  # nothing happens where there is no call
+    memory = Memory(1 << 40)
+    lease = memory.lease()
+    set_lease(lease)
+    try:
+        reserve(MIB)
+        assert lease.size == MIB
+        with pytest.raises(LimitExceededError):
+            reserve(1 << 41)
+    finally:
+        set_lease(None)
+        lease.release()
+
+
+def test_a_checkpoint_is_asked_every_256_steps() -> None:
+    asked: list[int] = []
+    set_checkpoint(lambda: asked.append(1))
+    try:
+        with budget(), budget(steps=10**9):
+            for _ in range(1024):
+                spend(1)
+    finally:
+        set_checkpoint(None)
+    assert 3 <= len(asked) <= 6
+    with budget():
+        spend(1024)
+    assert len(asked) <= 6
