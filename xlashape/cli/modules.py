@@ -55,7 +55,9 @@ def size(
     """How many bytes a shape takes; or the instructions of the HLO module in a file, ordered by the bytes of padding in their results."""
     if target is not None:
         if _is_module(what):
-            raise InvalidArgumentError("--target is for a shape, not for a module", field="--target")
+            raise InvalidArgumentError(
+                "--target is for a shape; for a module ask `xlashape why FILE --target …`", field="--target"
+            )
         _size_on_target(what, target, as_json)
         return
     with connected(server, timeout) as service:

@@ -17,6 +17,8 @@ that libtpu 0.0.42 compiled ahead of time for v2 to 7x; `tests/vectors/tpu_layou
 - The order is the one with the smallest buffer. Of several the first in descending order: the last dimension is most minor if possible,
   the one before it second most minor if possible. All others keep their order.
 - An array without elements has no tiles.
+
+The compiler takes no arrays of s1 and u1, and JAX none of f6e2m3fn and f6e3m2fn: what is said of these types follows from the rules alone.
 """
 
 from __future__ import annotations
