@@ -18,7 +18,7 @@ PACKAGES = {
     "xlashape_client": ROOT / "clients" / "python" / "xlashape_client",
 }
 # Pages whose sessions test_readme.py runs.
-TESTED_PAGES = {"README.md", "docs/indexing.md"}
+TESTED_PAGES = {"README.md", "docs/hlo.md", "docs/indexing.md", "docs/why.md"}
 _PROMPT = re.compile(r"^[ \t]*>>> ", re.MULTILINE)
 _PROMPT_ANYWHERE = re.compile(r"^[ \t#\"']*>>> ", re.MULTILINE)
 
