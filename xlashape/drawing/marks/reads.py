@@ -201,6 +201,8 @@ def _legends(arrays: Sequence[_Array], outputs: Outputs, options: Options) -> tu
         legends.append(Legend(colours.SCALE, f"the first of the {outputs.total:,} outputs that reads the element"))
     if len(outputs.indices) <= 1 or any(array.elements.boxes for array in arrays):
         legends.append(Legend((colours.READ,), "the output, and the elements that it reads"))
+    elif any(array.view.is_tiled for array in arrays):
+        legends.append(Legend((colours.READ,), "a tile that holds such elements"))
     if options.color != "memory":
         legends.append(Brush(arrays[0].view, options).legends()[0])
     legends.append(Legend((colours.BLANK,), "not read"))
