@@ -169,6 +169,16 @@ class ModuleMemory(NamedTuple):
         """How many times as large as their elements the buffers are; 1.0 where there are none."""
         return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
 
+    @property
+    def bytes_by_memory_space(self) -> dict[int, int]:
+        """The bytes of the buffers in each memory space: 0 is the device's main memory, 1 its on-chip memory, 5 the host's."""
+        totals: dict[int, int] = {}
+        for buffer in self.buffers:
+            array = buffer.shape.buffer_shape if buffer.shape.is_buffer else buffer.shape
+            space = array.layout.memory_space if array.layout is not None else 0
+            totals[space] = totals.get(space, 0) + (buffer.buffer_bytes or 0)
+        return dict(sorted(totals.items()))
+
     def not_counted(self) -> list[str]:
         """What the sums leave out, and what they ignore, a line each."""
         lines: list[str] = []
@@ -200,6 +210,7 @@ class ModuleMemory(NamedTuple):
             "buffer_bytes": self.buffer_bytes,
             "overhead_bytes": self.overhead_bytes,
             "factor": self.factor,
+            "bytes_by_memory_space": {str(space): size for space, size in self.bytes_by_memory_space.items()},
             "buffers": rows,
             "shared": self.shared,
             "without_memory": self.without_memory,
@@ -215,6 +226,10 @@ class ModuleMemory(NamedTuple):
             f"  elements  {byte_text(self.element_bytes)}",
             f"  buffers   {byte_text(self.buffer_bytes)}{times}",
         ]
+        spaces = self.bytes_by_memory_space
+        if any(spaces):
+            each = [f"{byte_text(size)} in memory space {space}" for space, size in spaces.items()]
+            lines.append(f"  of these  {', '.join(each)}")
         lines += [f"  {'' if i else 'without':<9} {line}" for i, line in enumerate(self.not_counted())]
         worst = [buffer for buffer in self.buffers if buffer.overhead_bytes]
         if self.target is None and self.buffers and not any(_has_tiles(buffer.shape) for buffer in self.buffers):

@@ -128,6 +128,15 @@ def test_one_buffer_of_unknown_size_is_a_row_that_says_so() -> None:
     assert memory.to_dict()["buffers"][1]["error"]
 
 
+def test_memory_spaces_are_told_apart() -> None:
+    text = "HloModule m ENTRY e { p = f32[20,300]{1,0:T(8,128)} parameter(0) ROOT c = f32[20,300]{1,0:T(8,128)S(1)} copy(p) }"
+    memory = why(text)
+    assert memory.bytes_by_memory_space == {0: PADDED, 1: PADDED}
+    assert "36,864 bytes (36.00 KiB) in memory space 0, 36,864 bytes (36.00 KiB) in memory space 1" in str(memory)
+    assert memory.to_dict()["bytes_by_memory_space"] == {"0": PADDED, "1": PADDED}
+    assert why(TEXT).bytes_by_memory_space == {0: sum(EXPECTED.values())}
+
+
 @pytest.mark.parametrize("path", sorted(VECTORS.glob("*.hlo"))[:40], ids=lambda path: path.name)
 def test_programs(path) -> None:
     """Of real programs, against the text alone: what fusions and reducers call has no buffers, the rest counts by its shape."""
