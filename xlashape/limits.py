@@ -112,7 +112,7 @@ class Budget:
             self._next_look = min(self._next_look, self.maximum + 1)
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise DeadlineExceededError(f"the deadline passed during the analysis{of}")
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.steps >= 256:
             self.checkpoint()
 
 

@@ -112,8 +112,11 @@ class Call(Turn):
 
     def checkpoint(self) -> None:
         """Every 256 steps or so of the library: looks at cancellation, at the deadline, and at the end of the turn."""
-        self.check()
-        self.yield_if_over()
+        now = time.monotonic()
+        if self.is_over or self.refusal is not None or now > self.deadline:
+            self.check()
+        if now >= self._turn_end:
+            self.yield_turn(now)
 
     def receives_first(self) -> None:
         """From now on the call waits for its first message."""

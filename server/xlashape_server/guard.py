@@ -91,7 +91,7 @@ class Guard:
 
     def message(self, call: Call, data: bytes) -> bytes:
         """A request message as it came: unpacked if it is compressed, and counted. LimitExceededError if it is too large."""
-        if data[:2] == _GZIP:
+        if data.startswith(_GZIP):
             data = inflated(data, self._max_bytes)
         size = len(data)
         if size > self._max_bytes:

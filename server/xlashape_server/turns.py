@@ -175,7 +175,7 @@ class Turns:
 
 
 class Turn:
-    """The turn of one call: `take` it, compute, ask `yield_if_over` now and then, and `give_back`. Base class of a call.
+    """The turn of one call: `take` it, compute, `yield_turn` when it is over, and `give_back`. Base class of a call.
 
     `check` is called while the call waits. It raises once the call has not to wait any more.
     """
@@ -222,11 +222,10 @@ class Turn:
         if gate is self._turns.long:
             self._turns.long_ends()
 
-    def yield_if_over(self) -> None:
-        """If the turn is over, gives it to the next call that waits, and waits for a long one."""
-        now = time.monotonic()
+    def yield_turn(self, now: float) -> None:
+        """At the end of a turn, gives it to the next call that waits, and waits for a long one."""
         gate = self._gate
-        if gate is None or now < self._turn_end:
+        if gate is None:
             return
         long = self._turns.long
         if gate is long and not long.waiting:
