@@ -180,6 +180,18 @@ def test_draw(tmp_path):
     assert "  0   0  1│ 4  5│ 8 ░░" in printed
 
 
+def test_draw_a_window_around_an_element():
+    shown = answer("draw", "f32[4096,4096]{1,0:T(8,128)}", "--at", "9,130", "--rows", "8:10", "--columns", "128:132")
+    assert "  9  33920 33921 33922 33923" in shown
+    assert "⋯" in shown  # the tiles that are left out
+
+
+def test_draw_before_and_after():
+    shown = answer("draw", "f32[2,3]", "--after", "f32[2,3]{0,1}", "--label", "index", "--color", "row")
+    assert "f32[2,3]{1,0} → f32[2,3]{0,1}" in shown
+    assert "byte 16 │0,2│1,2│" in shown
+
+
 def test_draw_what_an_instruction_reads(tmp_path):
     target = tmp_path / "reads.html"
     assert answer("draw", MODULE, "transpose_copy_fusion.1", "--warp", "32", "-o", str(target)) == ""

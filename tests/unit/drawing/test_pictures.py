@@ -326,6 +326,11 @@ def test_an_image_is_a_png_of_the_scale(tmp_path):
             picture.png(scale=scale)
 
 
+def test_an_image_of_too_many_pixels():
+    with pytest.raises(LimitExceededError, match="pixels of the image"):
+        draw("f32[4,64,64,256]{3,2,1,0:T(16,8,128)}").png(scale=8)
+
+
 def test_an_image_without_the_renderer_or_without_fonts(tmp_path, monkeypatch):
     picture = draw("f32[3]")
     import resvg_py

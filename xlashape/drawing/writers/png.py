@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from xlashape import extras
+from xlashape import extras, limits
 from xlashape.drawing.marks.scene import Scene
 from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import InvalidArgumentError, UnavailableError
 
-__all__ = ["png_bytes"]
+__all__ = ["MAX_PIXELS", "png_bytes"]
+
+MAX_PIXELS: Final = 1 << 26
+"""A larger image would take more than 256 MiB while it is made."""
+
+_SIZE: Final = re.compile(r' width="([0-9.]+)" height="([0-9.]+)"')
 
 _MAX_SCALE: Final = 8
 _FONTS: Final = ("DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", "Menlo", "Consolas", "Courier New")
@@ -19,7 +25,8 @@ _PROBE: Final = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
 def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:
     """The scene as PNG, `scale` pixels for each pixel of the SVG. `auto` is light: an image cannot follow the reader's setting.
 
-    UnavailableError where resvg is not installed, or the system has no font; InvalidArgumentError for a scale that is not above 0 and up to 8.
+    UnavailableError where resvg is not installed, or the system has no font; InvalidArgumentError for a scale that is not above 0 and up to 8;
+    LimitExceededError for an image of more than `MAX_PIXELS`.
     """
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale <= _MAX_SCALE:  # pyright: ignore[reportUnnecessaryIsInstance]  # code without types
         raise InvalidArgumentError(f"scale is above 0 and up to {_MAX_SCALE}, not {str(scale)[:40]}", field="scale")
@@ -38,4 +45,6 @@ def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:
             "a PNG image needs a monospace font, and none is installed: install DejaVu Sans Mono, or save an .svg"
         )
     text = svg_text(scene, "dark" if theme == "dark" else "light", tips="none")
+    width, height = [float(size) for size in _SIZE.search(text).groups()]  # pyright: ignore[reportOptionalMemberAccess]  # svg_text writes it
+    limits.check("pixels of the image", int(width * height * scale * scale), MAX_PIXELS, field="scale")
     return render(text, float(scale), family)
