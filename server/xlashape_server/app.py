@@ -173,7 +173,9 @@ class Server:
             ready = [each for each in self._workers if each.number in indices and each.is_ready]
             if len(indices) < 2 or not ready or self._stopping.is_set():
                 return
-            chances = placement.weights([each.connections for each in ready])
+            # All the same where it is not known which worker has which index.
+            counts = [each.connections if self._order.is_certain else 0 for each in ready]
+            chances = placement.weights(counts)
             wanted = [[indices[each.number], weight] for each, weight in zip(ready, chances, strict=True)]
             if wanted != self._placed or kind == "ready":
                 self._placed = wanted

@@ -25,11 +25,13 @@ import socket
 import stat
 import struct
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["SocketOrder", "listening_sockets", "open_sockets", "program", "steer", "weights"]
 
+_SAME_TIME_SECONDS = 2.0  # the ends of two processes may become known in another order within this time
 _SO_ATTACH_REUSEPORT_CBPF = 51
 _INSTRUCTION = struct.Struct("=HBBI")  # code, jump if true, jump if false, constant
 _FILTER = struct.Struct("HxxxxxxQ" if sys.maxsize > 1 << 32 else "HxxI")  # count, address
@@ -126,14 +128,17 @@ class SocketOrder:
     >>> order.closed(1)  # the last one takes its index
     >>> order.indices()
     {2: 0, 0: 1}
+
+    Of two sockets that close at nearly the same time it is not known which closed first, and so not which index the others have now:
+    `is_certain` is False until all but one of those have closed.
     """
 
     def __init__(self) -> None:
+        self.is_certain = True
+        self._last_closed = float("-inf")
         self._workers: list[int] = []
         self._since: dict[int, float] = {}
-        self._settled = (
-            0  # so many of the first have their final index: one after them has closed or they were seen in use
-        )
+        self._settled = 0  # so many of the first have their index for good
 
     def listens(self, worker: int, since: float) -> None:
         """A worker's socket began to listen at the time `since`. Several may be told in another order than they began."""
@@ -154,6 +159,12 @@ class SocketOrder:
             self._workers[at] = last
         del self._since[worker]
         self._settled = len(self._workers)
+        now = time.monotonic()
+        if now - self._last_closed < _SAME_TIME_SECONDS:
+            self.is_certain = False
+        if len(self._workers) <= 1:
+            self.is_certain = True
+        self._last_closed = now
 
     def indices(self) -> dict[int, int]:
         """Worker → index of its socket."""

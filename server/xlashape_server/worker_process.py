@@ -38,7 +38,7 @@ _MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a worker that ended is started again
 _STABLE_SECONDS = 30.0  # after a worker has run so long, the pause is the first one again
 _MAX_STOPPED_SECONDS = 1.0  # that a worker may be stopped by a signal
-_ANSWER_SECONDS = 2.0  # after which a worker that was asked to stop has said so
+_ANSWER_SECONDS = 5.0  # after which a worker that was asked to stop has said so
 
 # The path of imports is the server's. -I: neither the current directory nor variables of the environment add to it.
 _BOOTSTRAP = (
@@ -228,6 +228,8 @@ class WorkerProcess:
         assert process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
             for line in process.stdout:
+                if process is not self._process:
+                    return  # another one has replaced it
                 try:
                     event: dict[str, Any] = json.loads(line)
                 except ValueError:
@@ -245,7 +247,8 @@ class WorkerProcess:
                         continue
                     self.connections = event["connections"]
                 self._changed(self, event)
-        self._started.set()
+        if process is self._process:
+            self._started.set()
 
     def _read_output(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None

@@ -88,7 +88,7 @@ def test_the_order_is_that_of_the_system() -> None:
         for number, each in enumerate((first, *rest)):
             workers[number] = each
             order.listens(number, number)
-        for closed in (1, 0, 3):
+        for closed in (1, 0, 3):  # one after the other, each known before the next
             workers.pop(closed).close()
             order.closed(closed)
             for worker, index in order.indices().items():
@@ -97,6 +97,29 @@ def test_the_order_is_that_of_the_system() -> None:
                     assert {number: accepted(each) for number, each in workers.items()} == {
                         number: int(number == worker) for number in workers
                     }
+
+
+def test_sockets_that_close_together_leave_the_order_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    order = SocketOrder()
+    for number in range(5):
+        order.listens(number, number)
+    order.closed(0)
+    now[0] += 10
+    order.closed(1)
+    assert order.is_certain
+    now[0] += 0.5
+    order.closed(2)
+    assert not order.is_certain
+    for number in (0, 1, 2):
+        order.listens(number, now[0])
+    assert not order.is_certain  # 3 and 4 may have each other's index
+    now[0] += 10
+    for number in (0, 1, 2, 3):
+        order.closed(number)
+        now[0] += 10
+    assert order.is_certain
 
 
 def asked(stack: ExitStack, address: str) -> grpc.Channel:

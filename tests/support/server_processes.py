@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -87,9 +88,11 @@ class ServerProcess:
 
 def children(pid: int) -> list[int]:
     """The processes that a process started, and that still run."""
-    return [
-        int(each) for task in Path(f"/proc/{pid}/task").iterdir() for each in (task / "children").read_text().split()
-    ]
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has ended since
+            found += [int(each) for each in (task / "children").read_text().split()]
+    return sorted(found)
 
 
 def connections(pids: list[int], port: int) -> dict[int, int]:
