@@ -88,10 +88,10 @@ class Config:
         2048 * MIB, "Bytes of memory of one worker; calls that would need more are refused."
     )
     max_receive_seconds: float = _setting(
-        10.0, "Seconds within which the first message of a call must have come; then the call is cut off."
+        30.0, "Seconds within which the first message of a call must have come; then the call is cut off."
     )
     max_send_seconds: float = _setting(
-        10.0,
+        30.0,
         "Seconds within which a caller must read a message of an answer, and a second more for each 8 MiB; then the call is cut off.",
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
