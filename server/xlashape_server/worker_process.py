@@ -37,6 +37,7 @@ _log = logging.getLogger("xlashape_server.app")
 _MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a worker that ended is started again
 _STABLE_SECONDS = 30.0  # after a worker has run so long, the pause is the first one again
+_END_SECONDS = 2.0  # within which what a process wrote is read to the end
 _MAX_STOPPED_SECONDS = 1.0  # that a worker may be stopped by a signal
 _ANSWER_SECONDS = 5.0  # after which a worker that was asked to stop has said so
 
@@ -73,6 +74,7 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._started = threading.Event()  # it is ready, cannot start, or has ended
         self._first_event: dict[str, Any] = {}
+        self._readers: list[threading.Thread] = []
         self._last_sign = 0.0
         self._stopped_since: float | None = None
         self._asked_at: float | None = None
@@ -124,8 +126,12 @@ class WorkerProcess:
         self.send(first)
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)  # a worker that is stopped does not read
-        for read in (self._read_events, self._read_output):
-            threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True).start()
+        self._readers = [
+            threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True)
+            for read in (self._read_events, self._read_output)
+        ]
+        for reader in self._readers:
+            reader.start()
 
     def send(self, line: dict[str, Any]) -> None:
         """Writes a line to the worker. Does nothing if it has ended or does not read."""
@@ -165,7 +171,7 @@ class WorkerProcess:
             if self._stopping.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
-            _close(process)
+            self._close(process)
             try:
                 self.launch()
                 self.await_ready()
@@ -218,7 +224,15 @@ class WorkerProcess:
             if self._said_stopping and self._config.watchdog_seconds:
                 if time.monotonic() - self._last_sign > self._config.watchdog_seconds:
                     self._kill(process, "gives no sign of life while it stops")
-        _close(process)
+        self._close(process)
+
+    def _close(self, process: subprocess.Popen[str]) -> None:
+        """Closes the pipes to a process that has ended; those from it are closed by their readers, which read to the end."""
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        for reader in self._readers:
+            reader.join(_END_SECONDS)
 
     def _kill(self, process: subprocess.Popen[str], reason: str) -> None:
         _log.error("worker %d (process %d) %s; killing it", self.number, process.pid, reason)
@@ -226,7 +240,7 @@ class WorkerProcess:
 
     def _read_events(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), process.stdout:
             for line in process.stdout:
                 if process is not self._process:
                     return  # another one has replaced it
@@ -253,7 +267,7 @@ class WorkerProcess:
     def _read_output(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
         lines = OutputLines(self.number, process.pid)
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), process.stderr:
             for line in process.stderr:
                 lines.log(line)
 
@@ -308,10 +322,3 @@ def _ending(code: int) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"ended with code {code}"
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
