@@ -1,0 +1,283 @@
+//! The testee of the Rust client: it does what `tests/conformance/run.py` asks, and tells how it ended.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use futures_util::{stream, StreamExt, TryStreamExt};
+use prost::Message;
+use tonic::transport::{Certificate, ClientTlsConfig};
+use xlashape::v1::{
+    self, ByteSizesRequest, EvaluateMapBatchRequest, EvaluateMapResponse, LinearIndexResponse, LinearIndicesRequest,
+    ListInstructionsRequest, MultiIndexResponse, MultiIndicesRequest,
+};
+use xlashape::{Client, Map};
+
+mod testee {
+    include!(concat!(env!("OUT_DIR"), "/xlashape.conformance.rs"));
+}
+use testee::request::Action;
+use testee::{evaluation, Bulk, Call, Evaluation, Pages, Request, Response, Start, Transport};
+
+/// How an action ended badly.
+enum Failure {
+    Error(xlashape::Error),
+    Testee(String),
+}
+
+impl From<xlashape::Error> for Failure {
+    fn from(error: xlashape::Error) -> Self {
+        Failure::Error(error)
+    }
+}
+
+impl From<tonic::Status> for Failure {
+    fn from(status: tonic::Status) -> Self {
+        Failure::Error(status.into())
+    }
+}
+
+impl From<prost::DecodeError> for Failure {
+    fn from(error: prost::DecodeError) -> Self {
+        Failure::Testee(error.to_string())
+    }
+}
+
+type Outcome = Result<(), Failure>;
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let mut client = None;
+    while let Some(data) = read(&mut input)? {
+        let mut response = Response::default();
+        let outcome = match Request::decode(data.as_slice()) {
+            Ok(request) => act(request, &mut client, &mut response).await,
+            Err(error) => Err(Failure::Testee(error.to_string())),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Testee(what)) => response.failure = what,
+            Err(Failure::Error(error)) => response.error = Some(reported(&error)),
+        }
+        output.write_all(&response.encode_length_delimited_to_vec())?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// The next message of the input; `None` at its end.
+fn read(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let (mut size, mut shift) = (0u64, 0);
+    loop {
+        let mut byte = [0];
+        if input.read(&mut byte)? == 0 {
+            return if shift == 0 { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+        }
+        size |= u64::from(byte[0] & 0x7f) << shift;
+        if byte[0] < 0x80 {
+            break;
+        }
+        shift += 7;
+    }
+    let mut data = vec![0; size as usize];
+    input.read_exact(&mut data)?;
+    Ok(Some(data))
+}
+
+fn reported(error: &xlashape::Error) -> testee::Error {
+    testee::Error {
+        code: error.code() as i32,
+        reason: error.reason().into(),
+        message: error.message().into(),
+        field: error.field().into(),
+        line: error.line().unwrap_or(0) as i32,
+        column: error.column().unwrap_or(0) as i32,
+        details: error.details().clone(),
+    }
+}
+
+async fn act(request: Request, connected: &mut Option<Client>, response: &mut Response) -> Outcome {
+    let action = request.action.ok_or_else(|| Failure::Testee("a request without an action".into()))?;
+    if let Action::Start(start) = action {
+        *connected = Some(connect(start)?);
+        return Ok(());
+    }
+    let client = connected.as_ref().ok_or_else(|| Failure::Testee("not started".into()))?;
+    match action {
+        Action::Start(_) => unreachable!(),
+        Action::Call(call) => {
+            let mut client = client.clone();
+            if call.timeout_ms > 0 {
+                client = client.with_timeout(Duration::from_millis(call.timeout_ms as u64));
+            }
+            make(&client, call, response).await
+        }
+        Action::Evaluation(evaluation) => evaluate(evaluation, response),
+        Action::Upload(upload) => {
+            let upload = client.upload_module(&upload.content).await?;
+            response.sent = upload.sent;
+            response.answers.push(upload.module.encode_to_vec());
+            Ok(())
+        }
+        Action::Pages(pages) => list(client, pages, response).await,
+        Action::Bulk(bulk) => ask(client, bulk, response).await,
+    }
+}
+
+fn connect(start: Start) -> Result<Client, Failure> {
+    if start.transport() != Transport::Grpc {
+        return Err(Failure::Testee(format!("unknown transport {:?}", start.transport())));
+    }
+    // What gRPC receives by default has to do.
+    let mut builder = Client::builder(start.address).max_answer(4 << 20);
+    if !start.token.is_empty() {
+        builder = builder.token(start.token);
+    }
+    if !start.root_certificates.is_empty() {
+        builder = builder.tls(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(start.root_certificates)));
+    }
+    Ok(builder.connect()?)
+}
+
+/// Calls an RPC with the generated client.
+async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
+    macro_rules! unary {
+        ($service:ident, $method:ident) => {{
+            let message = Message::decode(call.requests[0].as_slice())?;
+            let answer = client.$service().$method(client.request(message)).await?;
+            response.answers.push(answer.into_inner().encode_to_vec());
+            Ok(())
+        }};
+    }
+    macro_rules! requests {
+        () => {{
+            let messages = call.requests.iter().map(|data| Message::decode(data.as_slice()));
+            let messages = stream::iter(messages.collect::<Result<Vec<_>, _>>()?);
+            match call.keep_open {
+                true => messages.chain(stream::pending()).boxed(),
+                false => messages.boxed(),
+            }
+        }};
+    }
+    macro_rules! answers {
+        ($made:expr) => {{
+            let most = if call.stop_after == 0 { usize::MAX } else { call.stop_after as usize };
+            let mut answers = $made.await?.into_inner();
+            while response.answers.len() < most {
+                match answers.message().await? {
+                    Some(answer) => response.answers.push(answer.encode_to_vec()),
+                    None => break,
+                }
+            }
+            Ok(())
+        }};
+    }
+    macro_rules! server_stream {
+        ($service:ident, $method:ident) => {{
+            let message = Message::decode(call.requests[0].as_slice())?;
+            answers!(client.$service().$method(client.request(message)))
+        }};
+    }
+    macro_rules! both_streams {
+        ($service:ident, $method:ident) => {{
+            let messages = requests!();
+            answers!(client.$service().$method(client.request(messages)))
+        }};
+    }
+    let timeout = Duration::from_millis(if call.timeout_ms > 0 { call.timeout_ms as u64 } else { 3_600_000 });
+    let made = async {
+        match call.rpc.as_str() {
+            "ShapeService/DescribeShape" => unary!(shapes, describe_shape),
+            "ShapeService/ByteSize" => unary!(shapes, byte_size),
+            "ShapeService/LinearIndex" => unary!(shapes, linear_index),
+            "ShapeService/LinearIndices" => both_streams!(shapes, linear_indices),
+            "ShapeService/MultiIndex" => unary!(shapes, multi_index),
+            "ShapeService/MultiIndices" => both_streams!(shapes, multi_indices),
+            "HloService/UploadModule" => {
+                let messages = requests!();
+                let answer = client.modules().upload_module(client.request(messages)).await?;
+                response.answers.push(answer.into_inner().encode_to_vec());
+                Ok(())
+            }
+            "HloService/PutModule" => unary!(modules, put_module),
+            "HloService/GetModule" => unary!(modules, get_module),
+            "HloService/DeleteModule" => unary!(modules, delete_module),
+            "HloService/ListInstructions" => unary!(modules, list_instructions),
+            "HloService/ByteSizes" => unary!(modules, byte_sizes),
+            "IndexingService/IndexingMaps" => server_stream!(indexing, indexing_maps),
+            "IndexingService/InstructionMaps" => unary!(indexing, instruction_maps),
+            "IndexingService/OperandReads" => server_stream!(indexing, operand_reads),
+            "IndexingService/OperandTiles" => unary!(indexing, operand_tiles),
+            "IndexingService/SimplifyMap" => unary!(indexing, simplify_map),
+            "IndexingService/ComposeMaps" => unary!(indexing, compose_maps),
+            "IndexingService/EvaluateMap" => unary!(indexing, evaluate_map),
+            "IndexingService/EvaluateMapBatch" => both_streams!(indexing, evaluate_map_batch),
+            other => Err(Failure::Testee(format!("unknown RPC {other}"))),
+        }
+    };
+    match tokio::time::timeout(timeout, made).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(tonic::Status::deadline_exceeded("the server did not answer in time").into()),
+    }
+}
+
+fn evaluate(evaluation: Evaluation, response: &mut Response) -> Outcome {
+    let map = match evaluation.map {
+        Some(evaluation::Map::Text(text)) => Map::parse(&text)?,
+        Some(evaluation::Map::Message(data)) => Map::new(v1::IndexingMap::decode(data.as_slice())?)?,
+        None => return Err(Failure::Testee("an evaluation without a map".into())),
+    };
+    let count = evaluation.count as usize;
+    let mut answer = EvaluateMapResponse::default();
+    if evaluation.batch {
+        (answer.results, answer.in_domain) = map.evaluate_batch(&evaluation.points, count)?;
+    } else {
+        for i in 0..count {
+            let width = evaluation.points.len() / count;
+            let results = map.evaluate(&evaluation.points[i * width..(i + 1) * width])?;
+            answer.in_domain.push(results.is_some());
+            answer.results.extend(results.unwrap_or_else(|| vec![0; map.results()]));
+        }
+    }
+    response.answers.push(answer.encode_to_vec());
+    Ok(())
+}
+
+async fn list(client: &Client, pages: Pages, response: &mut Response) -> Outcome {
+    response.answers = match pages.rpc.as_str() {
+        "HloService/ListInstructions" => {
+            let request = ListInstructionsRequest::decode(pages.request.as_slice())?;
+            client.list_instructions(request).map_ok(|item| item.encode_to_vec()).try_collect().await?
+        }
+        _ => {
+            let request = ByteSizesRequest::decode(pages.request.as_slice())?;
+            client.instruction_sizes(request).map_ok(|item| item.encode_to_vec()).try_collect().await?
+        }
+    };
+    Ok(())
+}
+
+async fn ask(client: &Client, bulk: Bulk, response: &mut Response) -> Outcome {
+    let request = bulk.request.as_slice();
+    response.answers.push(match bulk.rpc.as_str() {
+        "ShapeService/LinearIndices" => {
+            let first = LinearIndicesRequest::decode(request)?;
+            let order = first.order();
+            let positions = client.linear_indices(first.shape.unwrap_or_default(), order, bulk.numbers).await?;
+            LinearIndexResponse { positions }.encode_to_vec()
+        }
+        "ShapeService/MultiIndices" => {
+            let first = MultiIndicesRequest::decode(request)?;
+            let order = first.order();
+            let (indices, is_element) =
+                client.multi_indices(first.shape.unwrap_or_default(), order, bulk.numbers).await?;
+            MultiIndexResponse { indices, is_element }.encode_to_vec()
+        }
+        _ => {
+            let map = EvaluateMapBatchRequest::decode(request)?.map.unwrap_or_default();
+            let (results, in_domain) = client.evaluate_map(map, bulk.numbers).await?;
+            EvaluateMapResponse { results, in_domain }.encode_to_vec()
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,136 @@
+use std::collections::HashMap;
+
+use tonic_types::StatusExt;
+
+pub use tonic::Code;
+
+/// The domain of the server's `google.rpc.ErrorInfo`.
+const DOMAIN: &str = "xlashape";
+
+/// A result whose error is an [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a call was refused with, or why it did not reach the server.
+///
+/// ```
+/// let error = xlashape::Map::parse("(d0) -> (d0), domain: d0 in [0, ?]").unwrap_err();
+/// assert_eq!((error.reason(), error.line(), error.column()), ("PARSE", Some(1), Some(33)));
+/// assert_eq!(error.to_string(), "line 1, column 33: expected an integer of 64 bits, found \"?\" (PARSE)");
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", self.text())]
+pub struct Error(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    code: Code,
+    reason: String,
+    message: String,
+    field: String,
+    line: Option<u32>,
+    column: Option<u32>,
+    details: HashMap<String, String>,
+}
+
+impl Error {
+    /// The status of the call: `InvalidArgument`, `NotFound`, `ResourceExhausted`, `DeadlineExceeded`, `Unavailable`, …
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The server's name for what is wrong: `PARSE`, `INVALID_INDEX`, `NOT_FOUND`, `LIMIT_EXCEEDED`, … Empty if the error does not come from
+    /// xlashape, but from the transport or from a proxy.
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// What is wrong, in a sentence.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The path of the wrong field in the request, such as `shapes[3].text`. Empty if no field is to blame.
+    pub fn field(&self) -> &str {
+        &self.0.field
+    }
+
+    /// The line of text that is wrong, from 1.
+    pub fn line(&self) -> Option<u32> {
+        self.0.line
+    }
+
+    /// The column of text that is wrong, in characters, from 1.
+    pub fn column(&self) -> Option<u32> {
+        self.0.column
+    }
+
+    /// All other details by name: `limit`, `maximum` and `value` of an exceeded limit, `kind` and `name` of what was not found, …
+    pub fn details(&self) -> &HashMap<String, String> {
+        &self.0.details
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if !self.0.field.is_empty() {
+            text += &format!("{}: ", self.0.field);
+        }
+        if let (Some(line), Some(column)) = (self.0.line, self.0.column) {
+            text += &format!("line {line}, column {column}: ");
+        }
+        text += &self.0.message;
+        if self.0.reason.is_empty() {
+            text += &format!(" ({:?})", self.0.code);
+        } else {
+            text += &format!(" ({})", self.0.reason);
+        }
+        text
+    }
+
+    pub(crate) fn new(code: Code, reason: &str, message: impl Into<String>) -> Self {
+        Error(Box::new(Parts {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            field: String::new(),
+            line: None,
+            column: None,
+            details: HashMap::new(),
+        }))
+    }
+
+    /// An error that this crate finds by itself.
+    pub(crate) fn mistake(reason: &str, field: &str, message: impl Into<String>) -> Self {
+        let mut error = Error::new(Code::InvalidArgument, reason, message);
+        error.0.field = field.into();
+        error
+    }
+
+    pub(crate) fn at(mut self, line: usize, column: usize) -> Self {
+        self.0.line = Some(line as u32);
+        self.0.column = Some(column as u32);
+        self
+    }
+}
+
+impl From<tonic::Status> for Error {
+    fn from(status: tonic::Status) -> Self {
+        let mut error = Error::new(status.code(), "", status.message());
+        // tonic's own timer, which ends a call at the deadline in its metadata, calls it a cancelled call.
+        if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
+            error.0.code = Code::DeadlineExceeded;
+        }
+        let Some(info) = status.get_details_error_info().filter(|info| info.domain == DOMAIN) else {
+            return error;
+        };
+        let parts = &mut *error.0;
+        parts.reason = info.reason;
+        parts.details = info.metadata;
+        if let Some(message) = parts.details.remove("message") {
+            parts.message = message;
+        }
+        parts.field = parts.details.remove("field").unwrap_or_default();
+        parts.line = parts.details.remove("line").and_then(|line| line.parse().ok());
+        parts.column = parts.details.remove("column").and_then(|column| column.parse().ok());
+        error
+    }
+}

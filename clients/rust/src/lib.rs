@@ -1,0 +1,34 @@
+//! Asks an [xlashape](https://github.com/xlashape/xlashape) server about XLA's shapes, layouts, HLO modules and indexing maps.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), xlashape::Error> {
+//! let client = xlashape::Client::connect("localhost:50051")?;
+//! let size = client.byte_size("f32[3,5]{1,0:T(2,2)}").await?;
+//! println!("{}", size.physical_bytes); // 96
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Answers are the messages of [`v1`], whose comments say what each field means. An [`Error`] has the field of the request that is wrong, and for
+//! text its line and column. A [`Map`] evaluates an indexing map without the server.
+
+mod bulk;
+mod client;
+mod error;
+mod indexing;
+mod inputs;
+mod map;
+mod modules;
+mod parse;
+mod shapes;
+
+pub use client::{Builder, Client};
+pub use error::{Code, Error, Result};
+pub use map::Map;
+pub use modules::Upload;
+
+/// The messages and the generated clients of the package `xlashape.v1`.
+#[allow(missing_docs, clippy::all)]
+pub mod v1 {
+    tonic::include_proto!("xlashape.v1");
+}

@@ -1,0 +1,150 @@
+//! The client against a server of the test's own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::{Request, Response, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use xlashape::v1::shape_service_server::{ShapeService, ShapeServiceServer};
+use xlashape::v1::*;
+use xlashape::{Client, Code};
+
+type Answer<T> = Result<Response<T>, Status>;
+type Behaviour = Arc<dyn Fn(&Request<ByteSizeRequest>) -> Result<i64, Status> + Send + Sync>;
+
+/// Answers ByteSize as it is told.
+struct Shapes(Behaviour);
+
+type None<T> = tokio_stream::Empty<Result<T, Status>>;
+
+#[tonic::async_trait]
+impl ShapeService for Shapes {
+    type LinearIndicesStream = None<LinearIndicesResponse>;
+    type MultiIndicesStream = None<MultiIndicesResponse>;
+
+    async fn byte_size(&self, request: Request<ByteSizeRequest>) -> Answer<ByteSizeResponse> {
+        let physical_bytes = (self.0)(&request)?;
+        if physical_bytes < 0 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        Ok(Response::new(ByteSizeResponse { sizes: vec![ShapeSize { physical_bytes, ..Default::default() }] }))
+    }
+
+    async fn describe_shape(&self, _: Request<DescribeShapeRequest>) -> Answer<DescribeShapeResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn linear_index(&self, _: Request<LinearIndexRequest>) -> Answer<LinearIndexResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn multi_index(&self, _: Request<MultiIndexRequest>) -> Answer<MultiIndexResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn linear_indices(
+        &self,
+        _: Request<tonic::Streaming<LinearIndicesRequest>>,
+    ) -> Answer<Self::LinearIndicesStream> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn multi_indices(
+        &self,
+        _: Request<tonic::Streaming<MultiIndicesRequest>>,
+    ) -> Answer<Self::MultiIndicesStream> {
+        Err(Status::unimplemented("not here"))
+    }
+}
+
+async fn serve(behaviour: impl Fn(&Request<ByteSizeRequest>) -> Result<i64, Status> + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let service = ShapeServiceServer::new(Shapes(Arc::new(behaviour)));
+    tokio::spawn(
+        tonic::transport::Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
+    );
+    address
+}
+
+#[tokio::test]
+async fn errors_have_the_servers_details() {
+    let address = serve(|_| {
+        let metadata = [
+            ("message", "expected a size"),
+            ("field", "shapes[0].text"),
+            ("line", "1"),
+            ("column", "5"),
+            ("source_line", "f32[?]"),
+        ];
+        let metadata = metadata.map(|(key, value)| (key.into(), value.into()));
+        let details = ErrorDetails::with_error_info("PARSE", "xlashape", metadata);
+        Err(Status::with_error_details(Code::InvalidArgument, "shapes[0].text: …", details))
+    })
+    .await;
+    let error = Client::connect(address).unwrap().byte_size("f32[?]").await.unwrap_err();
+    assert_eq!((error.code(), error.reason(), error.field()), (Code::InvalidArgument, "PARSE", "shapes[0].text"));
+    assert_eq!((error.line(), error.column(), error.message()), (Some(1), Some(5), "expected a size"));
+    assert_eq!(error.details().iter().collect::<Vec<_>>(), [(&"source_line".into(), &"f32[?]".into())]);
+    assert_eq!(error.to_string(), "shapes[0].text: line 1, column 5: expected a size (PARSE)");
+}
+
+#[tokio::test]
+async fn a_call_ends_at_its_deadline() {
+    let client = Client::connect(serve(|_| Ok(-1)).await).unwrap().with_timeout(Duration::from_millis(50));
+    assert_eq!(client.byte_size("f32[]").await.unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn calls_are_repeated_while_the_server_is_unavailable() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let address = serve(move |_| match counted.fetch_add(1, Ordering::SeqCst) {
+        2 => Ok(96),
+        _ => Err(Status::unavailable("restarting")),
+    })
+    .await;
+    let size = Client::connect(&address).unwrap().byte_size("f32[]").await.unwrap();
+    assert_eq!((size.physical_bytes, calls.load(Ordering::SeqCst)), (96, 3));
+    let once = Client::builder(&address).attempts(1).connect().unwrap();
+    assert_eq!(once.byte_size("f32[]").await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(calls.load(Ordering::SeqCst), 4);
+    assert_eq!(Client::builder(&address).attempts(6).connect().unwrap_err().field(), "attempts");
+    assert_eq!(Client::builder("not an address").connect().unwrap_err().field(), "address");
+}
+
+#[tokio::test]
+async fn the_token_travels_over_a_unix_socket() {
+    let path = std::env::temp_dir().join(format!("xlashape-rust-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let service = ShapeServiceServer::new(Shapes(Arc::new(|request| {
+        match request.metadata().get("authorization").map(|value| value.as_bytes()) {
+            Some(b"Bearer secret") => Ok(1),
+            _ => Err(Status::unauthenticated("no token")),
+        }
+    })));
+    tokio::spawn(
+        tonic::transport::Server::builder().add_service(service).serve_with_incoming(UnixListenerStream::new(listener)),
+    );
+    let address = format!("unix:{}", path.display());
+    let client = Client::builder(&address).token("secret").connect().unwrap();
+    assert_eq!(client.byte_size("f32[]").await.unwrap().physical_bytes, 1);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[tokio::test]
+async fn calls_go_to_all_addresses() {
+    let addresses = [serve(|_| Ok(0)).await, serve(|_| Ok(1)).await];
+    let client = Client::builder(&addresses[0]).address(&addresses[1]).connect().unwrap();
+    let mut seen = [false; 2];
+    for _ in 0..200 {
+        seen[client.byte_size("f32[]").await.unwrap().physical_bytes as usize] = true;
+        if seen == [true; 2] {
+            return;
+        }
+    }
+    panic!("one server alone was asked");
+}
