@@ -1,0 +1,118 @@
+package io.github.xlashape;
+
+import io.grpc.Attributes;
+import io.grpc.EquivalentAddressGroup;
+import io.grpc.NameResolver;
+import io.grpc.NameResolverProvider;
+import io.grpc.NameResolverRegistry;
+import io.grpc.Status;
+import io.grpc.StatusOr;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.UnknownHostException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
+
+/** Several addresses as one target of gRPC: {@code xlashape:///HOST:PORT,HOST:PORT}. */
+final class AddressList extends NameResolver {
+  private static final String SCHEME = "xlashape";
+
+  static {
+    NameResolverRegistry.getDefaultRegistry().register(new Provider());
+  }
+
+  private final List<URI> servers;
+  private final Executor executor;
+  private @Nullable Listener2 listener;
+
+  private AddressList(List<URI> servers, Args args) {
+    this.servers = servers;
+    Executor offload = args.getOffloadExecutor();
+    executor = offload == null ? Runnable::run : offload;
+  }
+
+  static String target(List<String> addresses) {
+    addresses.forEach(AddressList::server);
+    return SCHEME + ":///" + String.join(",", addresses).replace("[", "%5B").replace("]", "%5D");
+  }
+
+  private static URI server(String address) {
+    URI server = URI.create("//" + address);
+    if (server.getHost() == null || server.getPort() < 0) {
+      throw new IllegalArgumentException("expected HOST:PORT of one of several servers, found " + address);
+    }
+    return server;
+  }
+
+  @Override
+  public String getServiceAuthority() {
+    return servers.get(0).getAuthority();
+  }
+
+  @Override
+  public void start(Listener2 listener) {
+    this.listener = listener;
+    refresh();
+  }
+
+  @Override
+  public void refresh() {
+    Listener2 started = listener;
+    if (started != null) {
+      executor.execute(() -> resolve(started));
+    }
+  }
+
+  private void resolve(Listener2 listener) {
+    List<EquivalentAddressGroup> groups = new ArrayList<>();
+    Status unknown = Status.UNAVAILABLE;
+    for (URI server : servers) {
+      // TLS checks the certificate of each server against the server's own name.
+      Attributes attributes = Attributes.newBuilder().set(EquivalentAddressGroup.ATTR_AUTHORITY_OVERRIDE, server.getAuthority()).build();
+      try {
+        for (InetAddress address : InetAddress.getAllByName(server.getHost())) {
+          groups.add(new EquivalentAddressGroup(new InetSocketAddress(address, server.getPort()), attributes));
+        }
+      } catch (UnknownHostException e) {
+        unknown = Status.UNAVAILABLE.withDescription("unknown host " + server.getHost()).withCause(e);
+      }
+    }
+    if (groups.isEmpty()) {
+      listener.onError(unknown);
+    } else {
+      listener.onResult(ResolutionResult.newBuilder().setAddressesOrError(StatusOr.fromValue(groups)).build());
+    }
+  }
+
+  @Override
+  public void shutdown() {}
+
+  private static final class Provider extends NameResolverProvider {
+    @Override
+    protected boolean isAvailable() {
+      return true;
+    }
+
+    @Override
+    protected int priority() {
+      return 0; // of targets without a scheme gRPC asks the resolver of the highest priority: DNS, of 5
+    }
+
+    @Override
+    public String getDefaultScheme() {
+      return SCHEME;
+    }
+
+    @Override
+    public NameResolver newNameResolver(URI target, Args args) {
+      List<URI> servers = new ArrayList<>();
+      for (String address : target.getPath().substring(1).split(",")) {
+        servers.add(server(address));
+      }
+      return new AddressList(servers, args);
+    }
+  }
+}

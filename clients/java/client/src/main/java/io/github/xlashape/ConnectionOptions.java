@@ -1,0 +1,212 @@
+package io.github.xlashape;
+
+import io.grpc.ManagedChannelBuilder;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How to connect to a server. Options are immutable:
+ *
+ * <pre>{@code
+ * ConnectionOptions options = ConnectionOptions.builder("shapes.example:443")
+ *     .tls()
+ *     .token(System.getenv("XLASHAPE_TOKEN"))
+ *     .timeout(Duration.ofSeconds(10))
+ *     .build();
+ * }</pre>
+ */
+public final class ConnectionOptions {
+  final List<String> addresses;
+  final boolean usesTls;
+  final byte @Nullable [] rootCertificates;
+  final byte @Nullable [] certificate;
+  final byte @Nullable [] key;
+  final @Nullable String token;
+  final Duration timeout;
+  final int attempts;
+  final int maxAnswerBytes;
+  final Consumer<? super ManagedChannelBuilder<?>> channelOptions;
+
+  private ConnectionOptions(Builder builder) {
+    addresses = List.copyOf(builder.addresses);
+    usesTls = builder.usesTls;
+    rootCertificates = builder.rootCertificates;
+    certificate = builder.certificate;
+    key = builder.key;
+    token = builder.token;
+    timeout = builder.timeout;
+    attempts = builder.attempts;
+    maxAnswerBytes = builder.maxAnswerBytes;
+    channelOptions = builder.channelOptions;
+  }
+
+  /**
+   * Begins options for the server at an address.
+   *
+   * @param address {@code HOST:PORT}, {@code unix:PATH} on Linux, or any other target of gRPC such as {@code dns:///HOST:PORT}, which spreads calls over
+   *     all addresses of the name
+   * @return a builder with the defaults
+   */
+  public static Builder builder(String address) {
+    return new Builder(address);
+  }
+
+  @Override
+  public String toString() {
+    return "ConnectionOptions(" + String.join(", ", addresses) + (usesTls ? ", TLS)" : ")");
+  }
+
+  /** Builds {@link ConnectionOptions}. A builder is for one thread; what it has built does not change. */
+  public static final class Builder {
+    private final List<String> addresses = new ArrayList<>();
+    private boolean usesTls;
+    private byte @Nullable [] rootCertificates;
+    private byte @Nullable [] certificate;
+    private byte @Nullable [] key;
+    private @Nullable String token;
+    private Duration timeout = Duration.ofMinutes(1);
+    private int attempts = 4;
+    private int maxAnswerBytes = 64 << 20;
+    private Consumer<? super ManagedChannelBuilder<?>> channelOptions = builder -> {};
+
+    private Builder(String address) {
+      addAddress(address);
+    }
+
+    /**
+     * Adds a server that has the same modules. Calls go to the servers in turn.
+     *
+     * @param address {@code HOST:PORT}; with several servers the first address has this form too
+     * @return this builder
+     */
+    public Builder addAddress(String address) {
+      addresses.add(Objects.requireNonNull(address, "address"));
+      return this;
+    }
+
+    /**
+     * Encrypts the connection, and trusts the certificates that Java trusts.
+     *
+     * @return this builder
+     */
+    public Builder tls() {
+      usesTls = true;
+      return this;
+    }
+
+    /**
+     * Encrypts the connection, and trusts only servers whose certificates these certificates sign.
+     *
+     * @param pem certificates in PEM
+     * @return this builder
+     */
+    public Builder rootCertificates(byte[] pem) {
+      rootCertificates = pem.clone();
+      return tls();
+    }
+
+    /**
+     * Encrypts the connection, and identifies this client.
+     *
+     * @param certificatePem this client's certificate and those up to the root, in PEM
+     * @param keyPem its private key in PEM, PKCS #8 and not encrypted
+     * @return this builder
+     */
+    public Builder clientCertificate(byte[] certificatePem, byte[] keyPem) {
+      certificate = certificatePem.clone();
+      key = keyPem.clone();
+      return tls();
+    }
+
+    /**
+     * Sends a bearer token with each call. Without TLS it travels readably.
+     *
+     * @param token the token; null or empty for none
+     * @return this builder
+     * @throws XlashapeException if the token has characters other than those of ASCII that can be printed; the reason is INVALID_ARGUMENT
+     */
+    public Builder token(@Nullable String token) {
+      if (token != null && !StandardCharsets.US_ASCII.newEncoder().canEncode(token)
+          || token != null && token.chars().anyMatch(Character::isISOControl)) {
+        throw XlashapeException.mistake("INVALID_ARGUMENT", "token", "a token has printable characters of ASCII");
+      }
+      this.token = token == null || token.isEmpty() ? null : token;
+      return this;
+    }
+
+    /**
+     * Bounds the time of each call. {@link XlashapeClient#withTimeout} changes it for some calls.
+     *
+     * @param timeout the time; zero for no bound. The default is one minute
+     * @return this builder
+     * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
+     */
+    public Builder timeout(Duration timeout) {
+      this.timeout = checked(timeout);
+      return this;
+    }
+
+    static Duration checked(Duration timeout) {
+      if (timeout.isNegative()) {
+        throw XlashapeException.mistake("INVALID_ARGUMENT", "timeout", "a call cannot take " + timeout);
+      }
+      return timeout;
+    }
+
+    /**
+     * Sets how often a call is sent in all while the server is unavailable. Pauses between attempts grow from about 100 ms, and are random. A call is not
+     * sent again after its answer has begun.
+     *
+     * @param attempts from 1 to 5. The default is 4
+     * @return this builder
+     * @throws XlashapeException if it is another number; the reason is INVALID_ARGUMENT
+     */
+    public Builder attempts(int attempts) {
+      if (attempts < 1 || attempts > 5) {
+        throw XlashapeException.mistake("INVALID_ARGUMENT", "attempts", "a call has 1 to 5 attempts, not " + attempts);
+      }
+      this.attempts = attempts;
+      return this;
+    }
+
+    /**
+     * Bounds the size of one message from the server.
+     *
+     * @param bytes the bytes, 0 or more. The default is 64 MiB
+     * @return this builder
+     * @throws XlashapeException if the number is negative; the reason is INVALID_ARGUMENT
+     */
+    public Builder maxAnswerBytes(int bytes) {
+      if (bytes < 0) {
+        throw XlashapeException.mistake("INVALID_ARGUMENT", "max_answer_bytes", "a message cannot have " + bytes + " bytes");
+      }
+      maxAnswerBytes = bytes;
+      return this;
+    }
+
+    /**
+     * Passes further options to gRPC, after all others.
+     *
+     * @param options what to do with gRPC's own builder
+     * @return this builder
+     */
+    public Builder channelOptions(Consumer<? super ManagedChannelBuilder<?>> options) {
+      channelOptions = Objects.requireNonNull(options, "options");
+      return this;
+    }
+
+    /**
+     * Builds the options.
+     *
+     * @return immutable options
+     */
+    public ConnectionOptions build() {
+      return new ConnectionOptions(this);
+    }
+  }
+}

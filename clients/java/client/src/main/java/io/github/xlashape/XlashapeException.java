@@ -1,0 +1,184 @@
+package io.github.xlashape;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.rpc.ErrorInfo;
+import io.grpc.Metadata;
+import io.grpc.Status;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a call was refused with, or why it did not reach the server; or what is wrong with a map. All methods of this package that can fail throw it.
+ *
+ * <pre>{@code
+ * try {
+ *   client.linearIndex(Inputs.shape("f32[3,5"), 2, 3);
+ * } catch (XlashapeException refused) {
+ *   System.out.println(refused.getReason() + " " + refused.getLine() + ":" + refused.getColumn()); // PARSE 1:8
+ * }
+ * }</pre>
+ */
+public final class XlashapeException extends RuntimeException {
+  private static final long serialVersionUID = 1;
+  private static final String DOMAIN = "xlashape";
+  private static final Metadata.Key<byte[]> DETAILS = Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
+
+  private final Status.Code code;
+  private final String reason;
+  private final String description;
+  private final String field;
+  private final int line;
+  private final int column;
+  private final TreeMap<String, String> details;
+
+  XlashapeException(Status.Code code, String reason, String description, Map<String, String> metadata, @Nullable Throwable cause) {
+    super(null, cause);
+    this.code = code;
+    this.reason = reason;
+    details = new TreeMap<>(metadata);
+    String message = details.remove("message");
+    this.description = message == null || message.isEmpty() ? description : message;
+    String path = details.remove("field");
+    field = path == null ? "" : path;
+    line = number(details.remove("line"));
+    column = number(details.remove("column"));
+  }
+
+  private static int number(@Nullable String text) {
+    try {
+      return text == null ? 0 : Integer.parseInt(text);
+    } catch (NumberFormatException e) {
+      return 0;
+    }
+  }
+
+  /** An error that this package finds by itself. */
+  static XlashapeException mistake(String reason, String field, String message) {
+    return new XlashapeException(Status.Code.INVALID_ARGUMENT, reason, message, Map.of("field", field), null);
+  }
+
+  /**
+   * Reads the error of a call, such as one that was made with a generated stub over {@link XlashapeClient#channel()}.
+   *
+   * @param error an exception of gRPC, or another one
+   * @return the error with the server's details; the error itself if it is an {@code XlashapeException}
+   */
+  public static XlashapeException of(Throwable error) {
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      if (cause instanceof XlashapeException known) {
+        return known;
+      }
+    }
+    Status status = Status.fromThrowable(error);
+    String message = status.getDescription() == null ? status.getCode().name() : status.getDescription();
+    ErrorInfo info = errorInfo(Status.trailersFromThrowable(error));
+    if (info == null) {
+      return new XlashapeException(status.getCode(), "", message, Map.of(), error);
+    }
+    return new XlashapeException(status.getCode(), info.getReason(), message, info.getMetadataMap(), error);
+  }
+
+  private static @Nullable ErrorInfo errorInfo(@Nullable Metadata trailers) {
+    byte[] data = trailers == null ? null : trailers.get(DETAILS);
+    if (data == null) {
+      return null;
+    }
+    try {
+      for (Any detail : com.google.rpc.Status.parseFrom(data).getDetailsList()) {
+        if (detail.is(ErrorInfo.class)) {
+          ErrorInfo info = detail.unpack(ErrorInfo.class);
+          if (info.getDomain().equals(DOMAIN)) {
+            return info;
+          }
+        }
+      }
+    } catch (InvalidProtocolBufferException e) {
+      // Not written by a server of xlashape: the status alone counts.
+    }
+    return null;
+  }
+
+  /**
+   * Returns the status of the call.
+   *
+   * @return {@code INVALID_ARGUMENT}, {@code NOT_FOUND}, {@code RESOURCE_EXHAUSTED}, {@code DEADLINE_EXCEEDED}, {@code UNAVAILABLE}, …
+   */
+  public Status.Code getCode() {
+    return code;
+  }
+
+  /**
+   * Returns the server's name for what is wrong.
+   *
+   * @return {@code PARSE}, {@code INVALID_INDEX}, {@code NOT_FOUND}, {@code LIMIT_EXCEEDED}, …; empty if the error does not come from xlashape, but from
+   *     gRPC or from a proxy
+   */
+  public String getReason() {
+    return reason;
+  }
+
+  /**
+   * Returns what is wrong, with the field, the line and the column before it, and the reason behind it.
+   *
+   * @return such as {@code shape.text: line 1, column 8: expected ',' or ']' of the dimensions, found the end of the text (PARSE)}
+   */
+  @Override
+  public String getMessage() {
+    StringBuilder text = new StringBuilder();
+    if (!field.isEmpty()) {
+      text.append(field).append(": ");
+    }
+    if (line > 0) {
+      text.append("line ").append(line).append(", column ").append(column).append(": ");
+    }
+    return text.append(description).append(" (").append(reason.isEmpty() ? code.name() : reason).append(')').toString();
+  }
+
+  /**
+   * Returns what is wrong, alone.
+   *
+   * @return a sentence for people
+   */
+  public String getDescription() {
+    return description;
+  }
+
+  /**
+   * Returns the path of the wrong field in the request.
+   *
+   * @return such as {@code shapes[3].text}; empty if no field is to blame
+   */
+  public String getField() {
+    return field;
+  }
+
+  /**
+   * Returns the line where text is wrong.
+   *
+   * @return the line from 1; 0 if the mistake is not in text
+   */
+  public int getLine() {
+    return line;
+  }
+
+  /**
+   * Returns the column where text is wrong.
+   *
+   * @return the column from 1, in characters; 0 if the mistake is not in text
+   */
+  public int getColumn() {
+    return column;
+  }
+
+  /**
+   * Returns all other details by name.
+   *
+   * @return {@code limit}, {@code maximum} and {@code value} of an exceeded limit, {@code kind} and {@code name} of what was not found, …; a map that
+   *     cannot be changed
+   */
+  public Map<String, String> getDetails() {
+    return java.util.Collections.unmodifiableMap(details);
+  }
+}

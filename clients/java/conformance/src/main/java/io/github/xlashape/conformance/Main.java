@@ -1,0 +1,239 @@
+package io.github.xlashape.conformance;
+
+import com.google.protobuf.ByteString;
+import com.google.protobuf.MessageLite;
+import io.github.xlashape.ConnectionOptions;
+import io.github.xlashape.ElementIndices;
+import io.github.xlashape.EvaluableMap;
+import io.github.xlashape.MapValues;
+import io.github.xlashape.Upload;
+import io.github.xlashape.XlashapeClient;
+import io.github.xlashape.XlashapeException;
+import io.github.xlashape.v1.ByteSizesRequest;
+import io.github.xlashape.v1.EvaluateMapBatchRequest;
+import io.github.xlashape.v1.EvaluateMapResponse;
+import io.github.xlashape.v1.HloServiceGrpc;
+import io.github.xlashape.v1.IndexingMap;
+import io.github.xlashape.v1.IndexingServiceGrpc;
+import io.github.xlashape.v1.LinearIndexResponse;
+import io.github.xlashape.v1.LinearIndicesRequest;
+import io.github.xlashape.v1.ListInstructionsRequest;
+import io.github.xlashape.v1.MultiIndexResponse;
+import io.github.xlashape.v1.MultiIndicesRequest;
+import io.github.xlashape.v1.ShapeServiceGrpc;
+import io.grpc.CallOptions;
+import io.grpc.ClientCall;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.ServiceDescriptor;
+import io.grpc.Status;
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.IntToLongFunction;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+
+/** The testee of the Java client: does what tests/conformance/run.py asks, and tells how it ended. */
+public final class Main {
+  private final Map<String, MethodDescriptor<?, ?>> methods = new HashMap<>();
+  private XlashapeClient client;
+
+  private Main() {
+    for (ServiceDescriptor service : new ServiceDescriptor[] {
+        ShapeServiceGrpc.getServiceDescriptor(), HloServiceGrpc.getServiceDescriptor(), IndexingServiceGrpc.getServiceDescriptor()}) {
+      for (MethodDescriptor<?, ?> method : service.getMethods()) {
+        methods.put(method.getFullMethodName(), method);
+      }
+    }
+  }
+
+  public static void main(String[] arguments) throws IOException {
+    InputStream input = new BufferedInputStream(System.in, 1 << 16);
+    OutputStream output = new BufferedOutputStream(System.out, 1 << 16);
+    Main testee = new Main();
+    while (true) {
+      Request request = Request.parseDelimitedFrom(input);
+      if (request == null) {
+        break;
+      }
+      Response.Builder response = Response.newBuilder();
+      try {
+        testee.answer(request, response);
+      } catch (XlashapeException refused) {
+        response.setError(io.github.xlashape.conformance.Error.newBuilder()
+            .setCode(refused.getCode().value())
+            .setReason(refused.getReason())
+            .setMessage(refused.getDescription())
+            .setField(refused.getField())
+            .setLine(refused.getLine())
+            .setColumn(refused.getColumn())
+            .putAllDetails(refused.getDetails()));
+      } catch (Exception | OutOfMemoryError e) {
+        e.printStackTrace();
+        response.setFailure(e.toString());
+      }
+      response.build().writeDelimitedTo(output);
+      output.flush();
+    }
+    if (testee.client != null) {
+      testee.client.close();
+    }
+  }
+
+  private void answer(Request request, Response.Builder response) throws Exception {
+    switch (request.getActionCase()) {
+      case START -> start(request.getStart());
+      case CALL -> call(request.getCall(), response);
+      case EVALUATION -> evaluate(request.getEvaluation(), response);
+      case UPLOAD -> {
+        Upload upload = client.uploadModule(request.getUpload().getContent().toByteArray());
+        response.setSent(upload.sent()).addAnswers(upload.module().toByteString());
+      }
+      case PAGES -> pages(request.getPages(), response);
+      case BULK -> bulk(request.getBulk(), response);
+      default -> throw new IllegalArgumentException("unknown action " + request.getActionCase());
+    }
+  }
+
+  private void start(Start start) {
+    if (start.getTransport() != Transport.TRANSPORT_GRPC) {
+      throw new IllegalArgumentException("unknown transport " + start.getTransport());
+    }
+    // What gRPC receives by default has to do.
+    ConnectionOptions.Builder options = ConnectionOptions.builder(start.getAddress()).token(start.getToken()).maxAnswerBytes(4 << 20);
+    if (!start.getRootCertificates().isEmpty()) {
+      options.rootCertificates(start.getRootCertificates().toByteArray());
+    }
+    if (client != null) {
+      client.close();
+    }
+    client = XlashapeClient.connect(options.build());
+  }
+
+  private void call(Call call, Response.Builder response) throws Exception {
+    MethodDescriptor<?, ?> method = methods.get("xlashape.v1." + call.getRpc());
+    if (method == null) {
+      throw new IllegalArgumentException("unknown RPC " + call.getRpc());
+    }
+    call(method, call, response);
+  }
+
+  /** Calls any RPC with messages of the types that the schema declares. */
+  private <Q, A> void call(MethodDescriptor<Q, A> method, Call call, Response.Builder response) throws Exception {
+    CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(call.getTimeoutMs() > 0 ? call.getTimeoutMs() : 60_000, TimeUnit.MILLISECONDS);
+    ClientCall<Q, A> running = client.channel().newCall(method, options);
+    CompletableFuture<Void> end = new CompletableFuture<>();
+    running.start(new ClientCall.Listener<A>() {
+      @Override
+      public void onMessage(A answer) {
+        response.addAnswers(((MessageLite) answer).toByteString());
+        if (call.getStopAfter() > 0 && response.getAnswersCount() == call.getStopAfter()) {
+          running.cancel("enough", null);
+        } else {
+          running.request(1);
+        }
+      }
+
+      @Override
+      public void onClose(Status status, Metadata trailers) {
+        if (status.isOk() || call.getStopAfter() > 0 && response.getAnswersCount() == call.getStopAfter()) {
+          end.complete(null);
+        } else {
+          end.completeExceptionally(status.asRuntimeException(trailers));
+        }
+      }
+    }, new Metadata());
+    running.request(method.getType().serverSendsOneMessage() ? 2 : 1);
+    for (ByteString request : call.getRequestsList()) {
+      running.sendMessage(method.parseRequest(request.newInput()));
+    }
+    if (!call.getKeepOpen()) {
+      running.halfClose();
+    }
+    try {
+      end.get();
+    } catch (java.util.concurrent.ExecutionException e) {
+      throw XlashapeException.of(e.getCause());
+    }
+  }
+
+  private static void evaluate(Evaluation evaluation, Response.Builder response) throws IOException {
+    EvaluableMap map = evaluation.hasText() ? EvaluableMap.parse(evaluation.getText()) : EvaluableMap.of(IndexingMap.parseFrom(evaluation.getMessage()));
+    long[] points = longs(evaluation.getPointsCount(), evaluation::getPoints);
+    int count = evaluation.getCount();
+    if (evaluation.getBatch()) {
+      response.addAnswers(message(map.evaluateBatch(points, count)).toByteString());
+      return;
+    }
+    EvaluateMapResponse.Builder answer = EvaluateMapResponse.newBuilder();
+    for (int i = 0; i < count; i++) {
+      int width = points.length / count;
+      long[] results = map.evaluate(Arrays.copyOfRange(points, i * width, (i + 1) * width));
+      answer.addInDomain(results != null);
+      for (int j = 0; j < map.results(); j++) {
+        answer.addResults(results == null ? 0 : results[j]);
+      }
+    }
+    response.addAnswers(answer.build().toByteString());
+  }
+
+  private void pages(Pages pages, Response.Builder response) throws IOException {
+    Stream<? extends MessageLite> items = pages.getRpc().equals("HloService/ListInstructions")
+        ? client.listInstructions(ListInstructionsRequest.parseFrom(pages.getRequest()))
+        : client.instructionSizes(ByteSizesRequest.parseFrom(pages.getRequest()));
+    items.forEach(item -> response.addAnswers(item.toByteString()));
+  }
+
+  private void bulk(Bulk bulk, Response.Builder response) throws IOException {
+    long[] numbers = longs(bulk.getNumbersCount(), bulk::getNumbers);
+    switch (bulk.getRpc()) {
+      case "ShapeService/LinearIndices" -> {
+        LinearIndicesRequest first = LinearIndicesRequest.parseFrom(bulk.getRequest());
+        LinearIndexResponse.Builder answer = LinearIndexResponse.newBuilder();
+        for (long position : client.linearIndices(first.getShape(), first.getOrder(), numbers)) {
+          answer.addPositions(position);
+        }
+        response.addAnswers(answer.build().toByteString());
+      }
+      case "ShapeService/MultiIndices" -> {
+        MultiIndicesRequest first = MultiIndicesRequest.parseFrom(bulk.getRequest());
+        ElementIndices found = client.multiIndices(first.getShape(), first.getOrder(), numbers);
+        MultiIndexResponse.Builder answer = MultiIndexResponse.newBuilder();
+        for (long index : found.indices()) {
+          answer.addIndices(index);
+        }
+        for (boolean isElement : found.isElement()) {
+          answer.addIsElement(isElement);
+        }
+        response.addAnswers(answer.build().toByteString());
+      }
+      default -> {
+        EvaluateMapBatchRequest first = EvaluateMapBatchRequest.parseFrom(bulk.getRequest());
+        response.addAnswers(message(client.evaluateMap(first.getMap(), numbers)).toByteString());
+      }
+    }
+  }
+
+  private static EvaluateMapResponse message(MapValues values) {
+    EvaluateMapResponse.Builder answer = EvaluateMapResponse.newBuilder();
+    for (long result : values.results()) {
+      answer.addResults(result);
+    }
+    for (boolean inDomain : values.inDomain()) {
+      answer.addInDomain(inDomain);
+    }
+    return answer.build();
+  }
+
+  private static long[] longs(int count, IntToLongFunction at) {
+    return IntStream.range(0, count).mapToLong(at).toArray();
+  }
+}
