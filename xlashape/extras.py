@@ -16,14 +16,19 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "png": ("resvg_py",),
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
     "store": ("obstore",),
+    "web": ("connectrpc", "hypercorn"),
 }
 
 # What the packages of an extra are, where it is not gRPC.
-_NEEDS = {"png": "the renderer resvg", "store": "the client of buckets obstore"}
+_NEEDS = {
+    "png": "the renderer resvg",
+    "store": "the client of buckets obstore",
+    "web": "connectrpc and hypercorn (Python 3.11 or newer)",
+}
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `client`, `png`, `server` or `store`. Imports none of them."""
+    """Whether every package of the extra is installed: `client`, `png`, `server`, `store` or `web`. Imports none of them."""
     return _first_missing(extra) is None
 
 

@@ -29,6 +29,7 @@ placement       which worker gets a new connection
 tls             certificates: checked, and read again when they are replaced
 scratch         temporary directories, and those that killed servers left
 service_manager what systemd is told
+web             the same RPCs over HTTP: Connect, gRPC-Web and gRPC
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
 app             the server: all workers

@@ -50,7 +50,7 @@ class Server:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
         self._workers: list[WorkerProcess] = []
-        self._port_holder: socket.socket | None = None
+        self._port_holders: list[socket.socket] = []
         self._scratch: ScratchDirectory | None = None
         self._start_lock: int | None = (
             None  # a descriptor: workers begin to listen one after another, so that their order is known
@@ -66,6 +66,11 @@ class Server:
         return self.config.address
 
     @property
+    def http_address(self) -> str:
+        """HOST:PORT of HTTP, with the port that was chosen once the server has started; empty without one."""
+        return self.config.http
+
+    @property
     def worker_pids(self) -> list[int]:
         """The process ids of the workers that are running."""
         return [worker.pid for worker in self._workers if worker.pid]
@@ -78,6 +83,8 @@ class Server:
     def start(self) -> Server:
         """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a worker cannot start."""
         require("server", "a server")
+        if self.config.http:
+            require("web", "HTTP")
         if self.config.store:
             require("store", "a store in a bucket")
         self.config.check_files()
@@ -86,9 +93,14 @@ class Server:
         if config.unix_path is not None:
             _free_socket(config.unix_path)
         else:
-            self._port_holder, port = _reserved_port(config)
+            holder, port = _reserved_port(config.address, config.host_and_port())
+            self._port_holders.append(holder)
             config = config.with_port(port)
         try:
+            if config.http:
+                holder, port = _reserved_port(config.http, config.http_host_and_port())
+                self._port_holders.append(holder)
+                config = replace(config, http=f"{config.http.rpartition(':')[0]}:{port}")
             if not config.store_directory:
                 remove_orphans()
                 self._scratch = ScratchDirectory()
@@ -139,9 +151,9 @@ class Server:
         for worker in self._workers:
             worker.end(end)
         with self._lock:
-            holder, scratch, start_lock = self._port_holder, self._scratch, self._start_lock
-            self._port_holder = self._scratch = self._start_lock = None
-        if holder is not None:
+            holders, scratch, start_lock = self._port_holders, self._scratch, self._start_lock
+            self._port_holders, self._scratch, self._start_lock = [], None, None
+        for holder in holders:
             holder.close()
         if start_lock is not None:
             os.close(start_lock)
@@ -223,6 +235,8 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
                     "pid": os.getpid(),
                     "store": config.store or server.config.store_directory,
                 }
+                if config.http:
+                    line["http"] = server.http_address
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
             else:
@@ -278,12 +292,12 @@ def _free_socket(path: str) -> None:
         raise UnavailableError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
 
 
-def _reserved_port(config: Config) -> tuple[socket.socket, int]:
+def _reserved_port(address_text: str, host_and_port: tuple[str, int]) -> tuple[socket.socket, int]:
     """A socket that is bound to the address, and its port. It never listens: it reserves the port while workers end and start.
 
     With SO_REUSEPORT a second server of the same user could bind the same port unnoticed. So a socket without it is bound first, and closed.
     """
-    host, port = config.host_and_port()
+    host, port = host_and_port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         for options in ((socket.SO_REUSEADDR,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT)):
@@ -299,5 +313,5 @@ def _reserved_port(config: Config) -> tuple[socket.socket, int]:
                 return bound, bound.getsockname()[1]
             bound.close()
     except OSError as error:
-        raise UnavailableError(f"cannot listen on {config.address}: {error.strerror or error}") from error
+        raise UnavailableError(f"cannot listen on {address_text}: {error.strerror or error}") from error
     raise AssertionError("the second socket is returned")

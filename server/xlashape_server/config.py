@@ -43,6 +43,17 @@ class Config:
         "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Or unix:PATH, a socket in the file system, which one worker serves.",
     )
     socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
+    http: str = _setting(
+        "",
+        "HOST:PORT where RPCs are answered over HTTP too (Connect with JSON or proto, gRPC-Web), for browsers and curl. Empty: nowhere.",
+    )
+    http_origins: str = _setting(
+        "",
+        "Origins of web pages that may ask over HTTP, separated by commas, such as https://example.com; * allows all, empty none.",
+    )
+    http_cache_seconds: float = _setting(
+        3600.0, "Seconds that browsers and caches may keep answers to GET. 0: they may not."
+    )
     workers: int = _setting(
         0,
         "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot share a port).",
@@ -95,6 +106,10 @@ class Config:
         "Seconds within which a caller must read a message of an answer, and a second more for each 8 MiB; then the call is cut off.",
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
+    max_json_bytes: int = _setting(
+        4 * MIB,
+        "Bytes of one request message in JSON, and serialized bytes of an answer that is written as JSON, which takes far longer than proto.",
+    )
     max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
     max_shape_elements: int = _setting(
         100_000, "Shapes within one shape: elements of tuples, and of tuples in them; in text, commas are counted."
@@ -158,6 +173,14 @@ class Config:
                 f"address: expected unix: and a path of 1 to {_MAX_UNIX_PATH_BYTES} bytes, found {self.address!r}",
                 field="address",
             )
+        if self.http:
+            self.http_host_and_port()
+        for origin in self.allowed_origins():
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise InvalidArgumentError(
+                    f"http_origins: expected origins such as https://example.com or *, found {origin!r}",
+                    field="http_origins",
+                )
         if self.log_level not in _LOG_LEVELS:
             raise InvalidArgumentError(
                 f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
@@ -204,16 +227,10 @@ class Config:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only callers on this machine can reach the address."""
-        if self.unix_path is not None:
-            return True
-        host = self.host_and_port()[0]
-        if host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-        except ValueError:
+        """Whether only callers on this machine can reach the addresses."""
+        if self.http and not _is_local(self.http_host_and_port()[0]):
             return False
+        return self.unix_path is not None or _is_local(self.host_and_port()[0])
 
     def exposures(self) -> list[str]:
         """What strangers can do because of these settings, a sentence each. Nobody is a stranger on this machine."""
@@ -233,19 +250,15 @@ class Config:
 
     def host_and_port(self) -> tuple[str, int]:
         """Host and port of the address, which is not a unix: address; the host without the brackets of IPv6."""
-        host, colon, port = self.address.rpartition(":")
-        bracketed = host.startswith("[") and host.endswith("]")
-        if (
-            not colon
-            or not host
-            or not (port.isascii() and port.isdigit())
-            or int(port[:6]) > 65535
-            or (":" in host and not bracketed)
-        ):
-            raise InvalidArgumentError(
-                f"address: expected HOST:PORT or unix:PATH, found {self.address!r}", field="address"
-            )
-        return (host[1:-1] if bracketed else host), int(port)
+        return _host_and_port(self.address, "address", "HOST:PORT or unix:PATH")
+
+    def http_host_and_port(self) -> tuple[str, int]:
+        """The same of the address of HTTP."""
+        return _host_and_port(self.http, "http", "HOST:PORT")
+
+    def allowed_origins(self) -> list[str]:
+        """The origins of `http_origins`, one by one."""
+        return [origin.strip() for origin in self.http_origins.split(",") if origin.strip()]
 
     def with_port(self, port: int) -> Config:
         """The same settings with another port."""
@@ -291,6 +304,31 @@ class Config:
         return cls(**json.loads(text))
 
 
+def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
+    """Host and port of the address in the setting `name`."""
+    host, colon, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if (
+        not colon
+        or not host
+        or not (port.isascii() and port.isdigit())
+        or int(port[:6]) > 65535
+        or (":" in host and not bracketed)
+    ):
+        raise InvalidArgumentError(f"{name}: expected {expected}, found {address!r}", field=name)
+    return (host[1:-1] if bracketed else host), int(port)
+
+
+def _is_local(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
 def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
     """How many cores' worth of time the control group of this process may use; infinite without a quota. Linux: cgroup-v2, cpu.max."""
     try:
@@ -303,6 +341,7 @@ def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
 _UNIX = "unix:"
 _MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # sockaddr_un
 _BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^?#\0]+")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s@,]+")
 _MODE = re.compile(r"0?[0-7]{3}")
 _MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
 
@@ -319,6 +358,8 @@ _MINIMUM: dict[str, float] = {
     "max_receive_seconds": 0.001,
     "max_send_seconds": 0.001,
     "max_request_bytes": 1024,
+    "max_json_bytes": 1024,
+    "http_cache_seconds": 0,
     "max_batch": 1,
     "max_shape_elements": 1,
     "max_text_bytes": 1,

@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.config import Config
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import grpc
 
-__all__ = ["check", "server_credentials"]
+__all__ = ["check", "http_context", "server_credentials"]
 
 _log = logging.getLogger("xlashape_server.tls")
 
@@ -77,6 +77,41 @@ def server_credentials(config: Config) -> grpc.ServerCredentials:
     return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=bool(config.tls_client_ca))
 
 
+def http_context(config: Config) -> ssl.SSLContext:
+    """TLS for HTTP/1.1 and HTTP/2, whose certificates follow the files."""
+    return _FollowingContext(config)
+
+
+class _FollowingContext(ssl.SSLContext):
+    """A context that makes each connection in the context of the files as they are then."""
+
+    def __new__(cls, config: Config) -> _FollowingContext:
+        del config  # SSLContext takes its protocol here
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._files = _Files(config)
+        self._current = _http_context(config)
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        """A connection in memory, as asyncio asks for it."""
+        if self._files.are_new():
+            self._current = _http_context(self._config)
+        return self._current.wrap_bio(*arguments, **options)
+
+
+def _http_context(config: Config) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
+    if config.tls_client_ca:
+        context.load_verify_locations(config.tls_client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
 class _Files:
     """The files of the certificates, and when they were last looked at."""
 
@@ -98,25 +133,31 @@ class _Files:
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
         """What the files hold if that is new and can be used, else None. gRPC calls this at each handshake."""
+        found: list[grpc.ServerCertificateConfiguration] = []
+        return found[0] if self.are_new(lambda: found.append(self.configuration())) else None
+
+    def are_new(self, read: Callable[[], object] | None = None) -> bool:
+        """Whether the files hold something new that can be used. `read` reads it. To be asked at each handshake."""
         with self._lock:
             now = time.monotonic()
             if now < self._next_look:
-                return None
+                return False
             self._next_look = now + _LOOK_SECONDS
             state = self._state()
             if state == self._seen:
-                return None
+                return False
             try:
                 check(self._config)
-                found = self.configuration()
+                if read is not None:
+                    read()
             except (InvalidArgumentError, OSError) as error:
                 _log.warning("the certificates were replaced and cannot be used yet, so the old ones stay: %s", error)
-                return None
+                return False
             if self._state() != state:
-                return None  # replaced while they were read: the next look finds them
+                return False  # replaced while they were read: the next look finds them
             self._seen = state
         _log.info("the certificates were replaced; new connections get the new ones")
-        return found
+        return True
 
     def _state(self) -> list[tuple[int, int, int] | None]:
         found: list[tuple[int, int, int] | None] = []

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -30,11 +30,14 @@ from xlashape_server.bucket import open_store
 from xlashape_server.config import Config
 from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
-from xlashape_server.handlers import rpcs
+from xlashape_server.handlers import Rpc, rpcs
 from xlashape_server.health import Health
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services
 from xlashape_server.signals import StopSignals
+
+if TYPE_CHECKING:
+    from xlashape_server.web import Listener
 
 __all__ = ["main", "make_server", "run"]
 
@@ -46,14 +49,15 @@ _KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
 _MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
 
 
-def make_server(config: Config) -> tuple[grpc.Server, Health]:
-    """A grpc server with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
+def make_server(config: Config) -> tuple[grpc.Server, Health, Listener | None]:
+    """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
     options = [*_connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, open_store(config))
     caches.register(modules.cache)
     guard = Guard(config, modules.cache.clear)
-    add_services(server, rpcs(config, modules), guard)
+    answered = rpcs(config, modules)
+    add_services(server, answered, guard)
     health = Health()
     for name in (*readiness.NAMES, *(service.full_name for service in services())):
         health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -62,7 +66,15 @@ def make_server(config: Config) -> tuple[grpc.Server, Health]:
     reflection.enable(server, guard)
     guard.watch.start()
     _listen(server, config)
-    return server, health
+    return server, health, _http_listener(config, guard, answered)
+
+
+def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> Listener | None:
+    if not config.http:
+        return None
+    from xlashape_server.web import Listener  # its packages are those of an extra
+
+    return Listener(config, guard, answered)
 
 
 def _listen(server: grpc.Server, config: Config) -> None:
@@ -134,9 +146,11 @@ def _serve(cpu: int | None, start_lock: int | None, config: Config, signals: Sto
     parent = Parent(sys.stdout)
     try:
         with _locked(start_lock):
-            server, health_servicer = make_server(config)
+            server, health_servicer, http = make_server(config)
             listening = time.monotonic()
         server.start()
+        if http is not None:
+            http.start()
     except Exception as error:
         _log.error("cannot start", exc_info=error)
         parent.tell(event="failed", reason=str(error))
@@ -153,7 +167,10 @@ def _serve(cpu: int | None, start_lock: int | None, config: Config, signals: Sto
     parent.tell(event="stopping")
     if config.drain_seconds:
         time.sleep(config.drain_seconds)
-    server.stop(config.grace_seconds).wait()
+    stopped = server.stop(config.grace_seconds)
+    if http is not None:
+        http.stop(config.grace_seconds)
+    stopped.wait()
     _log.debug("stopped")
     return 0
 

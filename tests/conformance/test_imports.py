@@ -43,6 +43,10 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.reading", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.serving", "xlashape_client.methods"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server"): _SERVER,
+    (
+        "xlashape_server.worker",
+        "xlashape_server.web",
+    ): "the packages of the extra web, for servers that answer over HTTP",
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.settings"): _SERVER,
     ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,

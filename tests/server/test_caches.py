@@ -33,7 +33,7 @@ def test_the_least_recently_used_modules_go_first() -> None:
 def test_a_worker_registers_the_cache_of_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registered: list[caches.Cache] = []
     monkeypatch.setattr(caches, "register", registered.append)
-    server, _ = make_server(Config(address="127.0.0.1:0", store_directory=str(tmp_path), module_cache_bytes=1234))
+    server, _, _ = make_server(Config(address="127.0.0.1:0", store_directory=str(tmp_path), module_cache_bytes=1234))
     server.stop(None)
     [cache] = registered
     assert cache.usage() == ("xlashape_server: decoded modules", 0, 0, 1234)

@@ -1,0 +1,14 @@
+"""HTTP beside gRPC: Connect, gRPC-Web and gRPC at an address of its own, for browsers, curl and caches. Needs the extra `web`.
+
+messages     messages in JSON and in protobuf's own format
+exchanges    one HTTP request on its way through the guard
+application  every RPC of the schema as an ASGI application, made of the descriptors
+origins      which pages of other origins may ask (CORS)
+listener     the sockets, TLS and the life of the connections
+"""
+
+from __future__ import annotations
+
+from xlashape_server.web.listener import Listener
+
+__all__ = ["Listener"]

@@ -1,0 +1,378 @@
+"""Every RPC of the schema as an ASGI application. connectrpc speaks the protocols: Connect, gRPC-Web, and gRPC over HTTP/2.
+
+The endpoints are made of the descriptors, and hand messages to the handlers that gRPC has too. A request is admitted by the guard before its
+body is read. `json_to_proto` and `proto_to_json` run where the handler does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, cast
+
+from connectrpc.code import Code
+from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
+from connectrpc.request import RequestContext
+from connectrpc.server import ConnectASGIApplication, Endpoint
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from xlashape_server.callers import Caller, Places
+from xlashape_server.config import Config
+from xlashape_server.guard import Guard
+from xlashape_server.handlers import Rpc
+from xlashape_server.web.exchanges import Exchange
+from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, json_to_proto, proto_to_json
+from xlashape_server.web.origins import Origins
+
+__all__ = ["Application"]
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Context = RequestContext[Any, Any]
+Handler = Callable[..., Any]
+
+_exchange: ContextVar[Exchange] = ContextVar("exchange")
+
+_UNARY_TYPES = ("application/json", "application/proto")
+_STREAM_TYPES = ("application/connect+json", "application/connect+proto")
+_GRPC_WEB_TYPES = ("application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json")
+_GRPC_TYPES = ("application/grpc", "application/grpc+proto", "application/grpc+json")
+_ENCODINGS = ("accept-encoding", "connect-accept-encoding", "grpc-accept-encoding")  # answers are not compressed
+_TIMEOUT = re.compile(r"\d{1,10}")
+_GRPC_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
+_GRPC_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_PLAIN = ((b"content-encoding", b"identity"), (b"vary", b"Accept-Encoding"))  # what connectrpc says without compression
+
+
+class Application:
+    """The RPCs behind the guard. `call` is one request of ASGI."""
+
+    def __init__(self, config: Config, guard: Guard, rpcs: tuple[Rpc, ...], threads: ThreadPoolExecutor) -> None:
+        self._config = config
+        self._guard = guard
+        self._threads = threads
+        self._origins = Origins(config)
+        self._methods = {f"/{rpc.method.containing_service.full_name}/{rpc.method.name}": rpc.method for rpc in rpcs}
+        endpoints = {path: self._endpoint(rpc) for path, rpc in zip(self._methods, rpcs, strict=True)}
+        self._protocols = _Protocols(
+            service=None,
+            endpoints=lambda _: endpoints,
+            read_max_bytes=2 * config.max_request_bytes,  # twice the limit of the guard, whose error names the limit
+            codecs=CODECS,
+            compressions=COMPRESSIONS,
+        )
+
+    async def call(
+        self, caller: Caller, abort: Callable[[], None], scope: dict[str, Any], receive: Any, send: Send
+    ) -> None:
+        """Answers one request of `caller`. `abort` ends its connection."""
+        if scope["type"] != "http":
+            return  # WebSockets, which hypercorn refuses then
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        origin = headers.get("origin")
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await _answer(send, 204, self._origins.preflight(origin))
+            return
+        send = _with_headers(send, self._origins.headers(origin))
+        method = self._methods.get(scope["path"])
+        if method is None:
+            path = scope["path"][:100]
+            text = (
+                f"there is no {path}; RPCs are at /PACKAGE.SERVICE/METHOD, such as /xlashape.v1.ShapeService/ByteSize"
+            )
+            await _refuse(send, 404, Code.UNIMPLEMENTED, text, [])
+            return
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST":
+            expected = _media_types(method, scope)
+            if media_type not in expected:
+                text = f"content-type: expected {' or '.join(expected)}, found {media_type[:100] or 'none'}"
+                accepted = [(b"accept-post", ", ".join(expected).encode())]
+                await _refuse(send, 415, Code.INVALID_ARGUMENT, text, accepted)
+                return
+        elif scope["method"] != "GET" or not _may_get(method):
+            text = f"{scope['method'][:20]}: {method.name} is asked with {'GET or ' if _may_get(method) else ''}POST"
+            allowed = [(b"allow", b"GET, POST" if _may_get(method) else b"POST")]
+            await _refuse(send, 405, Code.UNIMPLEMENTED, text, allowed)
+            return
+        seconds, timeouts = _seconds(headers)
+        scope["headers"] = [
+            (name, media_type.encode() if name == b"content-type" else value)
+            for name, value in ((name.lower(), value) for name, value in scope["headers"])
+            if name.decode("latin-1") not in (*_ENCODINGS, *timeouts)
+        ]
+        name = f"{method.containing_service.name}/{method.name}"
+        exchange = Exchange(name, self._guard, self._threads, receive, send, abort)
+        exchange.begin(caller, seconds, self._places(method))
+        exchange.is_half_duplex = scope["http_version"] not in ("2", "3")
+        if not method.client_streaming or (method.server_streaming and exchange.is_half_duplex):
+            exchange.max_body_bytes = self._config.max_request_bytes
+        _exchange.set(exchange)
+        try:
+            await self._protocols(cast("Any", scope), cast("Any", exchange.receive), cast("Any", exchange.send))
+        finally:
+            exchange.end()
+
+    def _places(self, method: MethodDescriptor) -> tuple[Places, ...] | None:
+        guard = self._guard
+        if method.client_streaming:
+            return (guard.places, guard.streams if method.server_streaming else guard.uploads)
+        return None
+
+    def _endpoint(self, rpc: Rpc) -> Any:
+        method = rpc.method
+        if method.client_streaming and method.server_streaming:
+            kind, make, function = StreamType.BIDI_STREAM, Endpoint.bidi_stream, self._both_streams
+        elif method.client_streaming:
+            kind, make, function = StreamType.CLIENT_STREAM, Endpoint.client_stream, self._client_stream
+        elif method.server_streaming:
+            kind, make, function = StreamType.SERVER_STREAM, Endpoint.server_stream, self._server_stream
+        else:
+            kind, make, function = StreamType.UNARY, Endpoint.unary, self._unary
+        about = MethodInfo(
+            name=method.name,
+            service_name=method.containing_service.full_name,
+            input=bytes,
+            output=bytes,
+            idempotency_level=(IdempotencyLevel.NO_SIDE_EFFECTS if _may_get(method) else IdempotencyLevel.UNKNOWN),
+            stream_type=kind,
+        )
+        return make(method=about, function=partial(cast("Any", function), _Messages(rpc, self._config.max_json_bytes)))
+
+    async def _unary(self, messages: _Messages, received: Received, context: Context) -> bytes:
+        exchange = _exchange.get()
+        call = exchange.check()
+        exchange.message_came()
+        call.received()
+
+        def answer() -> bytes:
+            request = self._guard.message(call, received.data)
+            return self._guard.answer(call, messages.unary(received.is_json), request)
+
+        response = await exchange.work(answer)
+        if context.http_method == "GET":
+            context.response_headers["cache-control"] = self._caching()
+        call.sends(len(response))
+        exchange.succeeded(request_bytes=len(received.data), response_bytes=len(response))
+        return response
+
+    async def _server_stream(self, messages: _Messages, received: Received, context: Context) -> AsyncGenerator[bytes]:
+        del context
+        exchange = _exchange.get()
+        call = exchange.check()
+        exchange.message_came()
+        call.received()
+
+        def answers() -> Generator[bytes]:
+            request = self._guard.message(call, received.data)
+            yield from self._guard.answers(call, messages.server_stream(received.is_json), request)
+
+        async for response in self._steps(exchange, answers()):
+            yield response
+
+    async def _client_stream(self, messages: _Messages, requests: AsyncGenerator[Received], context: Context) -> bytes:
+        exchange = _exchange.get()
+        call = exchange.check()
+        incoming = _Requests(exchange, requests)
+
+        def answer() -> bytes:
+            handler = messages.client_stream(_is_json(context))
+            return self._guard.answer(call, handler, self._guard.messages(call, incoming.read()))
+
+        try:
+            response = await exchange.work(answer)
+        finally:
+            await incoming.close()
+        call.sends(len(response))
+        exchange.succeeded(response_bytes=len(response))
+        return response
+
+    async def _both_streams(
+        self, messages: _Messages, requests: AsyncGenerator[Received], context: Context
+    ) -> AsyncGenerator[bytes]:
+        exchange = _exchange.get()
+        call = exchange.check()
+        if exchange.is_half_duplex:
+            requests = _again([received async for received in requests])
+        incoming = _Requests(exchange, requests)
+
+        def answers() -> Generator[bytes]:
+            handler = messages.both_streams(_is_json(context))
+            yield from self._guard.answers(call, handler, self._guard.messages(call, incoming.read()))
+
+        try:
+            async for response in self._steps(exchange, answers()):
+                yield response
+        finally:
+            await incoming.close()
+
+    async def _steps(self, exchange: Exchange, answers: Generator[bytes]) -> AsyncGenerator[bytes]:
+        """The answers, each computed in a thread when the one before it was sent."""
+        call = exchange.check()
+        count = size = 0
+        try:
+            while True:
+                response = await exchange.work(partial(next, answers, None))
+                if response is None:
+                    break
+                count, size = count + 1, size + len(response)
+                yield response
+        finally:
+            exchange.close(answers)
+        call.sends(0)
+        exchange.succeeded(responses=count, response_bytes=size)
+
+    def _caching(self) -> str:
+        seconds = int(self._config.http_cache_seconds)
+        return f"public, max-age={seconds}" if seconds else "no-store"
+
+
+class _Protocols(ConnectASGIApplication[None]):
+    @property
+    def path(self) -> str:
+        return ""
+
+
+class _Messages:
+    """The handler of an RPC for messages in JSON, and as it is."""
+
+    def __init__(self, rpc: Rpc, max_json_bytes: int) -> None:
+        self._handler: Handler = rpc.handler
+        request, answer = GetMessageClass(rpc.method.input_type), GetMessageClass(rpc.method.output_type)
+        self._read = partial(json_to_proto, kind=request, max_bytes=max_json_bytes)
+        self._write = partial(proto_to_json, kind=answer, max_bytes=max_json_bytes)
+
+    def unary(self, is_json: bool) -> Handler:
+        return self._of_json if is_json else self._handler
+
+    def server_stream(self, is_json: bool) -> Handler:
+        return self._stream_of_json if is_json else self._handler
+
+    def client_stream(self, is_json: bool) -> Handler:
+        return self._of_stream_of_json if is_json else self._handler
+
+    def both_streams(self, is_json: bool) -> Handler:
+        return self._streams_of_json if is_json else self._handler
+
+    def _of_json(self, data: bytes, deadline: float) -> bytes:
+        return self._write(self._handler(self._read(data), deadline))
+
+    def _stream_of_json(self, data: bytes, deadline: float) -> Iterable[bytes]:
+        return map(self._write, self._handler(self._read(data), deadline))
+
+    def _of_stream_of_json(self, data: Iterator[bytes], deadline: float) -> bytes:
+        return self._write(self._handler(map(self._read, data), deadline))
+
+    def _streams_of_json(self, data: Iterator[bytes], deadline: float) -> Iterable[bytes]:
+        return map(self._write, self._handler(map(self._read, data), deadline))
+
+
+class _Requests:
+    """The messages of a stream of requests, read on the event loop when a thread asks for one."""
+
+    def __init__(self, exchange: Exchange, requests: AsyncGenerator[Received]) -> None:
+        self._exchange = exchange
+        self._requests = requests
+        self._reading: Any = None
+        self._is_closed = False
+
+    def read(self) -> Generator[bytes]:
+        """The messages, for a thread."""
+        call = self._exchange.check()
+        while True:
+            received = self._exchange.wait_for(self._next, call.deadline)
+            if received is None:
+                return
+            yield received.data
+
+    async def _next(self) -> Received | None:
+        if self._is_closed:
+            return None
+        self._reading = asyncio.current_task()
+        try:
+            found = await anext(self._requests, None)
+        finally:
+            self._reading = None
+        if not self._exchange.is_half_duplex:  # then all of them are held
+            self._exchange.message_came()
+        return found
+
+    async def close(self) -> None:
+        """Nothing is read any more."""
+        self._is_closed = True
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+
+async def _again(found: list[Received]) -> AsyncGenerator[Received]:
+    """What was read already, one by one."""
+    found.reverse()
+    while found:
+        yield found.pop()
+
+
+def _may_get(method: MethodDescriptor) -> bool:
+    options = method.GetOptions()
+    pure = options.idempotency_level == options.NO_SIDE_EFFECTS
+    return bool(pure) and not method.client_streaming and not method.server_streaming
+
+
+def _media_types(method: MethodDescriptor, scope: dict[str, Any]) -> tuple[str, ...]:
+    is_stream = method.client_streaming or method.server_streaming
+    types = (*(_STREAM_TYPES if is_stream else _UNARY_TYPES), *_GRPC_WEB_TYPES)
+    return (*types, *_GRPC_TYPES) if "http.response.trailers" in scope["extensions"] else types
+
+
+def _seconds(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
+    """How long the caller waits, and the headers that say so, which are done with. What cannot be read is left for connectrpc to refuse."""
+    timeout = headers.get("connect-timeout-ms")
+    if timeout is not None and timeout.isascii() and _TIMEOUT.fullmatch(timeout):
+        return int(timeout) / 1000, ("connect-timeout-ms",)
+    match = _GRPC_TIMEOUT.fullmatch(headers.get("grpc-timeout", ""))
+    if match is not None and headers["grpc-timeout"].isascii():
+        return int(match[1]) * _GRPC_UNITS[match[2]], ("grpc-timeout",)
+    return None, ()
+
+
+def _is_json(context: Context) -> bool:
+    return context.request_headers.get("content-type", "").endswith("json")
+
+
+def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
+    """`send`, with more headers in each answer: also its length, if it comes in one part. Errors are not for caches."""
+    start: dict[str, Any] | None = None
+
+    async def sending(message: dict[str, Any]) -> None:
+        nonlocal start
+        if message["type"] == "http.response.start":
+            own = [each for each in message.get("headers", ()) if each not in _PLAIN]
+            own += headers
+            if message["status"] != 200:
+                own.append((b"cache-control", b"no-store"))
+            start = {**message, "headers": own}
+            return
+        if start is not None:
+            if not message.get("more_body", False) and not start.get("trailers", False):
+                start["headers"].append((b"content-length", b"%d" % len(message.get("body", b""))))
+            await send(start)
+            start = None
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _refuse(send: Send, status: int, code: Code, text: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """An answer to a request that is none of these protocols, in the form of Connect's errors."""
+    body = json.dumps({"code": code.value, "message": text}, ensure_ascii=False).encode()
+    await _answer(send, status, [(b"content-type", b"application/json"), *headers], body)

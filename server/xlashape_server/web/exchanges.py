@@ -1,0 +1,273 @@
+"""One HTTP request on its way through the guard: it holds a call from its first byte until its answer is sent, as a call of gRPC does.
+
+Everything here runs on the event loop, but for `cut_off`, which the watch calls, and what `work` is given, which runs in a thread: handlers
+wait for turns, and compute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from connectrpc.code import Code
+from connectrpc.errors import ConnectError, ErrorDetail
+from google.rpc import code_pb2, status_pb2
+from protobuf.wkt import Any as AnyMessage
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape_server.callers import Caller, Places
+from xlashape_server.calls import Call
+from xlashape_server.guard import Guard
+
+__all__ = ["Exchange"]
+
+T = TypeVar("T")
+Message = dict[str, Any]  # of ASGI
+
+_ENVELOPE = 5  # bytes before each message of a stream
+_LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
+_LINGER_SECONDS = (
+    0.5  # that an early answer waits for the rest of its request: a client that still sends would not read it
+)
+_CODES = {member.value.upper().replace("CANCELED", "CANCELLED"): member for member in Code}
+
+
+class Exchange:
+    """An HTTP request for the RPC `name`. `receive`, `send` are those of ASGI; `abort` ends the connection."""
+
+    def __init__(
+        self,
+        name: str,
+        guard: Guard,
+        threads: ThreadPoolExecutor,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+        abort: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.guard = guard
+        self.call: Call | None = None
+        self.is_logged = False
+        self._refusal: ConnectError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._threads = threads
+        self._receive, self._send, self._abort = receive, send, abort
+        self._context = copy_context()  # of all steps of the handler, whichever threads they run in
+        self._caller = Caller("", "")
+        self._status = 0
+        self._step: Future[Any] | None = None
+        self._received = 0  # bytes of the message that comes in
+        self._leased = 0  # of them
+        self._has_body = True
+        self._is_aborted = self._was_late = self._works = self._has_trailers = False
+        self.max_body_bytes: int | None = None
+        self.is_half_duplex = False
+
+    def begin(self, caller: Caller, seconds: float | None, places: tuple[Places, ...] | None) -> None:
+        """Asks the guard for a place. A refusal is kept, for the protocol to say: `check` raises it, and so does reading the request."""
+        self._caller = caller
+        try:
+            self.call = self.guard.begin(self.name, lambda: caller, seconds, self.cut_off, places)
+        except Exception as error:  # the caller gets a status, whatever was raised
+            self._refusal = self.refused(error)
+            return
+        self.call.receives_first()
+        if seconds is not None and seconds <= 0:
+            self._refusal = self.refused(DeadlineExceededError("the deadline passed before the request came"))
+
+    def check(self) -> Call:
+        """The call. ConnectError if it was not admitted."""
+        if self._refusal is not None:
+            raise self._refusal
+        assert self.call is not None
+        return self.call
+
+    def cut_off(self) -> None:
+        """Ends the exchange, from any thread: with an error if the caller can still be told one."""
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._cut_off)
+
+    def _cut_off(self) -> None:
+        assert self._task is not None
+        if self._status or (self.call is not None and self.call.stage == "sending"):
+            self._is_aborted = True
+            self._abort()
+        elif self._was_late:
+            return
+        self._was_late = True
+        self._task.cancel()
+
+    def _late(self, error: asyncio.CancelledError, stage: str) -> ConnectError:
+        """What the exchange ends with if it was cut off; any other cancellation is raised."""
+        if not self._was_late or self._is_aborted or self._task is None:
+            raise error
+        call = self.check()
+        if call.refusal is not None:
+            return self.refused(call.refusal)
+        seconds = self.guard.watch.receive_seconds
+        if stage == "receiving" and time.monotonic() < call.deadline:
+            text = f"the request did not come within {seconds:g} seconds"
+            return self.refused(LimitExceededError(text, limit="receive_seconds", maximum=int(seconds)))
+        return self.refused(DeadlineExceededError("the deadline passed before the answer was computed"))
+
+    async def receive(self) -> Message:
+        """The next part of the request. ConnectError if it takes too long, or is larger than it may be."""
+        call = self.check()
+        try:
+            message = await self._receive()
+        except asyncio.CancelledError as error:
+            raise self._late(error, "receiving") from None
+        if message["type"] == "http.request":
+            self._has_body = message.get("more_body", False)
+            self._received += len(message.get("body", b""))
+            if self.max_body_bytes is not None and self._received > self.max_body_bytes + _ENVELOPE:
+                raise self.refused(
+                    LimitExceededError(
+                        f"a request message has more than {self.max_body_bytes} bytes, which are allowed",
+                        limit="request_bytes",
+                        maximum=self.max_body_bytes,
+                    )
+                )
+            if self._received - self._leased >= _LEASED_STEP:
+                try:
+                    call.lease.take(self._received - self._leased)
+                except LimitExceededError as error:
+                    raise self.refused(error) from None
+                self._leased = self._received
+        elif message["type"] == "http.disconnect":
+            self._has_body = False
+        return message
+
+    def message_came(self) -> None:
+        """A whole message was read: the guard reserves for it from now on."""
+        if self._leased and self.call is not None:
+            self.call.lease.keep(max(0, self.call.lease.size - self._leased))
+        self._received = self._leased = 0
+
+    async def send(self, message: Message) -> None:
+        """Sends a part of the answer. The call is in the stage of sending meanwhile, with its own end."""
+        if self._is_aborted:
+            raise ConnectionResetError("the connection was ended")
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._has_trailers = message.get("trailers", False)
+        is_last = not message.get("more_body", message["type"] == "http.response.start")
+        is_last &= message["type"] == "http.response.trailers" or not self._has_trailers
+        if is_last and self._has_body:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._rest_of_body(), 0 if self._was_late else _LINGER_SECONDS)
+        if not is_last or not self._has_body:
+            await self._send(message)
+            return
+        # The server that runs this hands over the end of a request only to one who reads it, and waits for that at the end of the answer.
+        reader = asyncio.ensure_future(self._disconnection())
+        try:
+            await self._send(message)
+        finally:
+            reader.cancel()
+
+    async def _rest_of_body(self) -> None:
+        while self._has_body:
+            self._has_body = (await self._receive()).get("more_body", False)
+
+    async def _disconnection(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """The result of `function`, from a thread. Errors become ConnectErrors; what is cut off goes on until its next checkpoint."""
+        self._works = True
+        future: Future[T] = self._threads.submit(self._context.run, self._ended, function)
+        self._step = future
+        future.add_done_callback(_retrieved)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(future))
+        except asyncio.CancelledError as error:
+            raise self._late(error, "working") from None
+        except ConnectError:
+            raise
+        except Exception as error:  # as above
+            raise self.refused(error) from None
+
+    def _ended(self, function: Callable[[], T]) -> T:
+        try:
+            return function()
+        finally:
+            self._works = False
+            if self.call is not None and self.call.is_over:
+                self.call.work_ended()
+
+    def close(self, steps: Generator[Any]) -> None:
+        """Closes what `work` took steps of, after the step that is under way."""
+
+        def close(_: object = None) -> None:
+            with contextlib.suppress(Exception):  # its error was told, or nobody is there to be told
+                self._context.run(steps.close)
+
+        if self._step is not None and not self._step.done():
+            self._step.add_done_callback(close)
+        else:
+            self._threads.submit(close)
+
+    def wait_for(self, reading: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
+        """The result of `reading`, which runs on the event loop; for threads. DeadlineExceededError if it does not come in time."""
+        future = asyncio.run_coroutine_threadsafe(reading(), self._loop)
+        try:
+            return future.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            future.cancel()
+            raise DeadlineExceededError("the deadline passed before the stream of requests ended") from None
+        except BaseException as error:
+            future.cancel()
+            if isinstance(error, Exception):
+                raise
+            raise DeadlineExceededError("the caller has gone") from None
+
+    def refused(self, error: Exception) -> ConnectError:
+        """The error that the caller is told, which is logged."""
+        status = self.guard.refusal(self.name, self.call, error)
+        self.log(code_pb2.Code.Name(status.code), error=status.message)
+        return connect_error(status)
+
+    def succeeded(self, **facts: object) -> None:
+        """The answer was computed, and is on its way."""
+        if self.guard.access.wants_success():
+            self.log("OK", **facts)
+        self.is_logged = True
+
+    def log(self, code: str, **facts: object) -> None:
+        """A line about this exchange, unless there is one."""
+        if not self.is_logged:
+            self.is_logged = True
+            seconds = time.monotonic() - self.call.started if self.call is not None else None
+            self.guard.access.log(self.name, code, self._caller.connection, seconds, transport="http", **facts)
+
+    def end(self) -> None:
+        """The answer was sent, or will never be."""
+        self.log(f"HTTP {self._status}" if self._status >= 400 else "CANCELLED")
+        call = self.call
+        if call is None:
+            return
+        call.transport_ended()
+        # A thread that still works ends the call's work when it sees that its caller has gone.
+        if not self._works:
+            call.work_ended()
+
+
+def connect_error(status: status_pb2.Status) -> ConnectError:
+    """The same for connectrpc: code, message and details."""
+    code = _CODES.get(code_pb2.Code.Name(status.code), Code.UNKNOWN)
+    details = [ErrorDetail(AnyMessage(type_url=each.type_url, value=each.value)) for each in status.details]
+    return ConnectError(code, status.message, details)
+
+
+def _retrieved(future: Future[Any]) -> None:
+    """Nobody may be there any more to look at an error."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,172 @@
+"""The address of HTTP: its socket, its TLS, the event loop in a thread of its own, and the life of the connections. hypercorn speaks HTTP/1.1 and HTTP/2.
+
+A connection costs no thread and no place of a call. There are so many at a time, of which a caller has its share. One that sends no whole
+request is ended, and so is one that does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, cast
+
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config as HypercornConfig
+from hypercorn.typing import LifespanState
+
+from xlashape.errors import LimitExceededError
+from xlashape_server import tls
+from xlashape_server.callers import Caller, Places, caller_at
+from xlashape_server.config import Config
+from xlashape_server.guard import Guard
+from xlashape_server.handlers import Rpc
+from xlashape_server.web.application import Application
+
+__all__ = ["Listener"]
+
+_log = logging.getLogger("xlashape_server.web")
+
+_MAX_CONNECTIONS = 4096
+_BACKLOG = 512
+_HANDSHAKE_SECONDS = 10.0
+_MAX_HEADER_BYTES = 64 << 10  # of the first line and all headers; the questions of GET are in the first line
+_MAX_STREAMS = 128  # of one connection of HTTP/2 at a time
+_REFUSING_THREADS = 16
+_CLOSE_SECONDS = 2.0  # for connections that are ended
+
+
+class Listener:
+    """Answers RPCs over HTTP. Binds `config.http` when it is made (OSError if that is not possible)."""
+
+    def __init__(self, config: Config, guard: Guard, rpcs: tuple[Rpc, ...]) -> None:
+        self._config = config
+        self._threads = ThreadPoolExecutor(config.max_concurrent_calls + _REFUSING_THREADS, "http call")
+        self._application = Application(config, guard, rpcs, self._threads)
+        self._places = Places("http_connections", _MAX_CONNECTIONS, guard.shares)
+        self._socket = _bound(config)
+        self._context = WorkerContext(None)
+        self._settings = _hypercorn_settings(config)
+        self._connections: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_on_error)
+        self._server: asyncio.Server | None = None
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+
+    def start(self) -> None:
+        """Answers from now on."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+
+    def stop(self, seconds: float) -> None:
+        """Takes no more connections and requests, and returns once the calls under way have ended, after `seconds` at the latest."""
+        asyncio.run_coroutine_threadsafe(self._stop(seconds), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _start(self) -> None:
+        secured: dict[str, Any] = {}
+        if self._config.tls_certificate:
+            secured = {"ssl": tls.http_context(self._config), "ssl_handshake_timeout": _HANDSHAKE_SECONDS}
+        self._server = await asyncio.start_server(self._connect, sock=self._socket, backlog=_BACKLOG, **secured)
+
+    async def _stop(self, seconds: float) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._context.terminated.set()
+        if self._connections and seconds:
+            await asyncio.wait(self._connections, timeout=seconds)
+        for writer in self._connections.values():
+            writer.transport.abort()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=_CLOSE_SECONDS)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its beginning to its end."""
+        caller = _caller(writer)
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        is_open = self._places.take_open()
+        try:
+            if not is_open:
+                self._places.take(caller)
+        except LimitExceededError as error:
+            _log.info("refused a connection of %s: %s", caller.connection, error)
+            writer.transport.abort()
+            return
+        self._connections[task] = writer
+        try:
+            application: Any = ASGIWrapper(cast("Any", partial(self._application.call, caller, writer.transport.abort)))
+            state = cast("LifespanState", {})
+            await TCPServer(application, self._loop, self._settings, self._context, state, reader, writer)
+        except Exception as error:  # a connection that breaks a protocol must not end the others
+            _log.debug("the connection of %s ended: %r", caller.connection, error)
+            writer.transport.abort()
+        finally:
+            del self._connections[task]
+            if is_open:
+                self._places.give_back_open()
+            else:
+                self._places.give_back(caller)
+
+
+def _caller(writer: asyncio.StreamWriter) -> Caller:
+    """Who is at the other end, named as gRPC names peers."""
+    name = writer.get_extra_info("peername")
+    if not name:
+        return caller_at("unknown:")  # it has gone already
+    host, port = name[:2]
+    return caller_at(f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}")
+
+
+def _bound(config: Config) -> socket.socket:
+    """A socket at the address of HTTP, which all workers bind."""
+    host, port = config.http_host_and_port()
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        raise OSError(f"cannot listen on {config.http}: {error.strerror or error}") from error
+    made.setblocking(False)
+    return made
+
+
+def _hypercorn_settings(config: Config) -> HypercornConfig:
+    settings = HypercornConfig()
+    settings.errorlog = _log
+    settings.accesslog = None
+    settings.include_server_header = False
+    settings.keep_alive_timeout = config.keepalive_seconds
+    # For connections that are not idle and have no call, such as those of HTTP/2 that begin and ask nothing.
+    settings.read_timeout = round(config.max_call_seconds + config.max_send_seconds + config.keepalive_seconds)
+    settings.h11_max_incomplete_size = _MAX_HEADER_BYTES
+    settings.h2_max_header_list_size = _MAX_HEADER_BYTES
+    settings.h2_max_concurrent_streams = min(_MAX_STREAMS, config.max_concurrent_calls)
+    settings.max_app_queue_size = 2  # parts of a request, of 64 kB at most, that wait to be read
+    return settings
+
+
+def _on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What no task expects: handshakes that fail, connections that end."""
+    error = context.get("exception")
+    if isinstance(error, (ssl.SSLError, OSError, asyncio.CancelledError)):
+        _log.debug("%s: %r", context.get("message"), error)
+    else:
+        _log.error("%s", context.get("message"), exc_info=error)

@@ -1,0 +1,54 @@
+"""Which pages of other origins may ask (CORS). A browser asks first (a preflight), and shows the answer to the page only if it may see it."""
+
+from __future__ import annotations
+
+from xlashape_server.config import Config
+
+__all__ = ["Origins"]
+
+Headers = list[tuple[bytes, bytes]]
+
+# What clients of Connect and gRPC-Web send beside what browsers always allow.
+_REQUEST_HEADERS = (
+    "authorization, content-type, connect-protocol-version, connect-timeout-ms, connect-content-encoding, connect-accept-encoding, "
+    "content-encoding, grpc-timeout, grpc-encoding, grpc-accept-encoding, x-grpc-web, x-user-agent"
+)
+_ANSWER_HEADERS = "grpc-status, grpc-message, grpc-status-details-bin, connect-content-encoding, content-encoding"
+_PREFLIGHT_SECONDS = 7200  # that browsers remember the answer to a preflight; Chrome's maximum
+
+
+class Origins:
+    """The origins of `http_origins`: none, some, or all (`*`)."""
+
+    def __init__(self, config: Config) -> None:
+        self._allowed = frozenset(config.allowed_origins())
+        self._allows_all = "*" in self._allowed
+
+    def headers(self, origin: str | None) -> Headers:
+        """The headers of an answer to a request of a page of `origin`; None: of no page of another origin."""
+        if not self._allowed:
+            return []
+        if self._allows_all:
+            return [
+                (b"access-control-allow-origin", b"*"),
+                (b"access-control-expose-headers", _ANSWER_HEADERS.encode()),
+            ]
+        # Caches have to know that answers differ between origins.
+        if origin is None or origin not in self._allowed:
+            return [(b"vary", b"Origin")]
+        return [
+            (b"access-control-allow-origin", origin.encode()),
+            (b"access-control-expose-headers", _ANSWER_HEADERS.encode()),
+            (b"vary", b"Origin"),
+        ]
+
+    def preflight(self, origin: str | None) -> Headers:
+        """The headers of the answer to a preflight."""
+        headers = self.headers(origin)
+        if any(name == b"access-control-allow-origin" for name, _ in headers):
+            headers += [
+                (b"access-control-allow-methods", b"GET, POST"),
+                (b"access-control-allow-headers", _REQUEST_HEADERS.encode()),
+                (b"access-control-max-age", b"%d" % _PREFLIGHT_SECONDS),
+            ]
+        return headers
