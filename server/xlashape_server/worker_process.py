@@ -35,8 +35,8 @@ __all__ = ["WorkerProcess"]
 _log = logging.getLogger("xlashape_server.app")
 
 _MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a worker that ended is started again
-_STABLE_SECONDS = 30.0  # after a worker has run so long, the pause is the first one again
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds before a worker that ended is started again
+_STABLE_SECONDS = 10.0  # after a worker has run so long, the pause is the first one again
 _END_SECONDS = 2.0  # within which what a process wrote is read to the end
 _MAX_STOPPED_SECONDS = 1.0  # that a worker may be stopped by a signal
 _ANSWER_SECONDS = 5.0  # after which a worker that was asked to stop has said so

@@ -152,3 +152,17 @@ def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (precious / "owner").exists()
     with (precious / "owner").open() as owner:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_worker_that_is_killed_again_and_again_is_soon_back() -> None:
+    """Each pause before a start is short enough that all is back to normal within five seconds."""
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1)) as server:
+        for _ in range(7):
+            wait_until(lambda: len(children(server.process.pid)) == 1)
+            os.kill(children(server.process.pid)[0], signal.SIGKILL)
+            wait_until(lambda: not children(server.process.pid))
+        wait_until(lambda: len(server.logged("starting it again in")) == 7)
+        pauses = [float(line["message"].split()[-2]) for line in server.logged("starting it again in")]
+        assert pauses == sorted(pauses)
+        assert pauses[0] < 1
+        assert pauses[-1] <= 2

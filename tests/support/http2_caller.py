@@ -23,7 +23,7 @@ class Http2Caller:
     def __init__(self, address: str, *, window: int = 0) -> None:
         host, _, port = address.rpartition(":")
         self._authority = address.encode()
-        self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=10)
         self._next_stream = 1
         self._received = b""
         self.seen: list[tuple[int, int, bytes]] = []

@@ -1,0 +1,154 @@
+"""Fuzzing of a server on the wire: changed requests of every RPC must be answered or refused with a reason, and no worker may die.
+
+    python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--seed N] [--keep FOLDER] [--json]
+
+Requests are those of `harness/questions.py`, changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a worker that ended, and a
+call that ends long after its deadline are finds; each is written to the folder, with its requests in hex. The exit code is 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import grpc
+from harness.mutations import mutated
+from harness.questions import Question, questions
+
+from xlashape.proto import services
+from xlashape_server import Config, Server
+
+_CALLERS = 4
+_SECONDS = 5.0  # the deadline of a call
+_LATE_SECONDS = 30.0  # a call that takes so long was not ended by its deadline, on a busy machine too
+_FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS")
+_MAX_CALL_SECONDS = 3.0  # of the server: the reason of a call that takes longer is the server's
+
+
+class Fuzzer:
+    """Callers in threads that ask until they are told to stop. `found` are the finds, `codes` counts how calls ended."""
+
+    def __init__(self, address: str, seed: int, http: str = "") -> None:
+        self._address = address
+        self._seed = seed
+        self._asked = questions(seed, 12)
+        self._by_rpc: dict[str, list[Question]] = {}
+        for question in self._asked:
+            self._by_rpc.setdefault(question.rpc, []).append(question)
+        self._rpcs = sorted(self._by_rpc)
+        self._lock = threading.Lock()
+        self.codes: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+        self.found: list[dict[str, Any]] = []
+
+    def run(self, requests: int, until: float) -> None:
+        """Asks so many requests, or until a time of time.monotonic()."""
+        threads = [
+            threading.Thread(target=self._ask, args=(number, requests // _CALLERS + 1, until))
+            for number in range(_CALLERS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _ask(self, number: int, requests: int, until: float) -> None:
+        r = random.Random(f"{self._seed} {number}")
+        with grpc.insecure_channel(self._address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            calls = {
+                f"{service.name}/{method.name}": channel.stream_stream(f"/{service.full_name}/{method.name}")
+                for service in services()
+                for method in service.methods
+            }
+            for _ in range(requests):
+                if time.monotonic() > until:
+                    return
+                rpc, sent = self._request(r)
+                self._send(calls[rpc], rpc, sent)
+
+    def _request(self, r: random.Random) -> tuple[str, tuple[bytes, ...]]:
+        rpc = r.choice(self._rpcs)
+        given = r.choice(self._by_rpc[rpc]).requests
+        other = r.choice(r.choice(self._asked).requests)
+        if rpc == "HloService/ListInstructions" and r.random() < 0.5:
+            # The RPCs of stored modules have requests of their own: the name or the content of a module in field 1.
+            rpc = r.choice(
+                ("HloService/GetModule", "HloService/DeleteModule", "HloService/PutModule", "HloService/UploadModule")
+            )
+        sent = [mutated(each, other, r) for each in given]
+        if r.random() < 0.05:
+            sent = sent * r.choice((0, 2, 3))
+        return rpc, tuple(sent)
+
+    def _send(self, call: Any, rpc: str, sent: tuple[bytes, ...]) -> None:
+        began = time.monotonic()
+        code, details = "OK", ""
+        try:
+            for _ in call(iter(sent), timeout=_SECONDS):
+                pass
+        except grpc.RpcError as error:
+            answer: Any = error
+            code, details = answer.code().name, answer.details() or ""
+        seconds = time.monotonic() - began
+        with self._lock:
+            self.codes[code] += 1
+            self.asked[rpc] += 1
+            if code in _FINDS or seconds > _LATE_SECONDS:
+                self.found.append(
+                    {
+                        "rpc": rpc,
+                        "code": code,
+                        "details": details,
+                        "seconds": seconds,
+                        "hex": [each.hex() for each in sent],
+                    }
+                )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--requests", type=int, default=3000, help="How many requests.")
+    parser.add_argument("--minutes", type=float, help="For so long, instead of a number of requests.")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="Default: another one each time.")
+    parser.add_argument("--keep", type=Path, help="Folder for finds.")
+    parser.add_argument("--json", action="store_true", help="Print one line of JSON.")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", file=sys.stderr)
+    until = time.monotonic() + 60 * (arguments.minutes or 60)
+    config = Config(address="127.0.0.1:0", workers=2, max_call_seconds=_MAX_CALL_SECONDS, log_level="error")
+    with Server(config) as server:
+        workers = server.worker_pids
+        fuzzer = Fuzzer(server.address, arguments.seed)
+        fuzzer.run(1 << 60 if arguments.minutes else arguments.requests, until)
+        died = sorted(set(workers) - set(server.worker_pids))
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        for number, find in enumerate(fuzzer.found):
+            (arguments.keep / f"{arguments.seed}_{number}.json").write_text(json.dumps(find))
+    told = {
+        "seed": arguments.seed,
+        "asked": fuzzer.asked.total(),
+        "codes": fuzzer.codes,
+        "rpcs": len(fuzzer.asked),
+        "died": died,
+        "finds": [{name: value for name, value in find.items() if name != "hex"} for find in fuzzer.found[:20]],
+    }
+    if arguments.json:
+        print(json.dumps(told))
+    else:
+        for name, value in told.items():
+            print(f"{name}: {value}")
+    return 1 if died or fuzzer.found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,336 @@
+"""Callers that write down what they asked and got: the Python client, bare gRPC, and Connect over HTTP.
+
+Each is a thread with a connection of its own, which asks questions, uploads modules of its own, reads those of all callers, and deletes some.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import random
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import grpc
+
+from harness.history import Entry, History, digest_of
+from harness.questions import Outcome, Question, code_of
+from xlashape.errors import XlashapeError
+from xlashape.proto import services, v1
+from xlashape_client import Client
+
+__all__ = [
+    "Caller",
+    "ConnectTransport",
+    "GrpcTransport",
+    "Modules",
+    "PythonTransport",
+    "Transport",
+    "name_of",
+    "new_module",
+    "upload_requests",
+]
+
+_SECONDS = 10.0  # the deadline of a call
+_PAUSE_SECONDS = 0.01  # on average, between two calls
+_LONG_BYTES = 200_000
+_PIECE_BYTES = 65_536  # of an upload
+_STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}
+
+
+class Transport(Protocol):
+    """One way to call."""
+
+    name: str
+    takes_streams: bool
+
+    def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
+        """What a call ends with."""
+        ...
+
+    def close(self) -> None:
+        """Ends the connection."""
+        ...
+
+
+class GrpcTransport:
+    """grpc without anything of ours."""
+
+    name = "grpc"
+    takes_streams = True
+
+    def __init__(self, address: str, root: bytes | None) -> None:
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 500)]
+        self._channel: Any = (
+            grpc.insecure_channel(address, options)
+            if root is None
+            else grpc.secure_channel(address, grpc.ssl_channel_credentials(root), options)
+        )
+
+    def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
+        answers: list[bytes] = []
+        try:
+            call = self._channel.stream_stream(f"/xlashape.v1.{rpc}")
+            answers.extend(call(iter(requests), timeout=_SECONDS))
+        except grpc.RpcError as error:
+            failed: Any = error
+            return Outcome(failed.code().name, failed.details() or "", tuple(answers))
+        return Outcome("OK", "", tuple(answers))
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class PythonTransport:
+    """The Python client."""
+
+    name = "python"
+    takes_streams = True
+
+    def __init__(self, address: str, root: bytes | None) -> None:
+        self._client = Client(address, timeout=_SECONDS, root_certificates=root)
+        self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
+
+    def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
+        method = self._methods[rpc]
+        sent: bytes | Iterator[bytes] = iter(requests) if method.client_streaming else requests[0]
+        answers: list[bytes] = []
+        try:
+            if method.server_streaming:
+                answers.extend(self._client.stream(method.name, sent, None))
+            else:
+                answers.append(self._client.send(method.name, sent, None))
+        except XlashapeError as error:
+            cause: Any = error.__cause__
+            if isinstance(cause, grpc.RpcError):
+                cause = cause if hasattr(cause, "code") else None
+                if cause is not None:
+                    return Outcome(cause.code().name, cause.details() or "", tuple(answers))
+            return Outcome(code_of(error), str(error), tuple(answers))
+        return Outcome("OK", "", tuple(answers))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class ConnectTransport:
+    """The protocol of Connect over HTTP/1.1, written out: RPCs of one request."""
+
+    name = "connect"
+    takes_streams = False
+
+    def __init__(self, address: str, root: bytes | None) -> None:
+        host, _, port = address.rpartition(":")
+        self._connection: http.client.HTTPConnection
+        if root is None:
+            self._connection = http.client.HTTPConnection(host, int(port), timeout=_SECONDS)
+        else:
+            context = ssl.create_default_context(cadata=root.decode())
+            self._connection = http.client.HTTPSConnection(host, int(port), timeout=_SECONDS, context=context)
+        self._streams = {f"{s.name}/{m.name}": m.server_streaming for s in services() for m in s.methods}
+
+    def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
+        is_stream = self._streams[rpc]
+        body = requests[0]
+        kind = "application/connect+proto" if is_stream else "application/proto"
+        headers = {
+            "Content-Type": kind,
+            "Connect-Protocol-Version": "1",
+            "Connect-Timeout-Ms": str(int(_SECONDS * 1e3)),
+        }
+        if is_stream:
+            body = b"\0" + struct.pack(">I", len(body)) + body
+        try:
+            self._connection.request("POST", f"/xlashape.v1.{rpc}", body, headers)
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            code = "DEADLINE_EXCEEDED" if isinstance(error, TimeoutError) else "UNAVAILABLE"
+            return Outcome(code, f"{type(error).__name__}: {error}", ())
+        if is_stream and answer.status == 200:
+            return _of_stream(content)
+        if answer.status == 200:
+            return Outcome("OK", "", (content,))
+        return _of_error(content, answer.status, ())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _of_stream(content: bytes) -> Outcome:
+    answers: list[bytes] = []
+    at = 0
+    while at + 5 <= len(content):
+        flags, size = content[at], int.from_bytes(content[at + 1 : at + 5], "big")
+        message = content[at + 5 : at + 5 + size]
+        at += 5 + size
+        if flags & 2:
+            error = json.loads(message or b"{}").get("error")
+            return (
+                _of_error(json.dumps(error).encode(), 200, tuple(answers))
+                if error
+                else Outcome("OK", "", tuple(answers))
+            )
+        answers.append(message)
+    return Outcome("UNAVAILABLE", "the stream was cut off", tuple(answers))
+
+
+def _of_error(content: bytes, status: int, answers: tuple[bytes, ...]) -> Outcome:
+    try:
+        told = json.loads(content)
+        return Outcome(str(told["code"]).upper().replace("CANCELED", "CANCELLED"), told.get("message", ""), answers)
+    except (ValueError, KeyError, TypeError):
+        return Outcome("UNAVAILABLE" if status in (429, 502, 503, 504) else "UNKNOWN", f"status {status}", answers)
+
+
+class Modules:
+    """The modules that all callers know of: acknowledged and not deleted, by name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, bytes] = {}
+        self.excused: set[str] = set()
+        """Modules that a fault has removed."""
+
+    def acknowledged(self, name: str, content: bytes) -> None:
+        """The server has said that it keeps the module."""
+        with self._lock:
+            self._kept[name] = content
+
+    def forget(self, name: str) -> bool:
+        """Somebody is about to delete the module. False if it is not kept: a fault has removed it."""
+        with self._lock:
+            return self._kept.pop(name, None) is not None
+
+    def kept(self) -> dict[str, bytes]:
+        """What the server has to have."""
+        with self._lock:
+            return dict(self._kept)
+
+    def excuse_all(self) -> None:
+        """A fault removes all modules."""
+        with self._lock:
+            self.excused.update(self._kept)
+            self._kept.clear()
+
+
+def new_module(r: random.Random) -> bytes:
+    """The text of a module that nobody has uploaded."""
+    comment = f"// {r.getrandbits(64):x} " + "x" * r.choice((10, 10, 1000, _LONG_BYTES))
+    return f"HloModule m{r.getrandbits(64):x}\n{comment}\nENTRY e {{\n  ROOT p = f32[{r.randint(1, 99)}] parameter(0)\n}}\n".encode()
+
+
+def name_of(content: bytes) -> str:
+    """The name that a module has on every server."""
+    return f"modules/{hashlib.sha256(content).hexdigest()}"
+
+
+def upload_requests(content: bytes) -> tuple[bytes, ...]:
+    """The requests of UploadModule."""
+    pieces = [content[at : at + _PIECE_BYTES] for at in range(0, len(content), _PIECE_BYTES)]
+    made = [v1.UploadModuleRequest(data=piece) for piece in pieces]
+    made[0].sha256, made[0].size_bytes = hashlib.sha256(content).hexdigest(), len(content)
+    return tuple(each.SerializeToString() for each in made)
+
+
+def read_requests(name: str) -> tuple[bytes, ...]:
+    """The request for the content of a module."""
+    return (v1.GetModuleRequest(name=name, include_content=True, content_limit=1 << 20).SerializeToString(),)
+
+
+class Caller(threading.Thread):
+    """Asks until `stop` is set. `tells_deletions`: whether a deletion is known to all of the server at once."""
+
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        asked: list[Question],
+        modules: Modules,
+        history: History,
+        stop: threading.Event,
+        *,
+        tells_deletions: bool,
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._transport = transport
+        self._asked = [
+            (str(number), question, digest_of(question.expected))
+            for number, question in enumerate(asked)
+            if transport.takes_streams or question.rpc not in _STREAMS
+        ]
+        self._modules = modules
+        self._history = history
+        self._stop_event = stop
+        self._r = random.Random(name)
+        self._own: list[str] = []
+        self._tells_deletions = tells_deletions
+
+    def run(self) -> None:
+        while not self._stop_event.wait(self._r.random() * 2 * _PAUSE_SECONDS):
+            kind = self._r.random()
+            if kind < 0.8:
+                number, question, right = self._r.choice(self._asked)
+                self._call("question", number, question.rpc, question.requests, right)
+            elif kind < 0.87:
+                self._upload()
+            elif kind < 0.98:
+                kept = self._modules.kept()
+                if kept:
+                    name = self._r.choice(list(kept))
+                    self.read(name, kept[name])
+            elif self._own:
+                self._remove(self._own.pop(self._r.randrange(len(self._own))))
+        self._transport.close()
+
+    def _call(self, what: str, subject: str, rpc: str, requests: tuple[bytes, ...], right: str = "") -> Outcome:
+        began = time.monotonic()
+        outcome = self._transport.ask(rpc, requests)
+        self._note(what, subject, began, outcome, right, digest_of(outcome) if right else "")
+        return outcome
+
+    def _note(self, what: str, subject: str, began: float, outcome: Outcome, right: str, got: str) -> None:
+        self._history.add(
+            Entry(self.name, what, subject, began, time.monotonic(), outcome.code, outcome.message, right, got)
+        )
+
+    def _upload(self) -> None:
+        content = new_module(self._r)
+        name = name_of(content)
+        if self._transport.takes_streams and self._r.random() < 0.5:
+            outcome = self._call("upload", name, "HloService/UploadModule", upload_requests(content))
+        else:
+            request = v1.PutModuleRequest(data=content, sha256=hashlib.sha256(content).hexdigest())
+            outcome = self._call("upload", name, "HloService/PutModule", (request.SerializeToString(),))
+        if outcome.code == "OK":
+            self._modules.acknowledged(name, content)
+            self._own.append(name)
+
+    def read(self, name: str, content: bytes, what: str = "read") -> str:
+        """Reads a module that the server has to have, and gives the code."""
+        began = time.monotonic()
+        outcome = self._transport.ask("HloService/GetModule", read_requests(name))
+        right = hashlib.sha256(content).hexdigest()[:16]
+        got = ""
+        if outcome.code == "OK":
+            got = hashlib.sha256(v1.GetModuleResponse.FromString(outcome.answers[0]).content).hexdigest()[:16]
+        elif outcome.code == "NOT_FOUND" and name not in self._modules.kept():
+            return "NOT_FOUND"  # it was deleted, or a fault removed it, meanwhile
+        self._note(what, name, began, outcome, right, got)
+        return outcome.code
+
+    def _remove(self, name: str) -> None:
+        if not self._modules.forget(name):
+            return
+        request = (v1.DeleteModuleRequest(name=name).SerializeToString(),)
+        outcome = self._call("delete", name, "HloService/DeleteModule", request)
+        if outcome.code == "OK" and self._tells_deletions:
+            again = self._transport.ask("HloService/GetModule", read_requests(name))
+            if again.code == "OK":
+                self._note("deleted", name, time.monotonic(), again, "NOT_FOUND", again.code)

@@ -1,0 +1,144 @@
+"""What a run has shown: every answer against the library's, every acknowledged module against what is kept, and health, latency and recovery.
+
+`violations` are facts of which one is too many. `measured` are numbers; `slow` holds those that are beyond what is aimed at, which a busy machine may
+be the reason of.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from harness.history import Entry, Fault
+
+__all__ = ["Report", "check"]
+
+_SERVING = "0801"  # HealthCheckResponse(status=SERVING), in hex
+
+HEALTH_SECONDS = 1.0
+NORMAL_SECONDS = 5.0
+P99_FACTOR = 5.0
+_P99_FLOOR_SECONDS = 0.005  # an idle call takes less than a switch between threads does
+_GRACE_SECONDS = 5.0  # after a fault, within which calls may still fail
+_MAY_FAIL = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
+"""What a call may end with while something is wrong. Never INTERNAL or UNKNOWN."""
+
+
+class Report:
+    """What was found."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.slow: list[str] = []
+        self.measured: dict[str, Any] = {}
+
+
+def check(
+    entries: Sequence[Entry],
+    faults: Sequence[Fault],
+    removed: Collection[str] = (),
+    *,
+    memory_budget: int,
+    memory_most: int,
+) -> Report:
+    """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were acknowledged."""
+    report = Report()
+    spans = [(fault.began, max(fault.normal, fault.ended) + _GRACE_SECONDS) for fault in faults]
+    for entry in entries:
+        if entry.what == "small" and entry.code == "OK" and entry.got != entry.expected:
+            report.violations.append(f"{entry.caller}: {entry.subject}, which is not what the library answers")
+        elif entry.what not in ("health", "small"):
+            if entry.code == "NOT_FOUND" and entry.subject in removed:
+                continue
+            found = _wrong(entry, _overlaps(entry, spans))
+            if found:
+                report.violations.append(found)
+    _check_health(entries, faults, report)
+    _check_latency(entries, faults, report)
+    for fault in faults:
+        seconds = fault.normal - fault.ended
+        if not fault.normal:
+            report.violations.append(f"{fault.name}: the server did not get back to normal")
+        elif seconds > NORMAL_SECONDS:
+            report.slow.append(f"{fault.name}: back to normal after {seconds:.1f} s, not {NORMAL_SECONDS:g}")
+    if memory_most > memory_budget:
+        report.violations.append(
+            f"a worker took {memory_most >> 20} MiB of memory, its budget is {memory_budget >> 20}"
+        )
+    calls = [entry for entry in entries if entry.what not in ("health", "small")]
+    report.measured.update(
+        calls=len(calls),
+        calls_by_code=dict(Counter(entry.code for entry in calls)),
+        uploads_acknowledged=sum(entry.what == "upload" and entry.code == "OK" for entry in calls),
+        modules_read_at_the_end=sum(entry.what == "kept" for entry in calls),
+        seconds_to_normal={fault.name: round(fault.normal - fault.ended, 2) for fault in faults},
+        worker_mib_at_most=memory_most >> 20,
+    )
+    return report
+
+
+def _overlaps(entry: Entry, spans: Iterable[tuple[float, float]]) -> bool:
+    return any(entry.began <= end and entry.ended >= begin for begin, end in spans)
+
+
+def _wrong(entry: Entry, in_fault: bool) -> str:
+    """What is wrong with a call; empty if nothing is."""
+    told = f"{entry.caller}: {entry.what} {entry.subject} ended with {entry.code} {entry.message}".rstrip()
+    if entry.what == "question" and entry.got == entry.expected:
+        return ""
+    if entry.code in _MAY_FAIL:
+        return "" if in_fault and entry.what != "kept" else f"{told} while nothing was wrong"
+    if entry.what == "question":
+        return f"{told}, which is not what the library answers"
+    if entry.code != "OK":
+        return told
+    if entry.what in ("read", "kept") and entry.got != entry.expected:
+        return f"{told} and other bytes than were uploaded"
+    if entry.what == "deleted":
+        return f"{entry.caller}: {entry.subject} was deleted, and could be read after that"
+    return ""
+
+
+def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Report) -> None:
+    """Health answers within a second, but by processes that were stopped."""
+    spans = [(fault.began - 1, max(fault.normal, fault.ended) + 1) for fault in faults if fault.stops]
+    health = [entry for entry in entries if entry.what == "health" and not _overlaps(entry, spans)]
+    late = [entry for entry in health if entry.code != "OK" or entry.ended - entry.began > HEALTH_SECONDS]
+    report.measured["health_questions"] = len(health)
+    report.measured["health_seconds_at_most"] = round(max((each.ended - each.began for each in health), default=0), 3)
+    for entry in late:
+        during = next((f.name for f in faults if f.began <= entry.ended and entry.began <= f.ended), "no fault")
+        told = f"health of {entry.subject or 'all'!r}: {entry.code} after {entry.ended - entry.began:.2f} s, during {during}"
+        report.slow.append(told)
+        if entry.code not in ("OK", "DEADLINE_EXCEEDED"):
+            report.violations.append(told)
+    for entry in health:
+        # "" follows the store; `live` follows nothing but the process.
+        if entry.subject == "live" and entry.code == "OK" and entry.got != _SERVING:
+            report.violations.append("health of 'live' was not serving")
+    if not health:
+        report.violations.append("health was never asked")
+
+
+def _p99(seconds: Sequence[float]) -> float:
+    return statistics.quantiles(seconds, n=100)[98] if len(seconds) > 1 else 0.0
+
+
+def _check_latency(entries: Sequence[Entry], faults: Sequence[Fault], report: Report) -> None:
+    """The 99th percentile of small calls while one caller attacks, against that of the time before the first fault."""
+    small = [entry for entry in entries if entry.what == "small"]
+    first = min((fault.began for fault in faults), default=float("inf"))
+    idle = _p99([entry.ended - entry.began for entry in small if entry.ended < first])
+    report.measured["p99_ms_idle"] = round(idle * 1e3, 1)
+    during: dict[str, float] = {}
+    for fault in faults:
+        if fault.is_attack:
+            inside = [e.ended - e.began for e in small if fault.began < e.began and e.ended < fault.ended]
+            during[fault.name] = p99 = _p99(inside)
+            if p99 > P99_FACTOR * max(idle, _P99_FLOOR_SECONDS):
+                report.slow.append(
+                    f"{fault.name}: p99 of others {p99 * 1e3:.1f} ms, {p99 / idle:.1f} times that of idle"
+                )
+    report.measured["p99_ms_under_attack"] = {name: round(value * 1e3, 1) for name, value in during.items()}

@@ -1,0 +1,79 @@
+"""What callers wrote down: what they asked, when, and what they got. One list for all callers, also written to a file as lines of JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.questions import Outcome
+
+__all__ = ["Entry", "Fault", "History"]
+
+
+class Entry(NamedTuple):
+    """One call. Times are of time.monotonic(), which processes of a machine share.
+
+    `what` is "question", "upload", "read", "delete" or "health"; `subject` the number of the question, the name of the module or of the service.
+    `expected` is the digest of the outcome that is right, if one alone is; `got` the digest of the outcome.
+    """
+
+    caller: str
+    what: str
+    subject: str
+    began: float
+    ended: float
+    code: str
+    message: str
+    expected: str
+    got: str
+
+
+class Fault(NamedTuple):
+    """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`: whether it stops processes."""
+
+    name: str
+    began: float
+    ended: float
+    normal: float
+    stops: bool
+    is_attack: bool
+
+
+def digest_of(outcome: Outcome) -> str:
+    """What two outcomes have in common if they are the same."""
+    made = hashlib.sha256(f"{outcome.code}\0{outcome.message}\0".encode())
+    for answer in outcome.answers:
+        made.update(len(answer).to_bytes(8, "little") + answer)
+    return made.hexdigest()[:16]
+
+
+class History:
+    """Entries in the order in which calls ended, and the modules whose uploads were acknowledged."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = path.open("w", encoding="utf-8") if path is not None else None
+        self._lock = threading.Lock()
+        self.entries: list[Entry] = []
+        self.faults: list[Fault] = []
+
+    def add(self, entry: Entry) -> None:
+        """Writes down a call."""
+        with self._lock:
+            self.entries.append(entry)
+            if self._file is not None:
+                self._file.write(json.dumps(entry._asdict()) + "\n")
+
+    def add_fault(self, fault: Fault) -> None:
+        """Writes down a fault that has ended."""
+        with self._lock:
+            self.faults.append(fault)
+            if self._file is not None:
+                self._file.write(json.dumps({"fault": fault._asdict()}) + "\n")
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,330 @@
+"""A server with its store, certificates and bucket, and everything that asks it: what a run is made of."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import grpc
+from faulty_proxy import FaultyProxy
+from grpc_health.v1 import health_pb2
+from server_processes import ServerProcess, children
+from small_disk import SmallDisk
+
+from harness.callers import (
+    Caller,
+    ConnectTransport,
+    GrpcTransport,
+    Modules,
+    PythonTransport,
+    Transport,
+    name_of,
+    new_module,
+    upload_requests,
+)
+from harness.history import Entry, History
+from harness.prober import connect
+from harness.questions import Question, library
+from xlashape.proto import v1
+from xlashape_server import Config
+
+__all__ = ["MEMORY", "Scene"]
+
+MEMORY = 640 << 20
+"""The budget of a worker."""
+_DISK_BYTES = 96 << 20
+_STORE_BYTES = 48 << 20
+_SMALL = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[3,5]{1,0:T(2,2)}")]).SerializeToString()
+_HEALTH = ("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService", "xlashape.v1.IndexingService")
+_START_SECONDS = 90.0
+
+
+class Scene(contextlib.ExitStack):
+    """A context manager. `bucket`: whether modules are kept in a bucket of S3 rather than in a directory. `tls`: whether the server speaks TLS."""
+
+    def __init__(self, scratch: Path, history: History, seed: int, *, bucket: bool, tls: bool) -> None:
+        super().__init__()
+        self.scratch = scratch
+        self.history = history
+        self.modules = Modules()
+        self.disk: SmallDisk | None = None
+        self.memory_most = 0
+        self.samples: list[tuple[float, int, int, int]] = []
+        """Time, bytes of memory, open files and threads of all workers together."""
+        self._bucket = bucket
+        self._tls = tls
+        self._seed = seed
+        self._proxy: FaultyProxy | None = None
+        self._certificates = 0
+        self._stop = threading.Event()
+        self._server: ServerProcess | None = None
+        self._config = Config(address="127.0.0.1:0")
+        self.restarts: list[float] = []
+
+    # -- what is there ------------------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Makes store, bucket and certificates, and starts the server."""
+        path = self.scratch / "disk"
+        try:
+            self.disk = SmallDisk(path, _DISK_BYTES)
+            self.callback(self.disk.unmount)
+        except (OSError, subprocess.CalledProcessError):
+            path.mkdir(exist_ok=True)
+        values: dict[str, Any] = {
+            "address": "[::]:0" if _has_ipv6() else "127.0.0.1:0",
+            "workers": 2,
+            "store_directory": str(self.store()),
+            "store_bytes": _STORE_BYTES,
+            "max_worker_memory": MEMORY,
+            "module_cache_bytes": 64 << 20,
+            "max_receive_seconds": 4,
+            "max_send_seconds": 4,
+            "max_call_seconds": 20,
+            "connection_age_seconds": 10,
+            "grace_seconds": 3,
+            "log_level": "warning",
+        }
+        if self._bucket:
+            values["store"] = self._make_bucket()
+        if self._tls:
+            self._make_authority()
+            self.swap_certificate()
+            values.update(tls_certificate=str(self.scratch / "server.pem"), tls_key=str(self.scratch / "server.key"))
+        if "http" in {field.name for field in dataclasses.fields(Config)}:
+            values["http"] = "127.0.0.1:0"
+        self._config = Config(**values)
+        self.store().mkdir(exist_ok=True)
+        self.start_server()
+        # The same port after every start.
+        port = self.address().rpartition(":")[2]
+        self._config = dataclasses.replace(self._config, address=f"{self._config.address.rpartition(':')[0]}:{port}")
+
+    def start_server(self) -> None:
+        """Starts the server, again and again while its address is taken by workers that are about to end."""
+        began = time.monotonic()
+        while True:
+            server = ServerProcess(self._config)
+            if server.event:
+                break
+            if time.monotonic() > began + _START_SECONDS:
+                raise RuntimeError(f"the server does not start: {server.raw_lines()}")
+            time.sleep(0.1)
+        self.restarts.append(time.monotonic() - began)
+        self._server = server
+        self.push(server)
+
+    def pid(self) -> int:
+        assert self._server is not None
+        return self._server.process.pid
+
+    def address(self) -> str:
+        """Where callers ask."""
+        assert self._server is not None
+        return f"127.0.0.1:{self._server.address.rpartition(':')[2]}"
+
+    def target(self) -> tuple[str, str]:
+        """Where attackers ask: from another address than the others, where that is possible."""
+        port = self.address().rpartition(":")[2]
+        return (f"[::1]:{port}" if _has_ipv6() else f"127.0.0.1:{port}"), self.root()
+
+    def root(self) -> str:
+        """The file of the authority's certificate; empty without TLS."""
+        return str(self.scratch / "ca.pem") if self._tls else ""
+
+    def store(self) -> Path:
+        return self.scratch / "disk" / "store"
+
+    def modules_are_gone(self) -> None:
+        self.modules.excuse_all()
+
+    def set_bucket_fault(self, fault: str) -> None:
+        assert self._proxy is not None
+        self._proxy.fault = fault
+
+    def _make_bucket(self) -> str:
+        from moto.server import ThreadedMotoServer  # only runs with a bucket need it
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        bucket = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        bucket.start()
+        self.callback(bucket.stop)
+        host, port = bucket.get_host_and_port()
+        self._proxy = self.enter_context(FaultyProxy(host, port))
+        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"}
+        create = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT", headers=signed)
+        urllib.request.urlopen(create, timeout=20).close()
+        os.environ.update(
+            AWS_ENDPOINT_URL=self._proxy.url, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b", AWS_REGION="us-east-1"
+        )
+        return f"s3://bucket/{self._seed}"
+
+    def _make_authority(self) -> None:
+        new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        self._openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+        (self.scratch / "san").write_text("subjectAltName=IP:127.0.0.1,IP:::1\n")
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=self.scratch, check=True, capture_output=True)
+
+    def swap_certificate(self) -> None:
+        """A new key and a certificate that the same authority signed."""
+        self._certificates += 1
+        new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        self._openssl(*new, "-subj", f"/CN=server {self._certificates}", "-keyout", "new.key", "-out", "new.csr")
+        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "san")
+        self._openssl("x509", "-req", "-days", "2", "-in", "new.csr", *signing, "-out", "new.pem")
+        for kind in ("key", "pem"):
+            (self.scratch / f"new.{kind}").rename(self.scratch / f"server.{kind}")
+
+    # -- who asks -----------------------------------------------------------------------------------------------------------------
+
+    def start_callers(self, asked: list[Question]) -> None:
+        """Starts the callers, the prober, and what watches the workers."""
+        root = Path(self.root()).read_bytes() if self._tls else None
+        transports: list[Transport] = [GrpcTransport(self.address(), root) for _ in range(2)]
+        transports += [PythonTransport(self.address(), root) for _ in range(2)]
+        http = self._http_address()
+        if http:
+            transports += [ConnectTransport(http, root) for _ in range(2)]
+        self._callers = [
+            Caller(
+                f"{transport.name} {number} of seed {self._seed}",
+                transport,
+                asked,
+                self.modules,
+                self.history,
+                self._stop,
+                tells_deletions=not self._bucket,
+            )
+            for number, transport in enumerate(transports)
+        ]
+        for caller in self._callers:
+            caller.start()
+        script = str(Path(__file__).with_name("prober.py"))
+        process = subprocess.Popen(
+            [sys.executable, script, self.address(), self.root()], stdout=subprocess.PIPE, text=True
+        )
+        self.callback(process.wait)
+        self.callback(process.kill)
+        right = library()("ShapeService/ByteSize", (_SMALL,)).answers[0].hex()
+        threading.Thread(target=self._read_prober, args=(process, right), daemon=True).start()
+        threading.Thread(target=self._sample, daemon=True).start()
+
+    def _http_address(self) -> str:
+        assert self._server is not None
+        return str(self._server.event.get("http") or "")
+
+    def _read_prober(self, process: subprocess.Popen[str], right: str) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told = json.loads(line)
+            expected = right if told["what"] == "small" else ""
+            self.history.add(Entry(caller="prober", message="", expected=expected, **told))
+
+    def _sample(self) -> None:
+        page = os.sysconf("SC_PAGE_SIZE")
+        while not self._stop.wait(0.2):
+            total = [0, 0, 0]
+            for pid in self._workers():
+                with contextlib.suppress(OSError):
+                    memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+                    self.memory_most = max(self.memory_most, memory)
+                    files = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+                    threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
+                    total = [total[0] + memory, total[1] + files, total[2] + threads]
+            self.samples.append((time.monotonic(), *total))  # type: ignore[arg-type]
+
+    def _workers(self) -> list[int]:
+        try:
+            return children(self.pid())
+        except OSError:
+            return []  # the server was killed
+
+    # -- when all is well ---------------------------------------------------------------------------------------------------------
+
+    def is_normal(self) -> bool:
+        """Whether new connections find everything serving, small answers right, and a module can be stored and read."""
+        content = new_module(random.Random())
+        name = name_of(content)
+        if len(self._workers()) != 2:
+            return False
+        for attempt in range(4):
+            try:
+                with connect(self.address(), self.root()) as made:
+                    channel: Any = made
+                    for service in _HEALTH:
+                        request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
+                        if channel.unary_unary("/grpc.health.v1.Health/Check")(request, timeout=2) != b"\x08\x01":
+                            return False
+                    channel.unary_unary("/xlashape.v1.ShapeService/ByteSize")(_SMALL, timeout=2)
+                    if attempt == 0:
+                        upload = channel.stream_unary("/xlashape.v1.HloService/UploadModule")
+                        upload(iter(upload_requests(content)), timeout=4)
+                        self.modules.acknowledged(name, content)
+                    get = channel.unary_unary("/xlashape.v1.HloService/GetModule")
+                    get(v1.GetModuleRequest(name=name).SerializeToString(), timeout=4)
+            except grpc.RpcError:
+                return False
+        return True
+
+    def await_normal(self, seconds: float) -> float:
+        """The time at which all was well; 0 if that took too long."""
+        end = time.monotonic() + seconds
+        while True:
+            began = time.monotonic()
+            if self.is_normal():
+                return began
+            if began > end:
+                return 0.0
+            time.sleep(0.1)
+
+    def stop_callers(self) -> None:
+        """Ends the callers, and reads everything that the server has to have."""
+        self._stop.set()
+        for caller in self._callers:
+            caller.join(60)
+        reader = Caller(
+            "the end",
+            GrpcTransport(self.address(), Path(self.root()).read_bytes() if self._tls else None),
+            [],
+            self.modules,
+            self.history,
+            self._stop,
+            tells_deletions=False,
+        )
+        for name, content in self.modules.kept().items():
+            reader.read(name, content, "kept")
+
+    def log_errors(self) -> list[str]:
+        """Lines of the server's log about what failed within it."""
+        assert self._server is not None
+        return [line["message"] for line in self._server.lines() if "failed" in line["message"] or "exception" in line]
+
+    def copy_to(self, folder: Path) -> None:
+        """Keeps the files of the run."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in self.scratch.glob("*.jsonl"):
+            shutil.copy(path, folder / path.name)
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,140 @@
+"""A few faults and a few hundred changed requests in every run of the tests; and the checker notices what is wrong.
+
+tests/robustness/run.py has all faults, and .ci/run runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness asks /proc")
+
+
+def run(script: str, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, str(FOLDER / script), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    assert done.stdout, done.stderr
+    told = json.loads(done.stdout)
+    assert done.returncode == 0, (done.stderr, told)
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("store", "faults"), [("directory", ("kill_worker", "slow_readers")), ("bucket", ("kill_server", "bucket_errors"))]
+)
+def test_a_server_gets_over_faults(store: str, faults: tuple[str, ...]) -> None:
+    if store == "bucket":
+        pytest.importorskip("moto.server", reason="moto is not installed")
+        pytest.importorskip("obstore", reason="the extra `store` is not installed")
+    seed = random.randrange(1 << 32)
+    told = run("run.py", "--store", store, "--hold", "0.5", "--seed", str(seed), "--faults", *faults)[store]
+    assert told["violations"] == [], seed
+    measured = told["measured"]
+    assert set(measured["seconds_to_normal"]) == set(faults)
+    assert measured["calls_by_code"]["OK"] > 100
+    assert measured["modules_read_at_the_end"] > 0
+
+
+@pytest.mark.slow
+def test_changed_requests_are_answered_or_refused() -> None:
+    told = run("fuzz.py", "--requests", "600")
+    assert told["rpcs"] == 20
+    assert told["codes"]["OK"] > 50
+    assert told["codes"]["INVALID_ARGUMENT"] > 50
+
+
+JUDGED = """
+import json, sys
+sys.path[:0] = [{folder!r}, {support!r}]
+from harness.checker import check
+from harness.history import Entry, Fault
+entries = [Entry(*each) for each in {entries!r}]
+faults = [Fault(*each) for each in {faults!r}]
+report = check(entries, faults, memory_budget=100, memory_most={memory!r})
+print(json.dumps([report.violations, report.slow]))
+"""
+HEALTHY = ("p", "health", "live", 0.0, 0.1, "OK", "", "", "0801")
+FAULT = ("kill_worker", 10.0, 11.0, 12.0, True, False)
+
+
+def judged(
+    *entries: tuple[object, ...], faults: tuple[object, ...] = (), memory: int = 0
+) -> tuple[list[str], list[str]]:
+    code = JUDGED.format(
+        folder=str(FOLDER),
+        support=str(FOLDER.parent / "support"),
+        entries=[HEALTHY, *entries],
+        faults=list(faults),
+        memory=memory,
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    violations, slow = json.loads(done.stdout)
+    return violations, slow
+
+
+def test_the_checker_accepts_what_is_right() -> None:
+    right = ("a", "question", "7", 1.0, 1.1, "OK", "", "x", "x")
+    refused = ("a", "question", "8", 1.0, 1.1, "INVALID_ARGUMENT", "no", "y", "y")
+    failed = ("a", "upload", "modules/1", 10.5, 10.6, "UNAVAILABLE", "", "", "")
+    assert judged(right, refused, failed, faults=(FAULT,)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (("a", "question", "7", 1.0, 1.1, "OK", "", "x", "z"), "which is not what the library answers"),
+        (
+            ("a", "question", "7", 10.5, 10.6, "INTERNAL", "", "x", "z"),
+            "INTERNAL, which is not what the library answers",
+        ),
+        (("a", "question", "7", 1.0, 1.1, "UNAVAILABLE", "", "x", "z"), "UNAVAILABLE while nothing was wrong"),
+        (("a", "upload", "modules/1", 10.5, 10.6, "UNKNOWN", "", "", ""), "upload modules/1 ended with UNKNOWN"),
+        (("a", "read", "modules/1", 1.0, 1.1, "OK", "", "x", "z"), "other bytes than were uploaded"),
+        (("a", "read", "modules/1", 10.5, 10.6, "NOT_FOUND", "", "x", ""), "read modules/1 ended with NOT_FOUND"),
+        (("a", "kept", "modules/1", 10.5, 10.6, "UNAVAILABLE", "", "x", ""), "UNAVAILABLE while nothing was wrong"),
+        (("a", "deleted", "modules/1", 1.0, 1.1, "OK", "", "NOT_FOUND", "OK"), "could be read after that"),
+        (("p", "small", "ByteSize", 1.0, 1.1, "OK", "", "x", "z"), "which is not what the library answers"),
+        (("p", "health", "live", 1.0, 1.1, "UNIMPLEMENTED", "", "", ""), "UNIMPLEMENTED after 0.10 s, during no fault"),
+        (("p", "health", "live", 1.0, 1.1, "OK", "", "", "0802"), "'live' was not serving"),
+    ],
+)
+def test_the_checker_notices_wrong_answers(entry: tuple[object, ...], told: str) -> None:
+    violations, _ = judged(entry, faults=(FAULT,))
+    assert len(violations) == 1
+    assert told in violations[0]
+
+
+def test_the_checker_notices_silence() -> None:
+    code = JUDGED.format(folder=str(FOLDER), support=str(FOLDER.parent / "support"), entries=[], faults=[], memory=0)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)[0] == ["health was never asked"]
+
+
+def test_the_checker_notices_what_is_slow() -> None:
+    late = ("p", "health", "", 1.0, 2.5, "OK", "", "", "0801")
+    slow_fault = ("full_disk", 20.0, 21.0, 30.0, False, False)
+    violations, slow = judged(late, faults=(slow_fault,))
+    assert violations == []
+    assert slow == [
+        "health of 'all': OK after 1.50 s, during no fault",
+        "full_disk: back to normal after 9.0 s, not 5",
+    ]
+
+
+def test_the_checker_notices_a_server_that_stays_broken_and_too_much_memory() -> None:
+    never = ("full_disk", 20.0, 21.0, 0.0, False, False)
+    violations, _ = judged(faults=(never,), memory=101 << 20)
+    assert len(violations) == 2
+    assert "full_disk: the server did not get back to normal" in violations[0]
+    assert "a worker took 101 MiB of memory" in violations[1]
