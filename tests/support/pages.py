@@ -1,0 +1,56 @@
+"""The README and the pages of docs/, and the sessions in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["PAGES", "ROOT", "WITH_JAX", "blocks", "console_sessions", "python_session", "text_of"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if path.is_file()
+)
+WITH_JAX = {
+    "README.md": re.compile(r"^## From JAX\n.*?(?=^## )", re.MULTILINE | re.DOTALL),
+    "docs/tutorial/jax.md": None,
+}
+"""The parts of pages that need JAX: a section, or None for the whole page. tests/with_jax runs them."""
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text_of(page: str, *, with_jax: bool = False) -> str:
+    """The text of a page: what needs JAX, or all that does not."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if page not in WITH_JAX:
+        return "" if with_jax else text
+    section = WITH_JAX[page]
+    if section is None:
+        return text if with_jax else ""
+    found = section.search(text)
+    assert found is not None, f"{page} has no section that needs JAX"
+    return found[0] if with_jax else text.replace(found[0], "")
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """(language, content) of the code blocks of a text."""
+    return _BLOCK.findall(text)
+
+
+def python_session(text: str) -> str:
+    """All Python sessions of a page: they run one after the other."""
+    return "\n".join([content for kind, content in blocks(text) if kind == "pycon"])
+
+
+def console_sessions(page: str) -> Iterator[tuple[str, str]]:
+    """(command, what it printed) for every `$ xlashape …` of a page."""
+    for kind, content in blocks(text_of(page)):
+        if kind != "console":
+            continue
+        for part in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
+            command, _, printed = part.partition("\n")
+            assert shlex.split(command)[0] == "xlashape", f"{page}: {command}"
+            yield command, printed
