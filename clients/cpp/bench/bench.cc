@@ -1,0 +1,80 @@
+// Measures the client beside a stub without it, and the evaluation of a map beside the server's.
+//
+//   xlashape_bench HOST:PORT
+
+#include <grpcpp/create_channel.h>
+#include <xlashape/client.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "xlashape/v1/shape_service.grpc.pb.h"
+
+namespace {
+
+/// The seconds that `function` takes.
+template <class Function>
+double Seconds(Function function) {
+  const auto start = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: xlashape_bench HOST:PORT\n");
+    return 2;
+  }
+  const std::string text = "bf16[20,300]{1,0:T(8,128)(2,1)}";
+  const xlashape::Client client(argv[1]);
+  const auto stub = xlashape::v1::ShapeService::NewStub(grpc::CreateChannel(argv[1], grpc::InsecureChannelCredentials()));
+  const auto bare = [&] {
+    grpc::ClientContext context;
+    xlashape::v1::ByteSizeRequest request;
+    request.add_shapes()->set_text(text);
+    xlashape::v1::ByteSizeResponse answer;
+    if (!stub->ByteSize(&context, request, &answer).ok()) std::abort();
+  };
+  std::vector<double> with_client;
+  std::vector<double> without;
+  for (int i = 0; i < 4000; ++i) {  // in turns, so that both meet the same load
+    without.push_back(Seconds(bare));
+    with_client.push_back(Seconds([&] { client.ByteSize(text); }));
+  }
+  std::printf("ByteSize, p50: client %.0f us, stub %.0f us, ratio %.3f\n", 1e6 * Median(with_client), 1e6 * Median(without),
+              Median(with_client) / Median(without));
+
+  constexpr std::size_t kCount = 1000000;
+  std::vector<std::int64_t> points(2 * kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    points[2 * i] = static_cast<std::int64_t>(i / 128 % 8000);
+    points[2 * i + 1] = static_cast<std::int64_t>(i % 128);
+  }
+  std::vector<double> seconds;
+  for (int i = 0; i < 9; ++i) seconds.push_back(Seconds([&] { client.LinearIndices("f32[8000,128]{1,0:T(8,128)}", points); }));
+  std::printf("1,000,000 indices: %.0f ms\n", 1e3 * Median(seconds));
+
+  const std::string map_text = "(d0, d1) -> ((d0 * 128 + d1) floordiv 8, (d0 * 128 + d1) mod 8), domain: d0 in [0, 7999], d1 in [0, 127]";
+  const xlashape::Map map = xlashape::Map::Parse(map_text);
+  std::vector<double> here;
+  std::vector<double> there;
+  for (int i = 0; i < 9; ++i) {
+    here.push_back(Seconds([&] { map.EvaluateBatch(points); }));
+    there.push_back(Seconds([&] { client.EvaluateMap(map, points); }));
+  }
+  std::printf("a map on 1,000,000 points: client %.1f ms, server %.0f ms\n", 1e3 * Median(here), 1e3 * Median(there));
+} catch (const xlashape::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

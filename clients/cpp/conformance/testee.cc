@@ -1,0 +1,297 @@
+// The testee of the C++ client: it does what tests/conformance/run.py asks, and tells how it ended.
+
+#include "testee.pb.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "xlashape/client.h"
+#include "xlashape/v1/hlo_service.grpc.pb.h"
+#include "xlashape/v1/indexing_service.grpc.pb.h"
+#include "xlashape/v1/shape_service.grpc.pb.h"
+
+namespace {
+
+namespace conformance = xlashape::conformance;
+namespace v1 = xlashape::v1;
+
+template <class Message>
+Message Parsed(const std::string& data) {
+  Message message;
+  if (!message.ParseFromString(data)) throw std::runtime_error("cannot parse a " + message.GetTypeName());
+  return message;
+}
+
+void Add(const google::protobuf::Message& answer, conformance::Response* response) {
+  if (!answer.SerializeToString(response->add_answers())) throw std::runtime_error("cannot serialize a " + answer.GetTypeName());
+}
+
+using Make = std::function<void(const xlashape::Client&, const conformance::Call&, conformance::Response*)>;
+
+bool IsEnough(const conformance::Call& call, const conformance::Response& response) {
+  return call.stop_after() > 0 && response.answers_size() >= static_cast<int>(call.stop_after());
+}
+
+void Prepare(const xlashape::Client& client, const conformance::Call& call, grpc::ClientContext* context) {
+  client.WithTimeout(std::chrono::milliseconds(call.timeout_ms())).Prepare(context);
+}
+
+/// Reads the answers of a stream, and ends the call.
+template <class Stream, class Answer>
+void ReadAll(const conformance::Call& call, grpc::ClientContext* context, Stream* stream, conformance::Response* response, Answer answer) {
+  while (!IsEnough(call, *response) && stream->Read(&answer)) Add(answer, response);
+  if (IsEnough(call, *response)) {
+    context->TryCancel();
+    while (stream->Read(&answer)) continue;
+  }
+}
+
+template <class Service, class Request, class Answer>
+Make Unary(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*)) {
+  return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    const auto stub = Service::NewStub(client.channel());
+    grpc::ClientContext context;
+    Prepare(client, call, &context);
+    Answer answer;
+    xlashape::Check((stub.get()->*method)(&context, Parsed<Request>(call.requests(0)), &answer));
+    Add(answer, response);
+  };
+}
+
+template <class Service, class Request, class Answer>
+Make Answers(std::unique_ptr<grpc::ClientReader<Answer>> (Service::Stub::*method)(grpc::ClientContext*, const Request&)) {
+  return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    const auto stub = Service::NewStub(client.channel());
+    grpc::ClientContext context;
+    Prepare(client, call, &context);
+    const auto stream = (stub.get()->*method)(&context, Parsed<Request>(call.requests(0)));
+    ReadAll(call, &context, stream.get(), response, Answer());
+    const grpc::Status status = stream->Finish();
+    if (!IsEnough(call, *response)) xlashape::Check(status);
+  };
+}
+
+template <class Service, class Request, class Answer>
+Make Requests(std::unique_ptr<grpc::ClientWriter<Request>> (Service::Stub::*method)(grpc::ClientContext*, Answer*)) {
+  return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    const auto stub = Service::NewStub(client.channel());
+    grpc::ClientContext context;
+    Prepare(client, call, &context);
+    Answer answer;
+    const auto stream = (stub.get()->*method)(&context, &answer);
+    for (const std::string& data : call.requests()) {
+      if (!stream->Write(Parsed<Request>(data))) break;
+    }
+    if (!call.keep_open()) stream->WritesDone();
+    xlashape::Check(stream->Finish());
+    Add(answer, response);
+  };
+}
+
+template <class Service, class Request, class Answer>
+Make BothWays(std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Service::Stub::*method)(grpc::ClientContext*)) {
+  return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    const auto stub = Service::NewStub(client.channel());
+    grpc::ClientContext context;
+    Prepare(client, call, &context);
+    const auto stream = (stub.get()->*method)(&context);
+    std::vector<Request> requests;
+    for (const std::string& data : call.requests()) requests.push_back(Parsed<Request>(data));
+    std::thread sender([&] {
+      for (const Request& request : requests) {
+        if (!stream->Write(request)) return;
+      }
+      if (!call.keep_open()) stream->WritesDone();
+    });
+    ReadAll(call, &context, stream.get(), response, Answer());
+    sender.join();
+    const grpc::Status status = stream->Finish();
+    if (!IsEnough(call, *response)) xlashape::Check(status);
+  };
+}
+
+const std::map<std::string, Make>& Rpcs() {
+  using S = v1::ShapeService;
+  using H = v1::HloService;
+  using I = v1::IndexingService;
+  static const std::map<std::string, Make> rpcs = {
+      {"ShapeService/DescribeShape", Unary<S>(&S::Stub::DescribeShape)},
+      {"ShapeService/ByteSize", Unary<S>(&S::Stub::ByteSize)},
+      {"ShapeService/LinearIndex", Unary<S>(&S::Stub::LinearIndex)},
+      {"ShapeService/LinearIndices", BothWays<S>(&S::Stub::LinearIndices)},
+      {"ShapeService/MultiIndex", Unary<S>(&S::Stub::MultiIndex)},
+      {"ShapeService/MultiIndices", BothWays<S>(&S::Stub::MultiIndices)},
+      {"HloService/UploadModule", Requests<H>(&H::Stub::UploadModule)},
+      {"HloService/PutModule", Unary<H>(&H::Stub::PutModule)},
+      {"HloService/GetModule", Unary<H>(&H::Stub::GetModule)},
+      {"HloService/DeleteModule", Unary<H>(&H::Stub::DeleteModule)},
+      {"HloService/ListInstructions", Unary<H>(&H::Stub::ListInstructions)},
+      {"HloService/ByteSizes", Unary<H>(&H::Stub::ByteSizes)},
+      {"IndexingService/IndexingMaps", Answers<I>(&I::Stub::IndexingMaps)},
+      {"IndexingService/InstructionMaps", Unary<I>(&I::Stub::InstructionMaps)},
+      {"IndexingService/OperandReads", Answers<I>(&I::Stub::OperandReads)},
+      {"IndexingService/OperandTiles", Unary<I>(&I::Stub::OperandTiles)},
+      {"IndexingService/SimplifyMap", Unary<I>(&I::Stub::SimplifyMap)},
+      {"IndexingService/ComposeMaps", Unary<I>(&I::Stub::ComposeMaps)},
+      {"IndexingService/EvaluateMap", Unary<I>(&I::Stub::EvaluateMap)},
+      {"IndexingService/EvaluateMapBatch", BothWays<I>(&I::Stub::EvaluateMapBatch)},
+  };
+  return rpcs;
+}
+
+xlashape::Client Started(const conformance::Start& start) {
+  if (start.transport() != conformance::TRANSPORT_GRPC) throw std::runtime_error("unknown transport");
+  xlashape::Options options;
+  options.token = start.token();
+  options.max_answer_bytes = 4 << 20;  // what gRPC receives by default has to do
+  if (!start.root_certificates().empty()) options.tls = xlashape::Tls{start.root_certificates(), {}, {}, {}};
+  return xlashape::Client(start.address(), options);
+}
+
+/// Numbers and bools of values, as the message of an RPC that has them.
+template <class Answer, class Numbers, class Bools>
+Answer Filled(const Numbers& numbers, const Bools& bools, google::protobuf::RepeatedField<std::int64_t>* (Answer::*mutable_numbers)(),
+              google::protobuf::RepeatedField<bool>* (Answer::*mutable_bools)()) {
+  Answer answer;
+  (answer.*mutable_numbers)()->Add(numbers.begin(), numbers.end());
+  (answer.*mutable_bools)()->Add(bools.begin(), bools.end());
+  return answer;
+}
+
+v1::EvaluateMapResponse Filled(const xlashape::Values& values) {
+  return Filled<v1::EvaluateMapResponse>(values.results, values.in_domain, &v1::EvaluateMapResponse::mutable_results,
+                                         &v1::EvaluateMapResponse::mutable_in_domain);
+}
+
+void Evaluate(const conformance::Evaluation& evaluation, conformance::Response* response) {
+  const xlashape::Map map = evaluation.map_case() == conformance::Evaluation::kText ? xlashape::Map::Parse(evaluation.text())
+                                                                                     : xlashape::Map(Parsed<v1::IndexingMap>(evaluation.message()));
+  const std::vector<std::int64_t> points(evaluation.points().begin(), evaluation.points().end());
+  if (evaluation.batch()) {
+    Add(Filled(map.EvaluateBatch(points, evaluation.count())), response);
+    return;
+  }
+  xlashape::Values values;
+  const std::size_t width = evaluation.count() == 0 ? 0 : points.size() / evaluation.count();
+  for (std::size_t i = 0; i < evaluation.count(); ++i) {
+    const auto begin = points.begin() + static_cast<std::ptrdiff_t>(i * width);
+    const auto results = map.Evaluate({begin, begin + static_cast<std::ptrdiff_t>(width)});
+    values.in_domain.push_back(results.has_value());
+    const std::vector<std::int64_t> shown = results.value_or(std::vector<std::int64_t>(map.results()));
+    values.results.insert(values.results.end(), shown.begin(), shown.end());
+  }
+  Add(Filled(values), response);
+}
+
+void Bulk(const xlashape::Client& client, const conformance::Bulk& bulk, conformance::Response* response) {
+  const std::vector<std::int64_t> numbers(bulk.numbers().begin(), bulk.numbers().end());
+  if (bulk.rpc() == "ShapeService/LinearIndices") {
+    const auto first = Parsed<v1::LinearIndicesRequest>(bulk.request());
+    const auto positions = client.LinearIndices(first.shape(), numbers, first.order());
+    v1::LinearIndexResponse answer;
+    answer.mutable_positions()->Add(positions.begin(), positions.end());
+    Add(answer, response);
+  } else if (bulk.rpc() == "ShapeService/MultiIndices") {
+    const auto first = Parsed<v1::MultiIndicesRequest>(bulk.request());
+    const auto found = client.MultiIndices(first.shape(), numbers, first.order());
+    Add(Filled<v1::MultiIndexResponse>(found.indices, found.is_element, &v1::MultiIndexResponse::mutable_indices,
+                                       &v1::MultiIndexResponse::mutable_is_element),
+        response);
+  } else {
+    const auto first = Parsed<v1::EvaluateMapBatchRequest>(bulk.request());
+    Add(Filled(client.EvaluateMap(first.map(), numbers)), response);
+  }
+}
+
+void Do(const conformance::Request& request, std::optional<xlashape::Client>* client, conformance::Response* response) {
+  switch (request.action_case()) {
+    case conformance::Request::kStart:
+      *client = Started(request.start());
+      return;
+    case conformance::Request::kCall:
+      Rpcs().at(request.call().rpc())(**client, request.call(), response);
+      return;
+    case conformance::Request::kEvaluation:
+      Evaluate(request.evaluation(), response);
+      return;
+    case conformance::Request::kUpload: {
+      const xlashape::Uploaded uploaded = (*client)->UploadModule(request.upload().content());
+      response->set_sent(uploaded.sent);
+      Add(uploaded.module, response);
+      return;
+    }
+    case conformance::Request::kPages:
+      if (request.pages().rpc() == "HloService/ListInstructions") {
+        for (const auto& item : (*client)->ListInstructions(Parsed<v1::ListInstructionsRequest>(request.pages().request()))) Add(item, response);
+      } else {
+        for (const auto& item : (*client)->InstructionSizes(Parsed<v1::ByteSizesRequest>(request.pages().request()))) Add(item, response);
+      }
+      return;
+    case conformance::Request::kBulk:
+      Bulk(**client, request.bulk(), response);
+      return;
+    default:
+      throw std::runtime_error("unknown action");
+  }
+}
+
+void Report(const xlashape::Error& error, conformance::Error* to) {
+  to->set_code(error.code());
+  to->set_reason(error.reason());
+  to->set_message(error.message());
+  to->set_field(error.field());
+  to->set_line(error.line());
+  to->set_column(error.column());
+  to->mutable_details()->insert(error.details().begin(), error.details().end());
+}
+
+/// The next message of standard input; nothing at its end.
+std::optional<std::string> ReadMessage() {
+  std::uint64_t size = 0;
+  for (int shift = 0;; shift += 7) {
+    const int byte = std::getchar();
+    if (byte == EOF) return std::nullopt;
+    size |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+    if ((byte & 0x80) == 0) break;
+  }
+  std::string data(size, '\0');
+  if (std::fread(data.data(), 1, size, stdin) != size) throw std::runtime_error("standard input ends within a message");
+  return data;
+}
+
+void WriteMessage(const std::string& data) {
+  std::size_t size = data.size();
+  for (; size >= 0x80; size >>= 7) std::putchar(static_cast<int>(size & 0x7F) | 0x80);
+  std::putchar(static_cast<int>(size));
+  std::fwrite(data.data(), 1, data.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main() {
+  std::optional<xlashape::Client> client;
+  while (const auto data = ReadMessage()) {
+    conformance::Response response;
+    try {
+      Do(Parsed<conformance::Request>(*data), &client, &response);
+    } catch (const xlashape::Error& error) {
+      Report(error, response.mutable_error());
+    } catch (const std::exception& error) {
+      response.set_failure(error.what());
+    }
+    WriteMessage(response.SerializeAsString());
+  }
+}

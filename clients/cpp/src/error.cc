@@ -1,0 +1,90 @@
+#include "xlashape/error.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "mistake.h"
+#include "xlashape/client/status_details.pb.h"
+
+namespace xlashape {
+namespace {
+
+std::string Text(const Error::Parts& parts) {
+  std::string text = "xlashape: ";
+  if (!parts.field.empty()) text += parts.field + ": ";
+  if (parts.line > 0) text += "line " + std::to_string(parts.line) + ", column " + std::to_string(parts.column) + ": ";
+  return text + parts.message + " (" + (parts.reason.empty() ? CodeName(parts.code) : parts.reason) + ")";
+}
+
+/// Removes an entry of `details`, and returns its value; an empty one if there is none.
+std::string Take(std::map<std::string, std::string>& details, const char* name) {
+  const auto found = details.find(name);
+  if (found == details.end()) return {};
+  std::string value = std::move(found->second);
+  details.erase(found);
+  return value;
+}
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+Error::Error(Parts parts) : std::runtime_error(Text(parts)), parts_(std::make_shared<const Parts>(std::move(parts))) {}
+
+void Check(const grpc::Status& status) {
+  if (status.ok()) return;
+  Error::Parts parts;
+  parts.code = status.error_code();
+  parts.message = status.error_message();
+  parts.serialized_status = status.error_details();
+  client::details::Status sent;
+  if (!sent.ParseFromString(parts.serialized_status)) throw Error(std::move(parts));
+  for (const auto& detail : sent.details()) {
+    client::details::ErrorInfo info;
+    if (!EndsWith(detail.type_url(), "/google.rpc.ErrorInfo") || !info.ParseFromString(detail.value()) || info.domain() != "xlashape") continue;
+    parts.reason = info.reason();
+    parts.details.insert(info.metadata().begin(), info.metadata().end());
+    if (std::string message = Take(parts.details, "message"); !message.empty()) parts.message = std::move(message);
+    parts.field = Take(parts.details, "field");
+    parts.line = std::atoi(Take(parts.details, "line").c_str());
+    parts.column = std::atoi(Take(parts.details, "column").c_str());
+    break;
+  }
+  throw Error(std::move(parts));
+}
+
+const char* CodeName(grpc::StatusCode code) noexcept {
+  static constexpr const char* kNames[] = {
+      "OK",
+      "CANCELLED",
+      "UNKNOWN",
+      "INVALID_ARGUMENT",
+      "DEADLINE_EXCEEDED",
+      "NOT_FOUND",
+      "ALREADY_EXISTS",
+      "PERMISSION_DENIED",
+      "RESOURCE_EXHAUSTED",
+      "FAILED_PRECONDITION",
+      "ABORTED",
+      "OUT_OF_RANGE",
+      "UNIMPLEMENTED",
+      "INTERNAL",
+      "UNAVAILABLE",
+      "DATA_LOSS",
+      "UNAUTHENTICATED",
+  };
+  const int number = static_cast<int>(code);
+  return number >= 0 && number <= 16 ? kNames[number] : "UNKNOWN";
+}
+
+void Refuse(std::string reason, std::string field, std::string message) {
+  Error::Parts parts;
+  parts.reason = std::move(reason);
+  parts.field = std::move(field);
+  parts.message = std::move(message);
+  throw Error(std::move(parts));
+}
+
+}  // namespace xlashape

@@ -1,0 +1,125 @@
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+
+#include "connection.h"
+#include "sha256.h"
+
+namespace xlashape {
+namespace {
+
+/// The size of a part of a module that is sent in several messages.
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+
+}  // namespace
+
+Uploaded Client::UploadModule(std::string_view content) const {
+  const std::string digest = Sha256(content);
+  try {
+    return {GetModule("modules/" + digest), false};
+  } catch (const Error& error) {
+    if (error.code() != grpc::StatusCode::NOT_FOUND) throw;
+  }
+  grpc::ClientContext context;
+  Prepare(&context);
+  if (content.size() <= kPartBytes) {
+    v1::PutModuleRequest request;
+    request.set_data(content.data(), content.size());
+    request.set_sha256(digest);
+    v1::PutModuleResponse answer;
+    Check(connection_->modules->PutModule(&context, request, &answer));
+    return {std::move(*answer.mutable_module()), true};
+  }
+  v1::UploadModuleResponse answer;
+  const auto stream = connection_->modules->UploadModule(&context, &answer);
+  for (std::size_t start = 0; start < content.size(); start += kPartBytes) {
+    const std::string_view data = content.substr(start, kPartBytes);
+    v1::UploadModuleRequest part;
+    part.set_data(data.data(), data.size());
+    if (start == 0) {
+      part.set_sha256(digest);
+      part.set_size_bytes(static_cast<std::int64_t>(content.size()));
+    }
+    if (!stream->Write(part)) break;  // Finish gives the reason
+  }
+  stream->WritesDone();
+  Check(stream->Finish());
+  return {std::move(*answer.mutable_module()), true};
+}
+
+Uploaded Client::UploadModuleFile(const std::string& path) const {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  if (!file.is_open() || file.bad() || errno != 0) Refuse("INVALID_ARGUMENT", "path", "cannot read " + path + ": " + std::strerror(errno));
+  return UploadModule(content.str());
+}
+
+v1::Module Client::GetModule(const std::string& name) const {
+  grpc::ClientContext context;
+  Prepare(&context);
+  v1::GetModuleRequest request;
+  request.set_name(name);
+  v1::GetModuleResponse answer;
+  Check(connection_->modules->GetModule(&context, request, &answer));
+  return std::move(*answer.mutable_module());
+}
+
+std::string Client::DownloadModule(const std::string& name) const {
+  std::ostringstream content;
+  DownloadModule(name, content);
+  return content.str();
+}
+
+std::int64_t Client::DownloadModule(const std::string& name, std::ostream& to) const {
+  v1::GetModuleRequest request;
+  request.set_name(name);
+  request.set_include_content(true);
+  request.set_content_limit(kPartBytes);
+  std::int64_t written = 0;
+  while (true) {
+    grpc::ClientContext context;
+    Prepare(&context);
+    request.set_content_offset(written);
+    v1::GetModuleResponse answer;
+    Check(connection_->modules->GetModule(&context, request, &answer));
+    const auto size = static_cast<std::streamsize>(answer.content().size());
+    if (!to.write(answer.content().data(), size)) return written;
+    written += size;
+    if (size == 0 || written >= answer.module().size_bytes()) return written;
+  }
+}
+
+void Client::DeleteModule(const std::string& name) const {
+  grpc::ClientContext context;
+  Prepare(&context);
+  v1::DeleteModuleRequest request;
+  request.set_name(name);
+  v1::DeleteModuleResponse answer;
+  Check(connection_->modules->DeleteModule(&context, request, &answer));
+}
+
+Sequence<v1::Instruction> Client::ListInstructions(v1::ListInstructionsRequest request) const {
+  return Pages<v1::Instruction>(std::move(request), [client = *this](const v1::ListInstructionsRequest& page) {
+    grpc::ClientContext context;
+    client.Prepare(&context);
+    v1::ListInstructionsResponse answer;
+    Check(client.connection_->modules->ListInstructions(&context, page, &answer));
+    return answer;
+  });
+}
+
+Sequence<v1::InstructionSize> Client::InstructionSizes(v1::ByteSizesRequest request) const {
+  return Pages<v1::InstructionSize>(std::move(request), [client = *this](const v1::ByteSizesRequest& page) {
+    grpc::ClientContext context;
+    client.Prepare(&context);
+    v1::ByteSizesResponse answer;
+    Check(client.connection_->modules->ByteSizes(&context, page, &answer));
+    return answer;
+  });
+}
+
+}  // namespace xlashape
