@@ -26,6 +26,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Iterator;
+import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
@@ -157,7 +158,7 @@ final class Bulk {
   private static CompletableFuture<Integer> rank(Calls calls, ShapeInput shape) {
     return calls.askAsync(
         ShapeServiceGrpc.getDescribeShapeMethod(),
-        Requests.describe(java.util.List.of(shape)),
+        Requests.describe(List.of(shape)),
         answer -> (int) Requests.same(answer.getDescriptionsList(), 1).get(0).getRank());
   }
 

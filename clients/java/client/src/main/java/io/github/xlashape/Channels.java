@@ -10,8 +10,10 @@ import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
+import io.grpc.ManagedChannelRegistry;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import io.grpc.TlsChannelCredentials;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
@@ -37,9 +39,9 @@ final class Channels {
       }
       options.channelOptions.accept(builder);
       return builder.build();
-    } catch (IllegalArgumentException | IOException e) {
-      throw new XlashapeException(
-          io.grpc.Status.Code.INVALID_ARGUMENT, "INVALID_ARGUMENT", String.valueOf(e.getMessage()), Map.of("field", "address"), e);
+    } catch (IllegalArgumentException | IOException | ManagedChannelRegistry.ProviderNotFoundException e) {
+      // An address that is none, or a certificate or key that cannot be read.
+      throw new XlashapeException(Status.Code.INVALID_ARGUMENT, "INVALID_ARGUMENT", String.valueOf(e.getMessage()), Map.of(), e);
     }
   }
 

@@ -5,6 +5,7 @@ import io.github.xlashape.v1.Expression;
 import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.Variable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -288,7 +289,7 @@ public final class EvaluableMap {
         Node node = nodes[n];
         int row = n * size;
         switch (node.kind) {
-          case KIND_CONSTANT -> java.util.Arrays.fill(numbers, row, row + count, node.value);
+          case KIND_CONSTANT -> Arrays.fill(numbers, row, row + count, node.value);
           case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME -> {
             int width = lower.length;
             for (int i = 0; i < count; i++) {

@@ -6,6 +6,7 @@ import io.github.xlashape.v1.Expression.Kind;
 import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.Interval;
 import io.github.xlashape.v1.Variable;
+import io.grpc.Status;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
@@ -113,7 +114,7 @@ final class MapParser {
     }
     String found = token.isEmpty() ? "the end of the text" : "'" + (token.length() > 40 ? token.substring(0, 40) + "…" : token) + "'";
     return new XlashapeException(
-        io.grpc.Status.Code.INVALID_ARGUMENT, "PARSE", "expected " + what + ", found " + found,
+        Status.Code.INVALID_ARGUMENT, "PARSE", "expected " + what + ", found " + found,
         Map.of("line", Integer.toString(line), "column", Integer.toString(text.codePointCount(lineStart, start) + 1)), null);
   }
 

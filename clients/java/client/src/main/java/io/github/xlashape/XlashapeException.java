@@ -5,6 +5,7 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.rpc.ErrorInfo;
 import io.grpc.Metadata;
 import io.grpc.Status;
+import java.util.Collections;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
@@ -179,6 +180,6 @@ public final class XlashapeException extends RuntimeException {
    *     cannot be changed
    */
   public Map<String, String> getDetails() {
-    return java.util.Collections.unmodifiableMap(details);
+    return Collections.unmodifiableMap(details);
   }
 }
