@@ -1,0 +1,110 @@
+"""The clients of all languages against one server: small calls beside the bare stub of the language, bulk, and maps evaluated here and there.
+
+    python tests/benchmarks/bench_clients.py [LANGUAGE …]
+
+Each language has a program that takes the server's address, asks its own client and the bare generated stub in turns, and prints one JSON object of
+times in microseconds:
+
+| key | what is timed |
+|---|---|
+| small_call, bare_stub | ByteSize of one shape, the median of 2,000 calls |
+| million_indices | 1,000,000 indices of rank 2 by the client's function for many, the best of 5 |
+| evaluate_here, evaluate_there | a map at 1,000,000 points by the client itself, and by the server's EvaluateMap, the best of 5 |
+
+A small call may take 1.1 times as long as that of the bare stub.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import grpc
+import numpy as np
+
+from xlashape.proto import v1
+from xlashape.symbolic import IndexingMap
+from xlashape_client import Client
+from xlashape_server import Config, Server
+
+CLIENTS = Path(__file__).resolve().parents[2] / "clients"
+COMMANDS = {
+    "go": ["go", "run", "./conformance/bench"],
+    "rust": ["cargo", "run", "--quiet", "--release", "--package", "xlashape-conformance", "--bin", "bench", "--"],
+}
+"""The program of each language, run in its folder with the address as its last argument."""
+ALLOWED = 1.1
+SHAPE = "bf16[20,300]{1,0:T(8,128)(2,1)}"
+TEXT = "(d0, d1) -> ((d0 * 128 + d1) floordiv 8, (d0 * 128 + d1) mod 8), domain: d0 in [0, 7999], d1 in [0, 127]"
+
+
+def micros(run: Any) -> float:
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e6
+
+
+def of_python(address: str) -> dict[str, float]:
+    numbers = np.stack(np.divmod(np.arange(1_000_000), 128), axis=1)
+    parsed = IndexingMap.parse(TEXT)
+    with Client(address) as client, grpc.insecure_channel(address) as channel:
+        stub: Any = channel.unary_unary(
+            "/xlashape.v1.ShapeService/ByteSize",
+            request_serializer=v1.ByteSizeRequest.SerializeToString,
+            response_deserializer=v1.ByteSizeResponse.FromString,
+        )
+        ours: list[float] = []
+        bare: list[float] = []
+        for _ in range(2000):
+            ours.append(micros(lambda: client.byte_size(SHAPE)))
+            bare.append(micros(lambda: stub(v1.ByteSizeRequest(shapes=[v1.ShapeInput(text=SHAPE)]))))
+        best = {
+            "million_indices": lambda: client.linear_indices("f32[8000,128]{1,0:T(8,128)}", numbers),
+            "evaluate_here": lambda: parsed.evaluate_batch(numbers),
+            "evaluate_there": lambda: client.evaluate_map_batch(TEXT, numbers),
+        }
+        times = {name: min(micros(run) for _ in range(5)) for name, run in best.items()}
+    return {"small_call": median(ours), "bare_stub": median(bare), **times}
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or ["python", *COMMANDS]
+    slow = False
+    print(
+        f"{'language':12}{'small call':>12}{'bare stub':>12}{'ratio':>8}{'10⁶ indices':>14}{'map here':>12}{'map there':>12}"
+    )
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
+        for language in chosen:
+            command = COMMANDS.get(language)
+            if command is None:
+                times = of_python(server.address)
+            elif shutil.which(command[0]) is None:
+                print(f"{language:12}{command[0]} is not here")
+                continue
+            else:
+                done = subprocess.run(
+                    [*command, server.address],
+                    cwd=CLIENTS / language,
+                    stdout=subprocess.PIPE,
+                    check=True,
+                    env=os.environ,
+                )
+                times = json.loads(done.stdout)
+            ratio = times["small_call"] / times["bare_stub"]
+            slow = slow or ratio > ALLOWED
+            print(
+                f"{language:12}{times['small_call']:9.0f} µs{times['bare_stub']:9.0f} µs{ratio:8.2f}"
+                f"{times['million_indices'] / 1000:11.0f} ms{times['evaluate_here'] / 1000:9.0f} ms{times['evaluate_there'] / 1000:9.0f} ms"
+            )
+    return int(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
