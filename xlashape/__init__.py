@@ -11,7 +11,8 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `memory`: why buffers are as large as they are; `why` is its function.
 - `drawing`, `cli`: pictures of layouts; the command line.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
-- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`: what all packages use.
+- `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
+- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`: what all packages use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How objects of lower floors show themselves in notebooks.
 
-A notebook asks an object for `_repr_html_`. What it shows may be a picture, and pictures stand on a higher floor than shapes and maps. So the classes
-there derive from `Displayed`, which loads the module `HOME` by its name when a notebook asks first. Nothing is imported before.
+A notebook asks an object for `_repr_html_`. What it shows may be a picture, and pictures stand on a higher floor than shapes, modules and maps. So the
+objects there call `shown`, or derive from `Displayed`, which loads the module `HOME` by its name when a notebook asks first. Nothing is imported before.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from importlib import import_module
 
 from xlashape.errors import XlashapeError
 
-__all__ = ["HOME", "Displayed"]
+__all__ = ["HOME", "Displayed", "shown"]
 
 HOME = "xlashape.drawing.notebook"
 """The module whose `html(value)` is shown."""
 
 
+def shown(value: object) -> str | None:
+    """HTML for a notebook; None, so that the notebook shows `repr`, where there is none. Raises nothing of this library's errors."""
+    try:
+        return import_module(HOME).html(value)
+    except XlashapeError:
+        return None
+
+
 class Displayed:
-    """An object that shows itself in notebooks."""
+    """An object that shows itself in notebooks. A NamedTuple, which can have no other base, has the same line."""
 
     __slots__ = ()
 
-    def _repr_html_(self) -> str | None:
-        """HTML for a notebook; None, so that the notebook shows `repr`, where there is none. Raises nothing of this library's errors."""
-        try:
-            return import_module(HOME).html(self)
-        except XlashapeError:
-            return None
+    _repr_html_ = shown

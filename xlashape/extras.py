@@ -13,22 +13,28 @@ _CLIENT = ("grpc", "google.rpc")
 # What an extra of pyproject.toml makes importable.
 _MODULES: dict[str, tuple[str, ...]] = {
     "client": _CLIENT,
+    "pandas": ("pandas",),
     "png": ("resvg_py",),
+    "polars": ("polars",),
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
     "store": ("obstore",),
+    "tables": ("pyarrow",),
     "web": ("connectrpc", "hypercorn"),
 }
 
 # What the packages of an extra are, where it is not gRPC.
 _NEEDS = {
+    "pandas": "pandas",
     "png": "the renderer resvg",
+    "polars": "polars",
     "store": "the client of buckets obstore",
+    "tables": "pyarrow",
     "web": "connectrpc and hypercorn (Python 3.11 or newer)",
 }
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `client`, `png`, `server`, `store` or `web`. Imports none of them."""
+    """Whether every package of the extra is installed: `client`, `pandas`, `png`, `polars`, `server`, `store`, `tables` or `web`. Imports none."""
     return _first_missing(extra) is None
 
 

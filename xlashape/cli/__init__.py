@@ -1,16 +1,25 @@
 """The command line. Its commands answer in this process or ask a server, for people or, with --json, for programs.
 
-shapes      `shape`, `index`: one shape
-drawing     `draw`: pictures
-modules     `size`, `map`: shapes and modules by bytes, maps of instructions
-explaining  `why`: why buffers are as large as they are
-reading     `reads`: how efficiently instructions read
-tiling      `tile`: the tiles that a tile reads
-converting  `convert`: modules from one form to another
-serving     `serve`, `demo`: the server
-connection  the options --server, --timeout and --json, and the connection that they describe
-local       the service in this process
-output      JSON, tables, errors and exit codes
+shapes       `shape`, `index`: one shape
+drawing      `draw`: pictures
+sizing       `size`: shapes and modules by bytes
+mapping      `map`: indexing maps of instructions
+explaining   `why`: why buffers are as large as they are
+reading      `reads`: how efficiently instructions read
+tiling       `tile`: the tiles that a tile reads
+converting   `convert`: modules from one form to another
+verifying    `verify`: whether modules keep XLA's rules
+serving      `serve`, `demo`: the server
+documenting  `protos`, `schemas`: the schemas of messages and of JSON
+completing   `completion`, and the names that shells complete
+commands     the group of all commands: help, errors, exit codes
+modules      modules as commands take them
+connection   the options --server, --timeout and --json, and the connection that they describe
+local        the service in this process
+rows         --filter, --sort, --limit and --format
+tables       tables for people
+output       JSON, facts and text
+progress     the progress bar
 """
 
 from __future__ import annotations
@@ -18,26 +27,53 @@ from __future__ import annotations
 import click
 
 import xlashape
+from xlashape.cli.commands import Commands
+from xlashape.cli.completing import completion
 from xlashape.cli.converting import convert
+from xlashape.cli.documenting import protos, schemas
 from xlashape.cli.drawing import draw
 from xlashape.cli.explaining import why
-from xlashape.cli.modules import map_, size
-from xlashape.cli.output import Commands
+from xlashape.cli.mapping import map_
+from xlashape.cli.output import echo
 from xlashape.cli.reading import reads
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import index, shape
+from xlashape.cli.sizing import size
 from xlashape.cli.tiling import tile
+from xlashape.cli.verifying import verify
 
 __all__ = ["main"]
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# click itself takes a call without a command for a mistake, and its help for a message.
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""Exit codes: 0 success; 1 an error, or a module that breaks a rule; 2 a mistake in the command line; 130 interrupted.
+    With --json an error is a JSON document on standard error.""",
+)
 @click.version_option(xlashape.__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Where elements are in memory, how large buffers really are, what operations read: XLA's shapes, layouts, modules and
     indexing maps, without XLA.
     """
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
 
 
-for _command in (shape, index, size, why, map_, reads, tile, convert, draw, serve, demo):
+main.sections = (
+    ("Shapes and layouts", ("shape", "index", "draw")),
+    ("Memory", ("size", "why")),
+    ("What instructions read", ("reads", "map", "tile")),
+    ("Modules", ("convert", "verify")),
+    ("Server", ("serve", "demo")),
+    ("Shells and programs", ("completion", "protos", "schemas")),
+)
+
+for _command in (
+    shape, index, size, why, map_, reads, tile, convert, verify, draw, serve, demo, completion, protos, schemas,
+):  # fmt: skip
     main.add_command(_command)

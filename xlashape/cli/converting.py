@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from pathlib import Path
-
 import click
 
-from xlashape.errors import ParseError
+from xlashape.cli.completing import complete_files
+from xlashape.cli.progress import progress
+from xlashape.errors import LossyConversionError
 
 __all__ = ["convert"]
 
-_SHOWN_FROM = 5_000_000  # bytes of a module; the conversion of a smaller one is too short for a progress bar
-
-Step = Callable[[str], Callable[[int, "int | None"], None]]
-"""Begins a step with this name. Returns a function that reports the bytes that are done, and the total."""
-
 
 @click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=complete_files)
+@click.argument("target", metavar="OUT", shell_complete=complete_files)
 @click.option(
     "--to",
     "form",
@@ -39,49 +31,31 @@ def convert(source: str, target: str, form: str | None, lossy: bool, for_version
 
     The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
     either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a profile. OUT is replaced only after IN has been read without errors.
+
+    Where the form cannot hold everything, nothing is written, and what would be lost is said; with --lossy the rest is written, and what
+    is lost is said on standard error.
     """
-    from xlashape.hlo.convert import read, write
+    # Deferred: reader and writer of HLO text take longer to load than the command line.
+    from xlashape.hlo.convert import format_of_name, left_out_of_text, read, write
 
-    if form is None and target == "-":
-        form = "hlo"
-    with _steps(_is_large(source)) as step:
-        try:
-            document = read(source, progress=step("reading"))
-        except ParseError as error:
-            # All mistakes are shown with their lines, not the first one alone, so that the user can correct the file.
-            click.echo(f"xlashape: {error}", err=True)
-            raise SystemExit(1) from None
-        write(document, target, form, lossy=lossy, for_version=for_version, progress=step("writing"))
+    if form is None:
+        form = "hlo" if target == "-" else None if (known := format_of_name(target)) is None else str(known)
+    progress("reading")
+    document = read(
+        source, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total)
+    )
 
+    def written(done: int, total: int | None) -> None:
+        progress("writing", done, total)
 
-def _is_large(source: str) -> bool:
-    # The size of standard input is not known before it is read.
+    progress("writing")
     try:
-        return source == "-" or Path(source).stat().st_size >= _SHOWN_FROM
-    except (OSError, ValueError):
-        return False
-
-
-@contextmanager
-def _steps(large: bool) -> Generator[Step, None, None]:
-    """Progress bars on standard error if it is a terminal and the module is large; else nothing."""
-    if not large or not sys.stderr.isatty():
-        yield lambda name: lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-
-        def begin(name: str) -> Callable[[int, int | None], None]:
-            task = progress.add_task(name, total=None)
-
-            def report(done: int, total: int | None) -> None:
-                progress.update(task, completed=done, total=total, visible=(total or done) >= _SHOWN_FROM)
-                if done == total:
-                    progress.update(task, description="parsing" if name == "reading" else name)
-
-            return report
-
-        yield begin
+        write(document, target, form, lossy=False, for_version=for_version, progress=written)
+    except LossyConversionError as error:
+        if not lossy:
+            raise LossyConversionError(f"{error.message}; --lossy writes the rest", field=error.path) from None
+        write(document, target, form, lossy=True, for_version=for_version, progress=written)
+        click.echo(f"xlashape: {error.message.replace(' would be lost', ' is lost')}", err=True)
+    lost = left_out_of_text(document) if form is not None and form.startswith("hlo") and "pb" not in form else ()
+    if lost:
+        click.echo(f"xlashape: HLO text does not hold {', '.join(lost)}", err=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xlashape.cli.completing import complete_files, instruction_names
+from xlashape.cli.output import echo
 from xlashape.cli.shapes import numbers_of
 from xlashape.errors import InvalidArgumentError
 
@@ -20,8 +22,8 @@ __all__ = ["draw"]
 
 
 @click.command(short_help="A picture of a layout, or of what an instruction reads.")
-@click.argument("subject", metavar="SHAPE|MAP|FILE")
-@click.argument("instruction", required=False)
+@click.argument("subject", metavar="SHAPE|MAP|FILE", shell_complete=complete_files)
+@click.argument("instruction", required=False, shell_complete=instruction_names)
 @click.option(
     "-o",
     "--output-file",
@@ -122,11 +124,11 @@ def draw(
         theme=theme,
     )
     if target is None:
-        click.echo(picture.text(_depth(), get_terminal_size((100, 24)).columns), nl=False, color=True)
+        echo(picture.text(_depth(), get_terminal_size((100, 24)).columns), newline=False, color=True)
         return
     data = picture.to_bytes(chosen, scale=scale)
     if to_stdout:
-        click.echo(data, nl=False)
+        echo(data, newline=False)
     else:
         target.write_bytes(data)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
 from xlashape.errors import FieldPath, NotFoundError
+from xlashape.hlo import HloModule
 from xlashape.limits import INT64_MAX
 from xlashape_client.methods import ServiceMethods
 from xlashape_server.config import Config
@@ -41,7 +42,12 @@ class Local(ServiceMethods):
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._handlers = {rpc.method.name: rpc.handler for rpc in rpcs(_UNLIMITED, Modules(_UNLIMITED, _LocalStore()))}
+        self._modules = Modules(_UNLIMITED, _LocalStore())
+        self._handlers = {rpc.method.name: rpc.handler for rpc in rpcs(_UNLIMITED, self._modules)}
+
+    def module(self, module: bytes | str) -> HloModule:
+        """The module, decoded as the handlers have it. They need not decode it again."""
+        return self._modules.read(self._module_input(module, None), ("module",))
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         """Calls the handler of the RPC."""

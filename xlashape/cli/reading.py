@@ -2,25 +2,72 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import connected, query_options
-from xlashape.cli.modules import module_of
-from xlashape.cli.output import one_line, print_json, print_table
+from xlashape.cli.modules import count_readers, module_of, naming
+from xlashape.cli.output import echo, one_line, print_json
+from xlashape.cli.progress import progress
+from xlashape.cli.rows import Row, Selection, row_options, write_rows
+from xlashape.cli.tables import Heading, TableWriter
+from xlashape.tables import Column, Kind
 
 if TYPE_CHECKING:
-    from xlashape_client.results import CoalescedAccess, InstructionReads, OperandReads
+    from xlashape_client.results import InstructionReads
 
-__all__ = ["reads"]
+__all__ = ["READ_COLUMNS", "reads"]
+
+READ_COLUMNS: Final = (
+    Column("instruction", Kind.TEXT, "the name of the instruction"),
+    Column("computation", Kind.TEXT, "the computation that it is in"),
+    Column("opcode", Kind.TEXT, "its opcode"),
+    Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
+    Column("operand", Kind.INTEGER, "the number of the operand"),
+    Column("operand_name", Kind.TEXT, "the name of the operand"),
+    Column("elements", Kind.INTEGER, "the elements of the operand"),
+    Column("distinct", Kind.INTEGER, "how many of them are read at least once"),
+    Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only"),
+    Column("reads", Kind.INTEGER, "how many reads there are"),
+    Column("utilisation", Kind.NUMBER, "the part of the operand that is read, 0 to 1"),
+    Column("reads_per_element", Kind.NUMBER, "how often each element is read that is read, on average"),
+    Column("leaf", Kind.INTEGER, "which array of the operand this way of reading reads"),
+    Column("stride", Kind.INTEGER, "elements in memory between what two neighbouring outputs read"),
+    Column("transactions", Kind.NUMBER, "segments of memory that a warp of outputs reads, on average"),
+    Column("ideal", Kind.INTEGER, "segments that it would read if the warp read contiguous elements"),
+    Column("map", Kind.TEXT, "from positions in the output's buffer to positions in the operand's"),
+    Column("error", Kind.TEXT, "why it is not known how the instruction reads"),
+)
+
+_HEADINGS: Final = (
+    Heading("instruction"),
+    Heading("reads", importance=6),
+    Heading("part read", is_right=True, importance=5),
+    Heading("times", is_right=True, importance=3),
+    Heading("stride", is_right=True, importance=2),
+    Heading("segments", is_right=True, importance=4),
+    Heading("ideal", is_right=True, importance=1),
+)
+
+_NAMES: Final = {
+    "part read": "utilisation",
+    "times": "reads_per_element",
+    "segments": "transactions",
+    "reads": "operand_name",
+}
 
 
 @click.command(short_help="How efficiently the instructions of a module read their operands.")
-@click.argument("file")
-@click.argument("instruction", required=False, default="")
+@click.argument("file", shell_complete=complete_files)
+@click.argument("instruction", required=False, default="", shell_complete=instruction_names)
+@row_options(0, "reads")
 @click.option("--output", type=click.IntRange(min=0), metavar="N", help="Only the reads of this output.")
-@click.option("--computation", default="", metavar="NAME", help="Only the instructions of this computation.")
+@click.option(
+    "--computation", default="", metavar="NAME", shell_complete=computation_names, help="Only the instructions of this computation.",
+)  # fmt: skip
 @click.option(
     "--warp",
     type=click.IntRange(min=1),
@@ -39,6 +86,10 @@ __all__ = ["reads"]
 def reads(
     file: str,
     instruction: str,
+    form: str | None,
+    limit: int | None,
+    sort: str | None,
+    filters: tuple[str, ...],
     output: int | None,
     computation: str,
     warp: int,
@@ -53,12 +104,15 @@ def reads(
     reads of neighbouring outputs, and the average number of segments that a warp of outputs reads, beside the least possible number.
 
     The list for a whole module leaves out instructions that read nothing from memory: those of fused and applied computations, tuples and
-    their elements, and bitcasts. --computation lists all instructions of one computation. Instructions that are not answered come last,
+    their elements, and bitcasts. --computation lists all instructions of one computation. An instruction that is not answered is a row
     with the reason.
     """
-    with connected(server, timeout) as service:
+    form = "json" if as_json else form or "table"
+    with naming(file), connected(server, timeout) as service:
+        module = module_of(file)
+        total = None if instruction else count_readers(service, module, computation, executed=not computation)
         answers = service.operand_reads(
-            module_of(file),
+            module,
             instruction,
             computation=computation,
             output=output,
@@ -66,65 +120,75 @@ def reads(
             segment_bytes=segment_bytes,
             report_errors=True,
         )
-        rows: list[tuple[InstructionReads, OperandReads, CoalescedAccess]] = []
-        failed: list[tuple[InstructionReads, str]] = []
-        for instruction_reads in answers:
-            if instruction_reads.error is not None:
-                failed.append((instruction_reads, one_line(instruction_reads.error)))
-            for read in instruction_reads.reads:
-                rows += [(instruction_reads, read, access) for access in read.accesses]
-    if as_json:
-        print_json(
-            [
-                {
-                    "instruction": instruction_reads.instruction,
-                    "computation": instruction_reads.computation,
-                    "opcode": instruction_reads.opcode,
-                    "output": read.output,
-                    "operand": read.operand,
-                    "operand_name": read.operand_name,
-                    "elements": read.elements,
-                    "distinct": read.distinct_elements,
-                    "is_upper_bound": read.is_upper_bound,
-                    "reads": read.reads,
-                    "utilisation": read.utilisation,
-                    "reads_per_element": read.reads_per_element,
-                    "leaf": access.leaf,
-                    "stride": access.stride,
-                    "transactions": access.transactions,
-                    "ideal": access.ideal_transactions,
-                    "map": access.text,
-                }
-                for instruction_reads, read, access in rows
-            ]
-            + [
-                {
-                    "instruction": instruction_reads.instruction,
-                    "computation": instruction_reads.computation,
-                    "opcode": instruction_reads.opcode,
-                    "error": reason,
-                }
-                for instruction_reads, reason in failed
-            ]
-        )
-        return
-    print_table(
-        ["instruction", "reads", "part read", "times", "stride", "segments", "ideal"],
-        [
-            (
-                instruction_reads.instruction,
+        rows = Selection(filters, sort, limit, _NAMES).chosen(READ_COLUMNS, _rows(answers, total))
+        if form == "json":
+            names = [column.name for column in READ_COLUMNS]
+            print_json("reads.v1", {"module": file, "reads": [dict(zip(names, row, strict=True)) for row in rows]})
+        elif form == "table":
+            _print(rows)
+        else:
+            write_rows(form, READ_COLUMNS, rows)
+
+
+def _rows(answers: Iterable[InstructionReads], total: int | None) -> Iterator[Row]:
+    """A row for each way of reading an operand, or for the reason why there is none."""
+    for number, answer in enumerate(answers):
+        progress("analysing reads", number, total)
+        who = (answer.instruction, answer.computation, answer.opcode)
+        for read in answer.reads:
+            of_operand = (
+                read.output,
+                read.operand,
                 read.operand_name,
-                ("≤ " if read.is_upper_bound else "") + _number(read.utilisation, ".1%"),
-                _number(read.reads_per_element, ".4g"),
-                _number(access.stride, "d"),
-                _number(access.transactions, ".4g"),
-                _number(access.ideal_transactions if access.transactions is not None else None, "d"),
+                read.elements,
+                read.distinct_elements,
+                read.is_upper_bound,
+                read.reads,
+                read.utilisation,
+                read.reads_per_element,
             )
-            for instruction_reads, read, access in rows
-        ],
-        right=["part read", "times", "stride", "segments", "ideal"],
-        footer="\n".join(["", *[f"{reads.instruction} is not known: {reason}" for reads, reason in failed]]),
-    )
+            for access in read.accesses:
+                yield (
+                    *who,
+                    *of_operand,
+                    access.leaf,
+                    access.stride,
+                    access.transactions,
+                    access.ideal_transactions,
+                    access.text,
+                    None,
+                )
+        if answer.error is not None:
+            yield (*who, *[None] * 14, one_line(answer.error))
+
+
+def _print(rows: Iterable[Row]) -> None:
+    table = TableWriter(_HEADINGS)
+    failed: list[str] = []
+    try:
+        for row in rows:
+            known = dict(zip([column.name for column in READ_COLUMNS], row, strict=True))
+            name = known["instruction"]
+            if known["error"] is not None:
+                table.add((name, "not known", "?", "?", "?", "?", "?"))
+                failed.append(f"{name} is not known: {known['error']}")
+                continue
+            is_known = known["transactions"] is not None
+            table.add(
+                (
+                    name,
+                    known["operand_name"],
+                    ("≤ " if known["is_upper_bound"] else "") + _number(known["utilisation"], ".1%"),
+                    _number(known["reads_per_element"], ".4g"),
+                    _number(known["stride"], "d"),
+                    _number(known["transactions"], ".4g"),
+                    _number(known["ideal"] if is_known else None, "d"),
+                )
+            )
+    finally:  # what was answered before an error, such as the end of the time, is shown
+        table.end()
+    if failed:
+        echo("\n" + "\n".join(failed))
 
 
 def _number(value: float | None, form: str) -> str:

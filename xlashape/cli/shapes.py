@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlashape.cli.connection import connected, query_options
-from xlashape.cli.output import print_facts, print_json, share_text
+from xlashape.cli.output import echo, print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError
 from xlashape.math import byte_text, checked_int64
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
@@ -33,7 +33,7 @@ def shape(text: str, server: str | None, timeout: float, as_json: bool) -> None:
     with connected(server, timeout) as service:
         description = service.describe_shape(text)
     if as_json:
-        print_json(description_json(description))
+        print_json("shape.v1", description_json(description))
     else:
         print_facts(_facts(description))
 
@@ -186,15 +186,14 @@ def index(
                 )
             rows = list(zip(elements, service.linear_indices(text, elements).tolist(), strict=True))
     if as_json:
-        print_json(
-            [
-                {"index": None if element is None else list(element), "position": position * step}
-                for element, position in rows
-            ]
-        )
+        found = [
+            {"index": None if element is None else list(element), "position": position * step}
+            for element, position in rows
+        ]
+        print_json("index.v1", {"shape": text, "unit": "byte" if in_bytes else "element", "rows": found})
         return
     for element, position in rows:
-        click.echo(("padding" if element is None else _index_text(element)) if inverse else str(position * step))
+        echo(("padding" if element is None else _index_text(element)) if inverse else str(position * step))
 
 
 def _lines(arguments: tuple[str, ...]) -> Iterator[str]:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import connected, query_options
-from xlashape.cli.modules import module_of
-from xlashape.cli.output import print_json
+from xlashape.cli.modules import module_of, naming
+from xlashape.cli.output import echo, print_json
 from xlashape.cli.shapes import numbers_of
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ __all__ = ["tile"]
 
 
 @click.command(short_help="The tiles of operands that a tile of an instruction's output reads.")
-@click.argument("file")
-@click.argument("instruction")
+@click.argument("file", shell_complete=complete_files)
+@click.argument("instruction", shell_complete=instruction_names)
 @click.argument("sizes", required=False)
 @click.option(
     "--at",
@@ -41,7 +42,9 @@ __all__ = ["tile"]
 @click.option(
     "--style", type=click.Choice(["xla", "affine"]), default="xla", show_default=True, help="The syntax of the maps."
 )
-@click.option("--computation", default="", metavar="NAME", help="The computation of INSTRUCTION.")
+@click.option(
+    "--computation", default="", metavar="NAME", shell_complete=computation_names, help="The computation of INSTRUCTION.",
+)  # fmt: skip
 @query_options
 def tile(
     file: str,
@@ -61,7 +64,7 @@ def tile(
     Prints the operand's tile in numbers; and as expressions in the sizes d0, d1, … of any tile that begins at 0, with the constraints under
     which the expressions hold. Without SIZES, prints only the expressions.
     """
-    with connected(server, timeout) as service:
+    with naming(file), connected(server, timeout) as service:
         found = service.operand_tiles(
             module_of(file),
             instruction,
@@ -74,26 +77,27 @@ def tile(
         )
     if as_json:
         print_json(
+            "tile.v1",
             {
                 "instruction": found.instruction,
                 "computation": found.computation,
                 "opcode": found.opcode,
                 "tiles": [_json(operand_tile, style) for operand_tile in found.tiles],
-            }
+            },
         )
         return
-    click.echo(f"{found.instruction} ({found.opcode}, in {found.computation})")
+    echo(f"{found.instruction} ({found.opcode}, in {found.computation})")
     for operand_tile in found.tiles:
-        click.echo(f"  operand {operand_tile.operand} ({operand_tile.operand_name})")
-        click.echo(f"    {operand_tile.access.text}")
+        echo(f"  operand {operand_tile.operand} ({operand_tile.operand_name})")
+        echo(f"    {operand_tile.access.text}")
         if sizes is not None:
-            click.echo(f"    this tile    {_text(operand_tile)}")
+            echo(f"    this tile    {_text(operand_tile)}")
         if operand_tile.symbolic is None:
-            click.echo("    any tile     no symbolic tile is found")
+            echo("    any tile     no symbolic tile is found")
         else:
             lines = operand_tile.symbolic.text.splitlines()[1:]
             for number, line in enumerate(lines):
-                click.echo(f"    {'any tile' if number == 0 else '':<11}{line}")
+                echo(f"    {'any tile' if number == 0 else '':<11}{line}")
 
 
 def _text(operand_tile: OperandTile) -> str:

@@ -25,6 +25,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -43,6 +44,7 @@ from xlashape.hlo.readable import FIELD_NAMES, PBTXT_START, from_json, from_pbtx
 from xlashape.hlo.renumber import needs_small_ids, with_small_ids
 from xlashape.hlo.whole_file import replace_file
 from xlashape.proto import xla
+from xlashape.similar import did_you_mean, similar
 
 if TYPE_CHECKING:
     from xlashape.hlo.text.writer.options import PrintOptions
@@ -56,6 +58,7 @@ __all__ = [
     "detect",
     "encode",
     "format_of_name",
+    "left_out_of_text",
     "modules",
     "read",
     "read_file",
@@ -66,6 +69,7 @@ MAX_BYTES: Final = (1 << 31) - 1
 """The most bytes a file may hold once decompressed: the size that protobuf can decode."""
 
 _CHUNK: Final = 1 << 20
+_MOST_FILES: Final = 2_000  # of a directory, among which an error looks for the one that was meant
 _GZIP: Final = b"\x1f\x8b"
 
 Progress = Callable[[int, "int | None"], None]
@@ -215,9 +219,9 @@ def encode(
     if for_version is not None and needs_small_ids(for_version) and form.kind is not FileKind.HLO:
         document = with_small_ids(document)
     module = document.hlo_module if isinstance(document, xla.HloProto) else document
-    lost = () if config is None or lossy or form.kind is FileKind.HLO else config.names()
-    if lost:
-        raise LossyConversionError(f"{form.kind} has no field for what the text says: {', '.join(lost)} would be lost")
+    lost: list[str] = []
+    if config is not None and config.names() and form.kind is not FileKind.HLO and not lossy:
+        lost.append(f"{form.kind} has no field for what the text says: {', '.join(config.names())} would be lost")
     if form.kind is FileKind.HLO:
         from xlashape.hlo.text.writer.module import PrintOptions, module_text  # start-up time: 30 ms
 
@@ -230,18 +234,18 @@ def encode(
             else xla.HloProto(hlo_module=module).SerializeToString()
         )
     elif form.kind is FileKind.PB:
-        if isinstance(document, xla.HloProto) and not lossy:
-            assignment = xla.HloProto()
-            assignment.CopyFrom(document)
-            assignment.ClearField("hlo_module")
-            if assignment.ByteSize():
-                raise LossyConversionError("pb holds a module alone: the buffer assignment would be lost")
+        if not lossy and _has_assignment(document):
+            lost.append("pb holds a module alone: the buffer assignment would be lost")
         data = _to_bytes(module, original)
     else:
         document = older.modernized(document)
         data = to_json(document) if form.kind is FileKind.JSON else to_pbtxt(document)
-        if not lossy:
-            _check_kept(document, data, form.kind)
+        if not lossy and not _is_kept(document, data, form.kind):
+            lost.append(
+                f"{form.kind} cannot hold all of this module: it has fields that this schema does not know, or nan payloads"
+            )
+    if lost:
+        raise LossyConversionError("; ".join(lost))
     return gzip.compress(data, mtime=0) if form.compressed else data
 
 
@@ -257,20 +261,42 @@ def _as_format(form: Format | FileKind | str) -> Format:
     try:
         return Format(FileKind(text.removesuffix(".gz")), text.endswith(".gz"))
     except ValueError:
-        kinds = ", ".join(kind.value for kind in FileKind)
+        names = [kind.value for kind in FileKind]
+        hint = did_you_mean(text.removesuffix(".gz").lower(), names)
         raise InvalidArgumentError(
-            f"{text!r} is not a format of modules; the formats are {kinds}, each with or without .gz"
+            f"{text!r} is not a format of modules; the formats are {', '.join(names)}, each with or without .gz{hint}"
         ) from None
 
 
-def _check_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: FileKind) -> None:
+def _has_assignment(message: xla.HloModuleProto | xla.HloProto) -> bool:
+    """Whether there is anything beside the module."""
+    if not isinstance(message, xla.HloProto):
+        return False
+    rest = xla.HloProto()
+    rest.CopyFrom(message)
+    rest.ClearField("hlo_module")
+    return rest.ByteSize() > 0
+
+
+def left_out_of_text(document: Document) -> tuple[str, ...]:
+    """What HLO text, which is a view of a module and never refused, does not hold of this document, beside the numbers of ids.
+
+    >>> left_out_of_text(decode(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))
+    ()
+    """
+    found: list[str] = []
+    if document.hlo_proto is not None and _has_assignment(document.hlo_proto):
+        found.append("the buffer assignment")
+    if document.original is not None:
+        found.append("fields of older versions of XLA")
+    return tuple(found)
+
+
+def _is_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: FileKind) -> bool:
     decoded = from_json(data, None) if kind is FileKind.JSON else from_pbtxt(data, None)
-    if type(decoded) is not type(message) or decoded.SerializeToString(deterministic=True) != message.SerializeToString(
+    return type(decoded) is type(message) and decoded.SerializeToString(
         deterministic=True
-    ):
-        raise LossyConversionError(
-            f"{kind} cannot hold all of this module: it has fields that this schema does not know, or nan payloads"
-        )
+    ) == message.SerializeToString(deterministic=True)
 
 
 def read(source: str | os.PathLike[str] | BinaryIO, *, progress: Progress | None = None) -> Document:
@@ -322,13 +348,24 @@ def _file_content(name: str, progress: Progress | None) -> bytes:
         with Path(name).open("rb") as file:
             return _read_all(file, os.fstat(file.fileno()).st_size, progress)
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {name!r}") from None
+        raise NotFoundError(f"there is no file {name!r}{_other_file(name)}", kind="file", name=name) from None
     except IsADirectoryError:
         raise dumps.no_single_module(Path(name)) from None
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {name!r}: {error.strerror or error}") from error
     except ValueError as error:
         raise InvalidArgumentError(f"not a path: {error}") from error
+
+
+def _other_file(name: str) -> str:
+    """The file of that directory that was perhaps meant, as the end of a message."""
+    try:
+        folder = Path(name).parent
+        names = [entry.name for entry in islice(folder.iterdir(), _MOST_FILES)]
+    except (OSError, ValueError):  # there is no such directory, or it may not be read
+        return ""
+    found = similar(Path(name).name, names)
+    return "" if found is None else f": did you mean {str(folder / found)!r}?"
 
 
 def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) -> bytes:

@@ -27,6 +27,7 @@ from xlashape.hlo.renumber import needs_small_ids, with_small_ids
 from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import xla
 from xlashape.shape import Shape
+from xlashape.similar import did_you_mean
 from xlashape.text import Source
 
 if TYPE_CHECKING:
@@ -270,7 +271,8 @@ class HloModule:
             }
         computation = by_name.get(_without_percent(name))
         if computation is None:
-            message = f"module {self.name!r} has no computation {name!r}"
+            hint = did_you_mean(_without_percent(name), by_name)
+            message = f"module {self.name!r} has no computation {name!r}{hint}"
             raise NotFoundError(message, kind="computation", name=name, field="computation")
         return computation
 
@@ -303,7 +305,8 @@ class HloModule:
                     f"module {self.name!r} has several instructions {name!r}; ask the computation for its own",
                     field="instruction",
                 )
-            message = f"module {self.name!r} has no instruction {name!r}"
+            hint = did_you_mean(key, by_name)
+            message = f"module {self.name!r} has no instruction {name!r}{hint}"
             raise NotFoundError(message, kind="instruction", name=name, field="instruction")
         return instruction
 
@@ -424,7 +427,8 @@ class HloComputation:
             }
         instruction = by_name.get(_without_percent(name))
         if instruction is None:
-            message = f"computation {self.name!r} has no instruction {name!r}"
+            hint = did_you_mean(_without_percent(name), by_name)
+            message = f"computation {self.name!r} has no instruction {name!r}{hint}"
             raise NotFoundError(message, kind="instruction", name=name, field="instruction")
         return instruction
 

@@ -6,6 +6,7 @@ tile (8,128) pads dimension 2 from 4 to 128: 32 times as much
 The files. Each imports only from those above it:
 
     parts.py             Cause, Suggestion
+    buffer_table.py      the columns of tables of buffers
     array_memory.py      the causes of one array: ArrayMemory
     reshapes.py          reshapes that keep the order of the elements
     suggestions.py       what would be smaller

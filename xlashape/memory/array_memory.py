@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from xlashape.display import shown
 from xlashape.math import byte_text, ceil_div, checked_int64
+from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.parts import Cause, Suggestion, factor_text, share_of
 from xlashape.shape import Shape, Target, shape_util, tiling, tpu_layout
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.tiling.padding import padding_report
+from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
 
 __all__ = ["ArrayMemory", "array_bytes", "array_causes", "element_bytes_of", "on_target"]
 
@@ -79,6 +82,16 @@ class ArrayMemory(NamedTuple):
             "causes": [cause.to_dict() for cause in self.causes],
             "suggestions": [suggestion.to_dict() for suggestion in self.suggestions],
         }
+
+    def table(self) -> Table:
+        """Its buffer as a row."""
+        return Table(BUFFER_COLUMNS, [buffer_row(self.shape, self.element_bytes, self.buffer_bytes)])
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+    _repr_html_ = shown
 
     def __str__(self) -> str:
         return "\n".join([str(self.shape), *[f"  {head:<9} {text}" for head, text in self.facts()]])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from xlashape.display import shown
 from xlashape.errors import XlashapeError
 from xlashape.hlo.buffers import executed_computations, instruction_buffers, module_buffers
 from xlashape.hlo.module import HloInstruction, HloModule
@@ -15,10 +16,12 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.math import byte_text, checked_int64
 from xlashape.memory.array_memory import ArrayMemory, array_bytes, element_bytes_of, on_target
+from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.parts import Cause, Suggestion, factor_text
 from xlashape.memory.shape_memory import TupleMemory, shape_memory
 from xlashape.memory.suggestions import array_memory
 from xlashape.shape import Shape, ShapeIndex, Target
+from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
 
 __all__ = ["InstructionMemory", "ModuleBuffer", "ModuleMemory", "instruction_memory", "module_memory"]
 
@@ -80,6 +83,18 @@ class InstructionMemory(NamedTuple):
             "factor": self.factor,
             "result": self.result.to_dict(),
         }
+
+    def table(self) -> Table:
+        """A row for each buffer of the result."""
+        head = (self.name, self.computation, self.opcode)
+        names = [column.name for column in BUFFER_COLUMNS]
+        return Table(BUFFER_COLUMNS, [(*head, *[row[name] for name in names[3:]]) for row in self.result.table()])
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+    _repr_html_ = shown
 
     def __str__(self) -> str:
         lines = [f"{self.name} ({self.opcode}, in {self.computation})"]
@@ -217,8 +232,11 @@ class ModuleMemory(NamedTuple):
             "not_counted": self.not_counted(),
         }
 
-    def to_text(self, limit: int = _SHOWN) -> str:
-        """The totals, the buffers with the most overhead, at most `limit` (0: all), and what is not counted."""
+    def to_text(self, limit: int = _SHOWN, *, only_larger: bool = True) -> str:
+        """The totals, the buffers with the most overhead, at most `limit` (0: all), and what is not counted.
+
+        Without `only_larger`, buffers that are not larger than their elements are explained too.
+        """
         on = f" on {self.target.name}" if self.target is not None else ""
         times = f", {factor_text(self.factor)} the elements" if self.overhead_bytes and self.element_bytes else ""
         lines = [
@@ -231,17 +249,47 @@ class ModuleMemory(NamedTuple):
             each = [f"{byte_text(size)} in memory space {space}" for space, size in spaces.items()]
             lines.append(f"  of these  {', '.join(each)}")
         lines += [f"  {'' if i else 'without':<9} {line}" for i, line in enumerate(self.not_counted())]
-        worst = [buffer for buffer in self.buffers if buffer.overhead_bytes]
+        worst = [
+            buffer for buffer in self.buffers if buffer.overhead_bytes or (buffer.error is None and not only_larger)
+        ]
         if self.target is None and self.buffers and not any(_has_tiles(buffer.shape) for buffer in self.buffers):
             lines.append("  hint      no layout has tiles; with the target tpu those count that a TPU would use")
         for buffer in worst if not limit else worst[:limit]:
             lines += ["", f"{buffer.where} ({buffer.opcode}, in {buffer.computation}): {buffer.explain()}"]
         if limit and len(worst) > limit:
-            lines += ["", f"and {len(worst) - limit} more buffers that are larger than their elements"]
+            lines += [
+                "",
+                f"and {len(worst) - limit} more buffers{' that are larger than their elements' if only_larger else ''}",
+            ]
         for buffer in self.buffers:
             if buffer.error is not None:
                 lines += ["", f"{buffer.where} ({buffer.opcode}, in {buffer.computation}): {buffer.error}"]
         return "\n".join(lines)
+
+    def table(self) -> Table:
+        """A row for each buffer, in their order."""
+        return Table(
+            BUFFER_COLUMNS,
+            [
+                buffer_row(
+                    buffer.shape,
+                    buffer.element_bytes,
+                    buffer.buffer_bytes,
+                    instruction=buffer.name,
+                    computation=buffer.computation,
+                    opcode=buffer.opcode,
+                    index=buffer.shape_index,
+                    error=buffer.error,
+                )
+                for buffer in self.buffers
+            ],
+        )
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+    _repr_html_ = shown
 
     def __str__(self) -> str:
         return self.to_text()

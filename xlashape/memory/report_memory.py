@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from xlashape.display import shown
 from xlashape.errors import XlashapeError
 from xlashape.math import byte_text
 from xlashape.memory.array_memory import ArrayMemory, array_bytes
+from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.report_text import (
     ReportedAllocation,
     ReportedTotals,
@@ -17,6 +19,7 @@ from xlashape.memory.report_text import (
 )
 from xlashape.memory.suggestions import array_memory
 from xlashape.shape import Shape, Target, tpu_layout
+from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
 
 __all__ = ["AllocationMemory", "ReportMemory", "ShapesMemory", "report_memory", "shapes_memory", "size_text"]
 
@@ -154,6 +157,28 @@ class ReportMemory(NamedTuple):
         """Whether all numbers of the report that can be compared are ours."""
         return all(one.agrees is not False for one in self.allocations)
 
+    def table(self) -> Table:
+        """A row for each allocation, named by what the report says of it."""
+        return Table(
+            BUFFER_COLUMNS,
+            [
+                buffer_row(
+                    one.reported.shape if one.memory is None else one.memory.shape,
+                    None if one.memory is None else one.memory.element_bytes,
+                    None if one.memory is None else one.memory.buffer_bytes,
+                    instruction=one.reported.operator or one.reported.label or None,
+                    error=one.error,
+                )
+                for one in self.allocations
+            ],
+        )
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+    _repr_html_ = shown
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it. Sizes are in bytes, or texts as in the report."""
         return {
@@ -216,6 +241,18 @@ class ShapesMemory(NamedTuple):
     def factor(self) -> float:
         """How many times as large as the elements the buffers are."""
         return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
+
+    def table(self) -> Table:
+        """A row for each array."""
+        return Table(
+            BUFFER_COLUMNS, [buffer_row(one.shape, one.element_bytes, one.buffer_bytes) for one in self.arrays]
+        )
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+    _repr_html_ = shown
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it. Sizes are in bytes."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from xlashape.display import shown
 from xlashape.math import byte_text, checked_int64
 from xlashape.memory.array_memory import ArrayMemory
+from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.parts import Cause, factor_text, share_of
 from xlashape.memory.suggestions import array_memory
 from xlashape.shape import Shape, ShapeIndex, Target, shape_util
+from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
 
 __all__ = ["TupleElement", "TupleMemory", "shape_memory"]
 
@@ -109,6 +112,27 @@ class TupleMemory(NamedTuple):
             "causes": [cause.to_dict() for cause in self.causes],
             "elements": [element.to_dict() for element in self.elements],
         }
+
+    def table(self) -> Table:
+        """A row for each buffer. Tables of pointers have no elements."""
+        return Table(
+            BUFFER_COLUMNS,
+            [
+                buffer_row(
+                    one.shape if one.array is None else one.array.shape,
+                    0 if one.array is None else one.array.element_bytes,
+                    one.buffer_bytes,
+                    index=one.shape_index,
+                )
+                for one in self.elements
+            ],
+        )
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+    _repr_html_ = shown
 
     def __str__(self) -> str:
         times = f", {factor_text(self.factor)} the elements" if self.overhead_bytes and self.element_bytes else ""

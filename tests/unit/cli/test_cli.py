@@ -61,7 +61,7 @@ def test_index_in_bytes():
 
 def test_index_from_standard_input_as_json():
     positions = "\n".join(map(str, range(24)))
-    rows = json.loads(answer("index", TILED, "-", "--inverse", "--json", text=positions))
+    rows = json.loads(answer("index", TILED, "-", "--inverse", "--json", text=positions))["rows"]
     shape = Shape.parse(TILED)
     assert [row["position"] for row in rows] == list(range(24))
     for row in rows:
@@ -140,16 +140,18 @@ def test_a_module_from_standard_input():
 def test_maps_of_one_instruction(where):
     text = answer("map", MODULE, "transpose_copy_fusion", *where)
     assert "(d0, d1, d2, d3) -> (d0 * 64 + d2, d1 * 32 + d3 + 512)" in text
-    told = json.loads(answer("map", MODULE, "transpose_copy_fusion", "--json", *where))
+    told = json.loads(answer("map", MODULE, "transpose_copy_fusion", "--json", *where))["instructions"]
     assert told[0]["maps"][0]["operand_name"] == "wrapped_convert.1"
     assert told[0]["maps"][0]["accesses"][0]["map"] in text
 
 
 def test_maps_of_one_operand_in_the_affine_style_and_the_other_way():
-    told = json.loads(answer("map", MODULE, "convert_convert_fusion", "--operand", "1", "--json"))
+    told = json.loads(answer("map", MODULE, "convert_convert_fusion", "--operand", "1", "--json"))["instructions"]
     assert [tensor["operand"] for tensor in told[0]["maps"]] == [1]
     assert "floordiv" in answer("map", MODULE, "bitcast.8", "--style", "affine")
-    forward = json.loads(answer("map", MODULE, "dot_general.0", "--input-to-output", "--operand", "0", "--json"))
+    forward = json.loads(answer("map", MODULE, "dot_general.0", "--input-to-output", "--operand", "0", "--json"))[
+        "instructions"
+    ]
     assert forward[0]["direction"] == "input_to_output"
     assert [tensor["operand"] for tensor in forward[0]["maps"]] == [0]
 
@@ -166,7 +168,7 @@ def test_tiles(where):
 
 
 def test_maps_of_a_whole_module(where):
-    told = json.loads(answer("map", MODULE, "--json", *where))
+    told = json.loads(answer("map", MODULE, "--json", *where))["instructions"]
     assert [one["instruction"] for one in told] == [one.name for one in HloModule.load(MODULE).instructions()]
 
 
@@ -252,8 +254,18 @@ def test_a_mistake_is_one_line_and_exit_code_1(arguments, says):
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr.startswith("xlashape: ")
-    assert result.stderr.count("\n") == 1
     assert says in result.stderr
+    first, *shown = result.stderr.splitlines()
+    # A mistake in text shows its line, and a caret below the mistake.
+    has_line = ("line 1, column" in first or ".py:1:1:" in first) and bool(arguments[-1])
+    assert len(shown) == (2 if has_line else 0)
+    assert not shown or shown[1].strip() == "^"
+
+
+def test_a_mistake_in_a_file_names_the_file():
+    first, line, caret = run("map", __file__).stderr.splitlines()
+    assert first.startswith(f"xlashape: {__file__}:1:1: expected ")
+    assert (line[:5], caret) == ('  """', "  ^")
 
 
 def test_the_same_mistake_over_a_server_is_the_same_line(server):

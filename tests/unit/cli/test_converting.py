@@ -1,10 +1,6 @@
 """`convert`: every form to every other, through files and pipes; a mistake leaves the target as it was."""
 
 import gzip
-import os
-import pty
-import subprocess
-import sys
 from importlib import resources
 
 import pytest
@@ -83,34 +79,27 @@ def test_a_lossy_conversion_is_refused_without_the_option(tmp_path):
     assert xla.HloModuleProto.FromString(target.read_bytes()) == module.hlo_module
 
 
-def on_a_terminal(*arguments):
-    """What a command writes to standard error where that is a terminal."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xlashape", "convert", *map(str, arguments)],
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+def test_what_is_lost_is_said(tmp_path):
+    module = xla.HloProto.FromString(SOURCE)
+    module.buffer_assignment.logical_buffers.add(id=1, size=4)
+    source = tmp_path / "a.hlo.pb"
+    source.write_bytes(module.SerializeToString())
+    refused = convert(source, tmp_path / "a.pb", code=1).stderr.decode()
+    assert (
+        refused == "xlashape: pb holds a module alone: the buffer assignment would be lost; --lossy writes the rest\n"
     )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    assert process.wait(60) == 0
-    return shown.decode()
+    said = convert(source, tmp_path / "a.pb", "--lossy").stderr.decode()
+    assert said == "xlashape: pb holds a module alone: the buffer assignment is lost\n"
+    assert (
+        convert(source, tmp_path / "a.hlo").stderr.decode()
+        == "xlashape: HLO text does not hold the buffer assignment\n"
+    )
 
 
-def test_a_large_module_is_converted_with_a_progress_bar(tmp_path):
-    module = xla.HloModuleProto.FromString(xla.HloProto.FromString(SOURCE).hlo_module.SerializeToString())
-    module.payloads.append(b"x" * 6_000_000)
-    large, small = tmp_path / "large.pb", tmp_path / "small.hlo.pb"
-    large.write_bytes(module.SerializeToString())
-    small.write_bytes(SOURCE)
-    assert "6.0" in on_a_terminal(large, tmp_path / "again.hlo.pb")
-    assert on_a_terminal(small, tmp_path / "again.pb") == ""
+def test_a_conversion_that_was_perhaps_meant(tmp_path):
+    source = tmp_path / "a.hlo.pb"
+    source.write_bytes(SOURCE)
+    said = convert(source, "-", "--to", "pbtext", code=1).stderr.decode()
+    assert said.endswith("each with or without .gz: did you mean 'pbtxt'?\n")
+    said = convert(tmp_path / "b.hlo.pb", "-", code=1).stderr.decode()
+    assert said == f"xlashape: there is no file {str(tmp_path / 'b.hlo.pb')!r}: did you mean {str(source)!r}?\n"

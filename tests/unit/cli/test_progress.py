@@ -1,0 +1,77 @@
+"""The progress bar: on standard error, after a second, on a terminal only."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from importlib import resources
+
+MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
+
+SCRIPT = """
+import sys, time
+from xlashape.cli import main, progress
+progress.DELAY_SECONDS = float(sys.argv[1])
+if not progress.DELAY_SECONDS:  # the answer waits until the bar has been drawn
+    from xlashape.cli import modules
+    counted = modules.count_readers
+    from xlashape.cli import reading
+    def slow(*arguments, **options):
+        number = counted(*arguments, **options)
+        time.sleep(1)
+        return number
+    reading.count_readers = slow
+main(["reads", sys.argv[2], "--format", "csv"])
+"""
+
+
+def on_a_terminal(delay: float) -> tuple[str, str]:
+    """Standard output, and standard error, which is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(delay), MODULE],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return out.decode(), shown.decode()
+
+
+def test_a_long_command_has_a_bar_that_is_removed():
+    out, shown = on_a_terminal(0)
+    assert "reading the module" in shown
+    assert shown.endswith(("\x1b[2K", "\x1b[?25h", "\x1b[1A\x1b[2K"))  # the line is cleared at the end
+    assert "\x1b" not in out
+
+
+def test_a_short_command_has_none():
+    assert on_a_terminal(60)[1] == ""
+    assert on_a_terminal(60)[0] == on_a_terminal(0)[0]
+
+
+def test_without_a_terminal_there_is_none():
+    command = [sys.executable, "-c", SCRIPT, "0", MODULE]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=True).stderr == b""
+
+
+def test_a_command_that_is_short_does_not_load_rich():
+    script = (
+        "import sys; from xlashape.cli import main; main(['size', 'f32[3]'], standalone_mode=False); "
+        "assert 'rich' not in sys.modules and 'pyarrow' not in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True)

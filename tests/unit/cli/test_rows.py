@@ -1,0 +1,156 @@
+"""--filter, --sort, --limit and --format: against the same selection in Python, and against other readers of the files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from importlib import resources
+
+import command_line
+import pyarrow.parquet
+import pytest
+
+from xlashape.cli.mapping import MAP_COLUMNS
+from xlashape.cli.reading import READ_COLUMNS
+from xlashape.cli.rows import Selection
+from xlashape.cli.sizing import SIZE_COLUMNS
+from xlashape.memory.buffer_table import BUFFER_COLUMNS
+from xlashape.tables import Column, Kind
+
+MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
+COMMANDS = {"size": SIZE_COLUMNS, "reads": READ_COLUMNS, "map": MAP_COLUMNS, "why": BUFFER_COLUMNS}
+
+
+def answer(*arguments, code=0):
+    result = command_line.run(*arguments)
+    assert result.returncode == code, result.stderr
+    return (result.stdout if code == 0 else result.stderr).decode()
+
+
+def lines(*arguments):
+    return [json.loads(line) for line in answer(*arguments, "--format", "jsonl").splitlines()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_format_has_the_same_rows(command):
+    rows = lines(command, MODULE)
+    assert rows
+    assert list(rows[0]) == [column.name for column in COMMANDS[command]]
+    text = [
+        {
+            name: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+    assert list(csv.DictReader(io.StringIO(answer(command, MODULE, "--format", "csv")))) == text
+    data = command_line.run(command, MODULE, "--format", "parquet").stdout
+    assert pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist() == rows
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_filter_sort_and_limit_are_those_of_a_list(command):
+    rows = lines(command, MODULE)
+    name = {"size": "physical_bytes", "reads": "elements", "map": "operand", "why": "buffer_bytes"}[command]
+    kept = [row for row in rows if row["opcode"] == "fusion" and "fusion" in row["instruction"]]
+    kept.sort(key=lambda row: -row[name])
+    assert kept
+    filters = ("--filter", "opcode=fusion", "--filter", "fusion")
+    assert lines(command, MODULE, *filters, "--sort", name, "--limit", "2") == kept[:2]
+    assert lines(command, MODULE, *filters, "--sort", f"{name}:desc", "--limit", "0") == kept
+    ascending = lines(command, MODULE, *filters, "--sort", f"{name}:asc")
+    assert [row[name] for row in ascending] == sorted(row[name] for row in kept)
+    by_name = lines(command, MODULE, "--filter", "instruction!~fusion", "--sort", "instruction")
+    assert [row["instruction"] for row in by_name] == sorted(
+        row["instruction"] for row in rows if not re.search("fusion", row["instruction"])
+    )
+
+
+def test_the_table_and_json_are_selected_too():
+    table = answer("reads", MODULE, "--filter", "part read<50%", "--sort", "segments", "--limit", "1").splitlines()
+    rows = [row for row in lines("reads", MODULE) if row["utilisation"] is not None and row["utilisation"] < 0.5]
+    assert table[2].split()[0] == max(rows, key=lambda row: row["transactions"] or 0)["instruction"]
+    assert len(table) == 3
+    told = json.loads(answer("map", MODULE, "--filter", "operand=1", "--limit", "1", "--json"))
+    assert [[tensor["operand"] for tensor in each["maps"]] for each in told["instructions"]] == [[1]]
+    told = json.loads(answer("why", MODULE, "--filter", "opcode=parameter", "--json"))
+    assert {row["opcode"] for row in told["buffers"]} == {"parameter"}
+    assert told["buffer_bytes"] == sum(row["buffer_bytes"] for row in told["buffers"])
+
+
+TEST_COLUMNS = (
+    Column("instruction", Kind.TEXT, ""),
+    Column("bytes", Kind.INTEGER, ""),
+    Column("share", Kind.NUMBER, ""),
+    Column("is_known", Kind.BOOLEAN, ""),
+)
+ROWS = [("a", 1_000, 0.5, True), ("B", 1_024, 0.25, False), ("c", None, None, None), ("a b", 0, 1.0, True)]
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [
+        ("bytes>=1KiB", "B"),
+        ("bytes=1k", "a"),
+        ("bytes<1,000", "a b"),
+        ("bytes!=0", "a B c"),
+        ("share<=50%", "a B"),
+        ("share > .25", "a a b"),
+        ("bytes>1e3", "B"),
+        ("is_known=true", "a a b"),
+        ("is known=FALSE", "B"),
+        ("by>0", "a B"),
+        ("instruction=a b", "a b"),
+        ("instruction~^[a-z]$", "a c"),
+        ("%a", "a a b"),
+        ("instruction>a", "c a b"),
+    ],
+)
+def test_filters(test, kept):
+    found = Selection((test,), None, None).chosen(TEST_COLUMNS, ROWS)
+    assert " ".join(row[0] for row in found) == kept
+
+
+def test_rows_without_a_value_are_last_in_either_direction():
+    for sort, order in (("bytes", "B a a b c"), ("bytes:asc", "a b a B c"), ("instruction:desc", "c a b a B")):
+        assert " ".join(row[0] for row in Selection((), sort, None).chosen(TEST_COLUMNS, ROWS)) == order
+        first = Selection((), sort, 2).chosen(TEST_COLUMNS, ROWS)
+        assert order.startswith(" ".join(row[0] for row in first))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--filter", "opcod=fusion="], ""),
+        (["--filter", "oppcode=fusion"], "--filter: there is no column 'oppcode'; there are instruction, "),
+        (["--filter", "oppcode=fusion"], "did you mean 'opcode'?"),
+        (["--sort", "segmnts"], "did you mean 'segments'?"),
+        (["--filter", "stride>far"], "expected a number such as 128, 10MiB or 50%, found 'far'"),
+        (["--filter", "stride>"], "found ''"),
+        (["--filter", "instruction~("], "'(' is no regular expression"),
+        (["--filter", "is_upper_bound=maybe"], "is_upper_bound is true or false, not 'maybe'"),
+    ],
+)
+def test_a_wrong_selection_is_said(arguments, said):
+    if said:
+        assert said in answer("reads", MODULE, *arguments, code=1)
+    else:
+        assert lines("reads", MODULE, *arguments) == []
+
+
+def test_rows_come_before_the_end(monkeypatch):
+    """Without --sort a row is written before the next is computed."""
+    seen = []
+
+    def rows():
+        for number in range(3):
+            seen.append(number)
+            yield ("a", number, 0.0, True)
+
+    chosen = Selection((), None, 2).chosen(TEST_COLUMNS, rows())
+    assert next(chosen)[1] == 0
+    assert seen == [0]
+    assert [row[1] for row in chosen] == [1]
+    assert seen == [0, 1]

@@ -1,0 +1,120 @@
+"""The group of all commands: help in sections, errors with their line and caret or as JSON, exit codes, progress.
+
+Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the command line, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import click
+
+from xlashape.cli import progress
+from xlashape.errors import ParseError, XlashapeError
+from xlashape.similar import did_you_mean
+
+__all__ = ["Commands"]
+
+_NO_PROGRESS: Final = frozenset(["serve", "demo", "completion"])
+"""They print while they run, and have no end to progress to."""
+
+
+class Commands(click.Group):
+    """A group of commands whose errors are a message and an exit code, never a traceback."""
+
+    sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The headings of the help, and the commands below each."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode:
+            return super().main(arguments, *rest, standalone_mode=False, **kwargs)
+        as_json = _wants_json(arguments)
+        try:
+            # In click's own standalone mode, errors of the library would be printed as tracebacks.
+            result = super().main(arguments, *rest, standalone_mode=False, **kwargs)
+            if sys.stdout is not None:  # None where it was closed, as `>&-` does
+                sys.stdout.flush()
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "xlashape"
+            message = _in_one_line(error.format_message())
+            _fail("usage", message, f"{message} ({where} --help says more)", as_json, code=error.exit_code)
+        except click.ClickException as error:
+            message = _in_one_line(error.format_message())
+            _fail("usage", message, message, as_json, code=error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(130)
+        except XlashapeError as error:
+            # An error in text shows its line and a caret below the mistake.
+            text = str(error) if isinstance(error, ParseError) else _in_one_line(str(error))
+            _fail(error.code, error.message, text, as_json, field=error.field, details=error.details())
+        except OSError as error:
+            text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            _fail("file", text, text, as_json)
+        sys.exit(result if isinstance(result, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command under a progress bar."""
+        # click keeps the names of the commands that follow there until they are resolved.
+        names = getattr(ctx, "_protected_args", None)  # `protected_args` before click 8.2
+        if names is None:
+            names = getattr(ctx, "protected_args", ())
+        if not names or names[0] in _NO_PROGRESS:
+            return super().invoke(ctx)
+        with progress.shown():
+            return super().invoke(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands under the headings of `sections`; those that have none come last."""
+        named = {name for _, names in self.sections for name in names}
+        rest = tuple([name for name in self.list_commands(ctx) if name not in named])
+        for heading, names in (*self.sections, ("Other commands", rest)):
+            if names:
+                with formatter.section(heading):
+                    formatter.write_dl(
+                        [(name, self.commands[name].get_short_help_str(100)) for name in names], col_max=14
+                    )
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether errors are to be JSON: as the answers are. The arguments are not parsed yet, and may be wrong."""
+    forms = {"json", "jsonl"}
+    return "--json" in arguments or any(
+        (argument.startswith("--format=") and argument[len("--format=") :] in forms)
+        or (argument == "--format" and following in forms)
+        for argument, following in zip(arguments, [*arguments[1:], ""], strict=False)
+    )
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _fail(
+    kind: str,
+    message: str,
+    text: str,
+    as_json: bool,
+    *,
+    code: int = 1,
+    field: str | None = None,
+    details: dict[str, str] | None = None,
+) -> NoReturn:
+    progress.clear()
+    if as_json:
+        error = {"code": kind, "message": message, "field": field, "details": details or {}}
+        document = {"schema": "xlashape.error.v1", "error": error, "exit_code": code}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False), err=True)
+    else:
+        click.echo(f"xlashape: {text}", err=True)
+    sys.exit(code)

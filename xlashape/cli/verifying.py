@@ -1,0 +1,47 @@
+"""Whether modules keep XLA's rules: `verify`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from xlashape.cli.completing import complete_files
+from xlashape.cli.output import echo, print_json
+from xlashape.cli.progress import progress
+
+__all__ = ["verify"]
+
+
+@click.command(short_help="Whether a module keeps XLA's rules.")
+@click.argument("file", shell_complete=complete_files)
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=0, metavar="N", help="The most problems to list; 0 lists all."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people.")
+def verify(file: str, limit: int, as_json: bool) -> int:
+    """Whether the HLO module in FILE keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.
+
+    A line for each problem, and exit code 1 if there is one. `-` is standard input; FILE#NAME is one of several modules in a profile.
+    """
+    # Deferred: the reader of HLO and the rules take longer to load than the command line.
+    from xlashape.hlo.convert import decode, read_file
+    from xlashape.hlo.verifier import verify as problems_of
+
+    progress("reading the module")
+    document = decode(sys.stdin.buffer.read(), "<stdin>") if file == "-" else read_file(file)
+    progress("checking")
+    problems = problems_of(document.module)
+    shown = problems[: limit or None]
+    if as_json:
+        found = [problem._asdict() for problem in shown]
+        print_json("verify.v1", {"module": file, "problem_count": len(problems), "problems": found})
+    else:
+        for problem in shown:
+            echo(str(problem))
+        if len(problems) > len(shown):
+            echo(f"… and {len(problems) - len(shown)} more")
+        if not problems:
+            count = sum([len(computation.instructions) for computation in document.module.computations])
+            echo(f"{file}: {count} instructions keep the rules")
+    return 1 if problems else 0

@@ -1,0 +1,65 @@
+"""Names that were perhaps meant: the end of an error about a name that does not exist.
+
+>>> did_you_mean("fuson.3", ["fusion.3", "fusion.12", "add"])
+": did you mean 'fusion.3'?"
+>>> did_you_mean("zzz", ["fusion.3"])
+''
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["did_you_mean", "similar"]
+
+_MOST_STEMS: Final = 1_000
+"""More different stems than this are not compared: an error is to be as quick as an answer."""
+_MOST_CHARACTERS: Final = 200
+_NUMBER: Final = re.compile(r"(?:[._]\d+)+\Z")
+
+
+def similar(name: str, names: Iterable[str]) -> str | None:
+    """The name most like `name`, or None if none is like it.
+
+    Modules have tens of thousands of names, and few stems: `fusion` of `fusion.3`. The stems are compared, then the numbers behind them.
+    """
+    from difflib import get_close_matches  # for errors only
+
+    if not name or len(name) > _MOST_CHARACTERS:
+        return None
+    by_stem: dict[str, list[str]] = {}
+    for each in names:
+        by_stem.setdefault(_stem(each), []).append(each)
+    if len(by_stem) > _MOST_STEMS:
+        first = name[:1].lower()
+        by_stem = {stem: found for stem, found in by_stem.items() if stem[:1].lower() == first}
+    stems = [stem for stem in by_stem if len(stem) <= _MOST_CHARACTERS][:_MOST_STEMS]
+    stem = _stem(name)
+    lowered = {each.lower(): each for each in reversed(stems)}
+    near = (
+        [stem]
+        if stem in by_stem
+        else [lowered[each] for each in get_close_matches(stem.lower(), list(lowered), 3, 0.7)]
+    )
+    if not near:
+        return None
+    # A name that exists, with this number, is more likely than another number; then one that begins alike.
+    for each in near:
+        if each + name[len(stem) :] in by_stem[each]:
+            return each + name[len(stem) :]
+    near.sort(key=lambda each: each[:1].lower() != name[:1].lower())
+    candidates = by_stem[near[0]]
+    closest = get_close_matches(near[0] + name[len(stem) :], candidates[:_MOST_STEMS], 1, 0.0)
+    return closest[0] if closest else candidates[0]
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message: a question with the name most like `name`; empty if none is like it."""
+    found = similar(name, names)
+    return "" if found is None else f": did you mean {found!r}?"
+
+
+def _stem(name: str) -> str:
+    return _NUMBER.sub("", name)

@@ -1,0 +1,256 @@
+"""Tables: named columns of text, integers, numbers or truth values, for pandas, polars, Arrow, CSV and JSON lines.
+
+A `Table` holds its columns as lists; whatever leaves it is made of these. Modules, computations and reports are `Tabular`: they have a table, and its
+ways out. Arrow, and with it Parquet and the PyCapsule interface, needs the extra `tables`; pandas and polars are imported if they are asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from xlashape.display import shown
+from xlashape.errors import NotFoundError
+from xlashape.extras import require
+from xlashape.frozen import Frozen, set_field
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = [
+    "Column",
+    "HasTable",
+    "Kind",
+    "Table",
+    "Tabular",
+    "as_arrow",
+    "as_arrow_stream",
+    "as_pandas",
+    "as_polars",
+    "csv_line",
+    "json_line",
+]
+
+
+class Kind(str, Enum):
+    """What a column holds. Every kind may have None: not known, or without meaning in that row."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    """Of 64 bits, signed."""
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    TEXTS = "texts"
+    """A list of texts."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Column(NamedTuple):
+    """A column: its name, what it holds, and what that means in a sentence."""
+
+    name: str
+    kind: Kind
+    meaning: str
+
+
+_PANDAS: Final = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "Float64", Kind.BOOLEAN: "boolean"}
+
+
+class Table(Frozen):
+    """Rows of the same columns.
+
+    >>> columns = (Column("name", Kind.TEXT, "a name"), Column("bytes", Kind.INTEGER, "its bytes"))
+    >>> table = Table(columns, [("a", 12), ("b", None)])
+    >>> table["bytes"], len(table), list(table)[0]
+    ([12, None], 2, {'name': 'a', 'bytes': 12})
+    >>> print(table.to_csv())
+    name,bytes
+    a,12
+    b,
+    <BLANKLINE>
+    """
+
+    __slots__ = ("_length", "_values", "columns")
+
+    columns: tuple[Column, ...]
+    _values: dict[str, list[Any]]
+    _length: int
+
+    def __init__(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+        """`rows` have a value for each column, in their order."""
+        values: list[list[Any]] = [[] for _ in columns]
+        length = 0
+        for row in rows:
+            length += 1
+            for column, value in zip(values, row, strict=True):
+                column.append(value)
+        set_field(self, "columns", tuple(columns))
+        set_field(
+            self, "_values", {column.name: column_values for column, column_values in zip(columns, values, strict=True)}
+        )
+        set_field(self, "_length", length)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column. Raises NotFoundError for a name that no column has."""
+        values = self._values.get(name)
+        if values is None:
+            raise NotFoundError(
+                f"the table has no column {name!r}: it has {', '.join(self._values)}", kind="column", name=name
+            )
+        return values
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, as dicts."""
+        names = list(self._values)
+        for row in zip(*self._values.values(), strict=True):
+            yield dict(zip(names, row, strict=True))
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """The values of each column by its name."""
+        return {name: list(values) for name, values in self._values.items()}
+
+    def to_arrow(self) -> Any:
+        """As an Arrow table. The meaning of each column is in the metadata of its field. Raises UnavailableError without the extra `tables`."""
+        require("tables", "a table of Arrow")
+        pa: Any = import_module("pyarrow")  # an extra, and 100 ms; it has no types
+
+        types = {
+            Kind.TEXT: pa.string(),
+            Kind.INTEGER: pa.int64(),
+            Kind.NUMBER: pa.float64(),
+            Kind.BOOLEAN: pa.bool_(),
+            Kind.TEXTS: pa.list_(pa.string()),
+        }
+        schema = pa.schema(
+            [pa.field(each.name, types[each.kind], metadata={"meaning": each.meaning}) for each in self.columns]
+        )
+        arrays = [pa.array(self._values[each.name], types[each.kind]) for each in self.columns]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As a DataFrame of pandas, with the types that have missing values: Int64, Float64, boolean, string."""
+        require("pandas", "a table of pandas")
+        import pandas as pd  # an extra, and 300 ms
+
+        return pd.DataFrame(
+            {
+                each.name: pd.Series(self._values[each.name], dtype=_PANDAS.get(each.kind, "object"))
+                for each in self.columns
+            }
+        )
+
+    def to_polars(self) -> pl.DataFrame:
+        """As a DataFrame of pl."""
+        require("polars", "a table of polars")
+        import polars as pl  # an extra, and 100 ms
+
+        types = {
+            Kind.TEXT: pl.String,
+            Kind.INTEGER: pl.Int64,
+            Kind.NUMBER: pl.Float64,
+            Kind.BOOLEAN: pl.Boolean,
+            Kind.TEXTS: pl.List(pl.String),
+        }
+        return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Arrow's PyCapsule interface: DuckDB, polars, pandas, pyarrow and others read the table without a copy by way of Python."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_csv(self) -> str:
+        """As CSV with a line of names; None is empty, lists are joined by spaces."""
+        lines = [csv_line([each.name for each in self.columns])]
+        lines += [csv_line(row) for row in zip(*self._values.values(), strict=True)]
+        return "".join(lines)
+
+    def to_jsonl(self) -> str:
+        """As JSON lines: an object for each row."""
+        return "".join([json_line(row) for row in self])
+
+    def to_parquet(self) -> bytes:
+        """As a Parquet file. Raises UnavailableError without the extra `tables`."""
+        arrow = self.to_arrow()
+        parquet: Any = import_module("pyarrow.parquet")
+
+        data = io.BytesIO()
+        parquet.write_table(arrow, data)
+        return data.getvalue()
+
+    def __repr__(self) -> str:
+        return f"<Table of {len(self):,} rows: {', '.join(self._values)}>"
+
+    def _repr_html_(self) -> str | None:
+        """The first rows, for a notebook."""
+        return shown(self)
+
+
+class HasTable(Protocol):
+    """What `Tabular` needs."""
+
+    def table(self) -> Table:
+        """The rows."""
+        ...
+
+
+def as_arrow(value: HasTable) -> Any:
+    """`table()` as an Arrow table; needs the extra `tables`."""
+    return value.table().to_arrow()
+
+
+def as_pandas(value: HasTable) -> pd.DataFrame:
+    """`table()` as a DataFrame of pandas."""
+    return value.table().to_pandas()
+
+
+def as_polars(value: HasTable) -> pl.DataFrame:
+    """`table()` as a DataFrame of polars."""
+    return value.table().to_polars()
+
+
+def as_arrow_stream(value: HasTable, requested_schema: object | None = None) -> object:
+    """Arrow's PyCapsule interface to `table()`; needs the extra `tables`."""
+    return value.table().__arrow_c_stream__(requested_schema)
+
+
+class Tabular:
+    """The ways out of an object with a `table()`. A NamedTuple, which can have no other base, has the same four lines."""
+
+    __slots__ = ()
+
+    to_arrow = as_arrow
+    to_pandas = as_pandas
+    to_polars = as_polars
+    __arrow_c_stream__ = as_arrow_stream
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    r"""A line of CSV with its end.
+
+    >>> csv_line(["a,b", None, True, 0.5, ["p0", "p1"]])
+    '"a,b",,true,0.5,p0 p1\n'
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow([_csv_cell(value) for value in values])
+    return line.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return " ".join(value) if isinstance(value, (list, tuple)) else value  # pyright: ignore[reportUnknownArgumentType] - texts
+
+
+def json_line(row: dict[str, Any]) -> str:
+    """A line of JSON with its end."""
+    return json.dumps(row, ensure_ascii=False) + "\n"
