@@ -6,7 +6,7 @@
         answer = guard.answer(call, handler, request)                        # a turn, deadline, cancellation, memory
         call.sends(len(answer))                                              # ... the transport sends the answer ...
     except Exception as error:
-        status = guard.refusal(call, error)                                  # google.rpc.Status, with details
+        status = guard.refusal("ShapeService/ByteSize", call, error)         # google.rpc.Status, with details
     finally:
         call.work_ended()
     call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
@@ -181,4 +181,6 @@ def inflated(data: bytes, maximum: int) -> bytes:
         )
     if not inflater.eof:
         raise DecodeError("a compressed request message is truncated")
+    if inflater.unused_data:
+        raise DecodeError(f"{len(inflater.unused_data)} bytes follow the end of a compressed request message")
     return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 import time
@@ -13,9 +14,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.http2_caller import Http2Caller
+from xlashape.errors import DecodeError
 from xlashape.proto import v1
 from xlashape_client import Client
 from xlashape_server import Config, Server
+from xlashape_server.guard import inflated
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
 
@@ -99,6 +102,21 @@ def test_gzip_is_understood_and_its_content_is_bounded(server: Server) -> None:
         health = health_pb2_grpc.HealthStub(channel)
         answer = health.Check(health_pb2.HealthCheckRequest(service=""), compression=grpc.Compression.Gzip, timeout=10)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (gzip.compress(b"content")[:-1], "is truncated"),
+        (gzip.compress(b"content") + b"more", "4 bytes follow the end of a compressed request message"),
+        (gzip.compress(b"content") + gzip.compress(b"more"), "bytes follow the end of a compressed request message"),
+        (b"content", "cannot be unpacked"),
+    ],
+)
+def test_what_is_not_one_compressed_message_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(DecodeError, match=message):
+        inflated(data, 100)
+    assert inflated(gzip.compress(b"content"), 100) == b"content"
 
 
 TERMS = " + ".join(f"((d0 * {i} + d1) mod {i + 7}) floordiv 3" for i in range(2, 302))
