@@ -306,7 +306,7 @@ def instruction_memory(instruction: HloInstruction, target: Target | None = None
     >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT b = f32[15] bitcast(p) }"
     >>> module = HloModule.parse(text)
     >>> instruction_memory(module.instruction("p")).factor, instruction_memory(module.instruction("b")).note
-    (1.6, 'its result has no memory of its own: a bitcast shares the buffer of its operand')
+    (1.6, 'its result has no memory of its own: the bitcast shares the buffer of its operand')
     """
     return InstructionMemory(
         instruction.name,
@@ -322,12 +322,15 @@ def _note(instruction: HloInstruction) -> str:
         return f"its result has no memory of its own: {instruction.computation.name} is fused or applied to elements"
     if instruction_buffers(instruction):
         return ""
+    leaves = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
+    if not any(leaf.is_array or leaf.is_buffer for leaf in leaves):
+        return "its result has no memory of its own: it holds no array"
     opcode = instruction.opcode
     if opcode == Opcode.PARAMETER:
         return "its result has no memory of its own: it shares the caller's buffer"
     if operation_of(instruction.proto.opcode).runs_called_instructions:
         return f"its result has no memory of its own: the {opcode} shares buffers of what it calls"
-    return f"its result has no memory of its own: a {opcode} shares the buffer of its operand"
+    return f"its result has no memory of its own: the {opcode} shares the buffer of its operand"
 
 
 def module_memory(module: HloModule, target: Target | None = None) -> ModuleMemory:

@@ -91,6 +91,8 @@ _SHAPE_START: Final = re.compile(
 _DIMENSIONS: Final = re.compile(r"[\s\d,<=?]*\]")
 
 _MOST_SHAPE_CHARACTERS: Final = 100_000
+# No layout has braces within its braces, so that braces which are never closed are read over once and not once for each shape.
+_LAYOUT: Final = re.compile(r"\{[^{}]{0,100000}\}")
 
 
 class ReportedAllocation(NamedTuple):
@@ -253,10 +255,9 @@ def read_shapes(text: str, limit: int | None = None) -> list[Shape]:
         at = dimensions.end()
         parts = [start[0] + "".join(dimensions[0].split())]
         brace = at + len(text[at : at + 200]) - len(text[at : at + 200].lstrip())
-        if text[brace : brace + 1] == "{":
-            end = text.find("}", brace, brace + _MOST_SHAPE_CHARACTERS)
-            if end > 0:
-                parts.insert(0, parts[0] + "".join(text[brace : end + 1].split()))
+        layout = _LAYOUT.match(text, brace)
+        if layout is not None:
+            parts.insert(0, parts[0] + "".join(layout[0].split()))
         for number, part in enumerate(parts):
             try:
                 found.append(Shape.parse(part))

@@ -104,7 +104,7 @@ def test_mlir_is_refused_with_what_to_pass(form) -> None:
     [
         ("p", ""),
         ("y", ""),
-        ("out", "its result has no memory of its own: a get-tuple-element shares the buffer of its operand"),
+        ("out", "its result has no memory of its own: the get-tuple-element shares the buffer of its operand"),
         ("loop", "its result has no memory of its own: the while shares buffers of what it calls"),
         ("s", "its result has no memory of its own: it shares the caller's buffer"),
         ("n", "its result has no memory of its own: fused is fused or applied to elements"),
@@ -118,6 +118,13 @@ def test_instructions(name, note) -> None:
     assert memory.buffer_bytes == why(instruction.shape).buffer_bytes
     assert str(memory).startswith(f"{name} ({instruction.opcode}, in {instruction.computation.name})")
     json.dumps(memory.to_dict())
+
+
+@pytest.mark.parametrize("line", ["after-all()", "tuple()", "add-dependency(t, t)"])
+def test_tokens_and_empty_tuples_hold_no_array(line):
+    shape = "()" if line == "tuple()" else "token[]"
+    module = HloModule.parse(f"ENTRY e {{ t = token[] after-all()  ROOT x = {shape} {line} }}")
+    assert xs.why(module.entry.root).note == "its result has no memory of its own: it holds no array"
 
 
 def test_one_buffer_of_unknown_size_is_a_row_that_says_so() -> None:

@@ -272,3 +272,13 @@ def test_parts_of_reports_are_answered_or_refused(report, way, data) -> None:
     except xs.XlashapeError:
         return
     json.dumps(found.to_dict())
+
+
+def test_braces_that_are_never_closed_are_read_over_once():
+    """Each shape is read without its layout; the next shape begins behind it."""
+    assert read_shapes("f32[1]{" * 5 + "}") == [xs.Shape.parse("f32[1]")] * 5
+    assert read_shapes("f32[2,2]{0,1} f32[1]{ x f32[3]") == [
+        xs.Shape.parse("f32[2,2]{0,1}"),
+        xs.Shape.parse("f32[1]"),
+        xs.Shape.parse("f32[3]"),
+    ]
