@@ -56,11 +56,11 @@ def checked_product(values: Iterable[int], what: str, *, field: str | None = Non
 def byte_text(size: int) -> str:
     """A number of bytes as text: exact, and from 1 KiB on also rounded to a larger unit.
 
-    >>> byte_text(96), byte_text(1), byte_text(3 << 20)
-    ('96 bytes', '1 byte', '3,145,728 bytes (3.00 MiB)')
+    >>> byte_text(96), byte_text(1), byte_text(3 << 20), byte_text(5 << 50)
+    ('96 bytes', '1 byte', '3,145,728 bytes (3.00 MiB)', '5,629,499,534,213,120 bytes (5.00 PiB)')
     """
     text = f"{size:,} byte{'' if size == 1 else 's'}"
-    for unit, exponent in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+    for unit, exponent in (("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if size >= 1 << exponent:
             return f"{text} ({size / (1 << exponent):.2f} {unit})"
     return text

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from xlashape.drawing.marks.options import SCREEN, Space
 from xlashape.drawing.marks.scene import Scene
@@ -17,6 +17,7 @@ from xlashape.drawing.writers.svg import MAX_BYTES, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
+from xlashape.hlo.whole_file import replace_file
 from xlashape.shape.parts.checks import integer
 
 __all__ = ["FORMATS", "Picture", "format_of"]
@@ -128,9 +129,18 @@ class Picture(Frozen):
     def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
         """Writes a file in the format of its extension: .svg, .html, .png or .txt. `scale` is that of a PNG image.
 
-        InvalidArgumentError for another extension; UnavailableError as for `png`; OSError if the file cannot be written.
+        InvalidArgumentError for another extension, and if the file cannot be written: the old one stays. UnavailableError as for `png`.
         """
-        Path(path).write_bytes(self.to_bytes(format_of(path), scale=scale))
+        content = self.to_bytes(format_of(path), scale=scale)
+
+        def write(stream: BinaryIO) -> None:
+            stream.write(content)
+
+        try:
+            replace_file(path, write)
+        except (OSError, ValueError) as error:  # a name with a null character
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidArgumentError(f"cannot write {os.fspath(path)!r}: {reason}", field="path") from error
 
     def to_bytes(self, form: str, *, scale: float = 2.0) -> bytes:
         """The content of a file of a format: `svg`, `html`, `png` or `txt`."""

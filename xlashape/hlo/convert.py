@@ -159,6 +159,8 @@ def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -
     compressed = data.startswith(_GZIP)
     if compressed:
         data = _decompress(data)
+    if not data:
+        raise DecodeError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
     kind = _kind(data)
     form = Format(kind, compressed)

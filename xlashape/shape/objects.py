@@ -144,6 +144,10 @@ def _is_type_and_dimensions(value: Sequence[Any]) -> bool:
     if not isinstance(value, tuple) or hasattr(cast("Any", value), "_fields") or len(cast("Any", value)) != 2:
         return False
     first, second = cast("tuple[Any, Any]", value)
+    if (
+        isinstance(first, (str, type)) and type(second) is int
+    ):  # dimensions that are not a sequence: a mistake that `_sizes` names
+        return not isinstance(first, str) or _type_named(first) is not None
     if isinstance(second, str) or not isinstance(second, Iterable) or isinstance(second, Mapping):
         return False
     if isinstance(first, str):
@@ -194,6 +198,10 @@ def _layout_of(owner: Any) -> Any:
 
 def _sizes(dimensions: Iterable[Any]) -> tuple[Any, ...]:
     """The sizes of dimensions. Integers are checked by the shape."""
+    if not isinstance(dimensions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+        raise InvalidArgumentError(
+            f"dimensions takes sizes such as ({dimensions},), not {dimensions}", field="dimensions"
+        )
     sizes = tuple(dimensions)
     for number, size in enumerate(sizes):
         try:
@@ -201,7 +209,7 @@ def _sizes(dimensions: Iterable[Any]) -> tuple[Any, ...]:
         except Exception:  # a symbolic size of JAX raises its own
             what = "None" if size is None else str(size)
             raise InvalidArgumentError(
-                f"dimension {number} has the size {what:.60}, which is no number", field=("dimensions", number)
+                f"dimension {number} has the size {what:.60}, which is not an integer", field=("dimensions", number)
             ) from None
     return sizes
 

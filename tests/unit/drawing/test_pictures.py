@@ -11,6 +11,7 @@ import sys
 import xml.etree.ElementTree as ET
 import zlib
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -369,6 +370,21 @@ def test_other_extensions_are_refused(tmp_path, name, message):
     ):
         draw("f32[3]").save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(InvalidArgumentError, match="cannot write '.*x.svg': No such file or directory"):
+        draw("f32[3]").save(tmp_path / "nowhere" / "x.svg")
+    (tmp_path / "x.txt").write_text("old")
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(InvalidArgumentError, match="No space left on device"):
+        draw("f32[3]").save(tmp_path / "x.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.txt"] and (tmp_path / "x.txt").read_text() == "old"
+
+
+def test_one_element_is_in_the_singular():
+    assert "\n1 element of f32, 32 bits.\n" in draw("f32[]").text()
+    assert "\n1 × 3 elements of f32, 32 bits each." in draw("f32[1,3]").text()
 
 
 @pytest.mark.parametrize(

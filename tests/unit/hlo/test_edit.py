@@ -164,3 +164,8 @@ def test_any_sequence_of_edits_leaves_a_module_that_verifies(data):
         module = editor.module()
         assert verify(module) == ()
         assert HloModule.parse(module.to_text()).to_text() == module.to_text()
+
+
+def test_only_modules_are_edited():
+    with pytest.raises(InvalidArgumentError, match="module takes an HloModule, not NoneType"):
+        Editor(None)

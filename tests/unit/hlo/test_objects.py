@@ -128,6 +128,18 @@ def test_what_holds_none(value: object, message: str):
         HloModule.of(value)
 
 
+@pytest.mark.parametrize("value", [b"", bytearray(), io.BytesIO(), io.StringIO("")])
+def test_empty_content_is_called_empty(value: object):
+    with pytest.raises(XlashapeError, match=r"the content is empty$"):
+        HloModule.of(value)
+
+
+def test_an_empty_file_is_named(tmp_path: Path):
+    (tmp_path / "empty.hlo").touch()
+    with pytest.raises(XlashapeError, match=r"empty\.hlo is empty$"):
+        HloModule.load(tmp_path / "empty.hlo")
+
+
 def test_arguments_are_for_functions():
     for value in (MODULE, MODULE.proto, DATA, LOWERED):
         with pytest.raises(XlashapeError, match="takes no arguments: only a jitted function is lowered with some"):

@@ -189,7 +189,8 @@ def facts_of(view: ArrayAxes) -> tuple[str, ...]:
     buffer = tiling.physical_bytes(shape)
     layout = shape.layout
     sizes = shortened(sizes, 200)
-    lines = [f"{sizes} elements of {shape.element_type.text}, {view.bits} bits each."]
+    several, each = ("", "") if product(shape.dimensions) == 1 else ("s", " each")
+    lines = [f"{sizes} element{several} of {shape.element_type.text}, {view.bits} bits{each}."]
     if layout is not None and layout.rank > 1:
         order = shortened(", ".join(f"d{d}" for d in layout.major_to_minor), 200)
         lines[0] += f" From major to minor: {order}."

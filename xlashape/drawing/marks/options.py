@@ -93,7 +93,7 @@ def _index(at: Sequence[int]) -> tuple[int, ...]:
             raise TypeError
         return tuple([integer(number, "at") for number in at])
     except TypeError:
-        raise InvalidArgumentError(f"at takes an index such as (2, 3), found {str(at)[:60]!r}", field="at") from None
+        raise InvalidArgumentError(f"at takes an index such as (2, 3), found {at!r:.60}", field="at") from None
 
 
 def _one_of(value: object, known: tuple[str, ...], what: str) -> str:

@@ -57,6 +57,9 @@ class Editor:
     """
 
     def __init__(self, module: HloModule) -> None:
+        # The check is for callers without types.
+        if not isinstance(module, HloModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgumentError(f"module takes an HloModule, not {type(module).__name__}", field="module")
         self._module = module
         self._draft = Draft(module)
 

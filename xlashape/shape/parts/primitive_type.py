@@ -249,7 +249,10 @@ class PrimitiveType(IntEnum):
             raise InvalidArgumentError(f"{dtype!r:.60} is no NumPy type", field="dtype") from None
         kind = _BY_NUMPY_NAME.get(name)
         if kind is None:
-            raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}", field="dtype")
+            hint = ""
+            if (native := name.lstrip("<>")) != name and _BY_NUMPY_NAME.get(str(np.dtype(native))):
+                hint = f": its bytes are in the other order, .astype({str(np.dtype(native))!r}) puts them into this machine's"
+            raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}{hint}", field="dtype")
         return kind
 
 
