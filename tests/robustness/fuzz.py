@@ -1,9 +1,9 @@
-"""Fuzzing of a server on the wire: changed requests of every RPC must be answered or refused with a reason, and no worker may die.
+"""Fuzzing of a server on the wire, over gRPC and HTTP: changed requests of every RPC must be answered or refused with a reason, and no worker may die.
 
     python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--seed N] [--keep FOLDER] [--json]
 
-Requests are those of `harness/questions.py`, changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a worker that ended, and a
-call that ends long after its deadline are finds; each is written to the folder, with its requests in hex. The exit code is 1 if there are any.
+Requests are those of `harness/questions.py`, changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no
+answer, a worker that ended, and a call that ends long after its deadline are finds; each is written to the folder, with its requests in hex. The exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import sys
 import threading
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import grpc
+from harness.http_fuzz import HttpFuzzer
 from harness.mutations import mutated
 from harness.questions import Question, questions
 
@@ -30,15 +32,18 @@ from xlashape_server import Config, Server
 _CALLERS = 4
 _SECONDS = 5.0  # the deadline of a call
 _LATE_SECONDS = 30.0  # a call that takes so long was not ended by its deadline, on a busy machine too
-_FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS")
+_FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "DROPPED")
+_BY_PROTOCOL = "protocol error: sent compressed message without compression support"
+"""Where the specifications of gRPC and Connect ask for INTERNAL: a message is marked as compressed, and no way of compression is named."""
 _MAX_CALL_SECONDS = 3.0  # of the server: the reason of a call that takes longer is the server's
 
 
 class Fuzzer:
     """Callers in threads that ask until they are told to stop. `found` are the finds, `codes` counts how calls ended."""
 
-    def __init__(self, address: str, seed: int, http: str = "") -> None:
+    def __init__(self, address: str, http: str, seed: int) -> None:
         self._address = address
+        self._http = http
         self._seed = seed
         self._asked = questions(seed, 12)
         self._by_rpc: dict[str, list[Question]] = {}
@@ -62,6 +67,7 @@ class Fuzzer:
             thread.join()
 
     def _ask(self, number: int, requests: int, until: float) -> None:
+        """Every second caller asks over HTTP, where the server speaks it."""
         r = random.Random(f"{self._seed} {number}")
         with grpc.insecure_channel(self._address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
             calls = {
@@ -69,11 +75,16 @@ class Fuzzer:
                 for service in services()
                 for method in service.methods
             }
+            http = HttpFuzzer(self._http) if self._http and number % 2 else None
             for _ in range(requests):
                 if time.monotonic() > until:
-                    return
+                    break
                 rpc, sent = self._request(r)
-                self._send(calls[rpc], rpc, sent)
+                began = time.monotonic()
+                code, details = _called(calls[rpc], sent) if http is None else http.send(rpc, sent, r)
+                self._note("grpc" if http is None else "http", rpc, sent, code, details, time.monotonic() - began)
+            if http is not None:
+                http.close()
 
     def _request(self, r: random.Random) -> tuple[str, tuple[bytes, ...]]:
         rpc = r.choice(self._rpcs)
@@ -89,29 +100,23 @@ class Fuzzer:
             sent = sent * r.choice((0, 2, 3))
         return rpc, tuple(sent)
 
-    def _send(self, call: Any, rpc: str, sent: tuple[bytes, ...]) -> None:
-        began = time.monotonic()
-        code, details = "OK", ""
-        try:
-            for _ in call(iter(sent), timeout=_SECONDS):
-                pass
-        except grpc.RpcError as error:
-            answer: Any = error
-            code, details = answer.code().name, answer.details() or ""
-        seconds = time.monotonic() - began
+    def _note(self, transport: str, rpc: str, sent: tuple[bytes, ...], code: str, details: str, seconds: float) -> None:
         with self._lock:
-            self.codes[code] += 1
+            self.codes[f"{transport} {code}"] += 1
             self.asked[rpc] += 1
-            if code in _FINDS or seconds > _LATE_SECONDS:
-                self.found.append(
-                    {
-                        "rpc": rpc,
-                        "code": code,
-                        "details": details,
-                        "seconds": seconds,
-                        "hex": [each.hex() for each in sent],
-                    }
-                )
+            if (code in _FINDS and _BY_PROTOCOL not in details) or seconds > _LATE_SECONDS:
+                find = {"transport": transport, "rpc": rpc, "code": code, "details": details, "seconds": seconds}
+                self.found.append({**find, "hex": [each.hex() for each in sent]})
+
+
+def _called(call: Any, sent: tuple[bytes, ...]) -> tuple[str, str]:
+    try:
+        for _ in call(iter(sent), timeout=_SECONDS):
+            pass
+    except grpc.RpcError as error:
+        answer: Any = error
+        return answer.code().name, answer.details() or ""
+    return "OK", ""
 
 
 def main() -> int:
@@ -124,10 +129,16 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", file=sys.stderr)
     until = time.monotonic() + 60 * (arguments.minutes or 60)
-    config = Config(address="127.0.0.1:0", workers=2, max_call_seconds=_MAX_CALL_SECONDS, log_level="error")
+    config = Config(
+        address="127.0.0.1:0",
+        http="127.0.0.1:0" if find_spec("connectrpc") else "",
+        workers=2,
+        max_call_seconds=_MAX_CALL_SECONDS,
+        log_level="error",
+    )
     with Server(config) as server:
         workers = server.worker_pids
-        fuzzer = Fuzzer(server.address, arguments.seed)
+        fuzzer = Fuzzer(server.address, server.http_address, arguments.seed)
         fuzzer.run(1 << 60 if arguments.minutes else arguments.requests, until)
         died = sorted(set(workers) - set(server.worker_pids))
     if arguments.keep:

@@ -212,6 +212,38 @@ def test_other_methods_are_refused(server: Server, method: str) -> None:
     assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
 
 
+@pytest.mark.parametrize(
+    ("path", "method", "kind"),
+    [
+        (LINEAR, "POST", "text/plain"),
+        ("/nothing", "POST", JSON),
+        (LINEAR, "PUT", JSON),
+        (LINEAR, "POST", "application/grpc"),
+    ],
+)
+@pytest.mark.parametrize("size", [50, 100_000])
+def test_a_connection_is_of_use_after_a_refusal(server: Server, path: str, method: str, kind: str, size: int) -> None:
+    """The body of a request that is refused by its headers is read all the same, or the end of the connection is told."""
+    connection = http.client.HTTPConnection(server.http_address, timeout=10)
+    for _ in range(5):
+        connection.request(method, path, b"x" * size, {"content-type": kind})
+        assert 400 <= Answer(connection.getresponse()).status < 500
+        connection.request("POST", LINEAR, json.dumps(QUESTION), {"content-type": JSON})
+        assert Answer(connection.getresponse()).json == {"positions": ["17"]}
+    connection.close()
+
+
+def test_the_end_of_a_connection_is_told_where_the_body_does_not_come(server: Server) -> None:
+    host, _, port = server.http_address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+        received = b""
+        while piece := connection.recv(4096):
+            received += piece
+    assert received.startswith(b"HTTP/1.1 404")
+    assert b"connection: close" in received.lower()
+
+
 # GET
 
 
@@ -240,6 +272,12 @@ def test_a_mistake_asked_with_get_is_not_cached(server: Server) -> None:
         answer = ask(server, path, method="GET", kind="")
         assert 400 <= answer.status < 500
         assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("kind", ["application/grpc", "application/grpc-web+json", "application/connect+proto", "x"])
+def test_the_content_type_of_a_question_without_content_does_not_matter(server: Server, kind: str) -> None:
+    answer = ask(server, LINEAR + query(json.dumps(QUESTION)), method="GET", kind=kind)
+    assert (answer.status, answer.json) == (200, {"positions": ["17"]})
 
 
 def test_get_changes_nothing(server: Server) -> None:

@@ -26,12 +26,13 @@ from xlashape_server.callers import Caller, Places
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
-from xlashape_server.web.exchanges import Exchange
+from xlashape_server.web.exchanges import LINGER_SECONDS, Exchange
 from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, json_to_proto, proto_to_json
 from xlashape_server.web.origins import Origins
 
 __all__ = ["Application"]
 
+Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Context = RequestContext[Any, Any]
 Handler = Callable[..., Any]
@@ -85,7 +86,7 @@ class Application:
             text = (
                 f"there is no {path}; RPCs are at /PACKAGE.SERVICE/METHOD, such as /xlashape.v1.ShapeService/ByteSize"
             )
-            await _refuse(send, 404, Code.UNIMPLEMENTED, text, [])
+            await _refuse(scope, receive, send, 404, Code.UNIMPLEMENTED, text, [])
             return
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST":
@@ -93,18 +94,20 @@ class Application:
             if media_type not in expected:
                 text = f"content-type: expected {' or '.join(expected)}, found {media_type[:100] or 'none'}"
                 accepted = [(b"accept-post", ", ".join(expected).encode())]
-                await _refuse(send, 415, Code.INVALID_ARGUMENT, text, accepted)
+                await _refuse(scope, receive, send, 415, Code.INVALID_ARGUMENT, text, accepted)
                 return
         elif scope["method"] != "GET" or not _may_get(method):
             text = f"{scope['method'][:20]}: {method.name} is asked with {'GET or ' if _may_get(method) else ''}POST"
             allowed = [(b"allow", b"GET, POST" if _may_get(method) else b"POST")]
-            await _refuse(send, 405, Code.UNIMPLEMENTED, text, allowed)
+            await _refuse(scope, receive, send, 405, Code.UNIMPLEMENTED, text, allowed)
             return
-        seconds, timeouts = _seconds(headers)
+        seconds, ignored = _seconds(headers)
+        if scope["method"] == "GET":
+            ignored = (*ignored, "content-type")  # it has no content
         scope["headers"] = [
             (name, media_type.encode() if name == b"content-type" else value)
             for name, value in ((name.lower(), value) for name, value in scope["headers"])
-            if name.decode("latin-1") not in (*_ENCODINGS, *timeouts)
+            if name.decode("latin-1") not in (*_ENCODINGS, *ignored)
         ]
         name = f"{method.containing_service.name}/{method.name}"
         exchange = Exchange(name, self._guard, self._threads, receive, send, abort)
@@ -372,7 +375,31 @@ async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], b
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def _refuse(send: Send, status: int, code: Code, text: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """An answer to a request that is none of these protocols, in the form of Connect's errors."""
+async def _refuse(
+    scope: dict[str, Any],
+    receive: Receive,
+    send: Send,
+    status: int,
+    code: Code,
+    text: str,
+    headers: list[tuple[bytes, bytes]],
+) -> None:
+    """An answer to a request that is none of these protocols, in the form of Connect's errors. The connection is of use after it, or told to end."""
+    if not await _rest_came(receive) and scope["http_version"].startswith("1"):
+        headers = [*headers, (b"connection", b"close")]
     body = json.dumps({"code": code.value, "message": text}, ensure_ascii=False).encode()
     await _answer(send, status, [(b"content-type", b"application/json"), *headers], body)
+
+
+async def _rest_came(receive: Receive) -> bool:
+    """Whether the body of the request came to its end within a moment. A client that still sends would not read an answer."""
+
+    async def read() -> None:
+        while (await receive()).get("more_body", False):
+            pass
+
+    try:
+        await asyncio.wait_for(read(), LINGER_SECONDS)
+    except asyncio.TimeoutError:
+        return False
+    return True

@@ -24,14 +24,14 @@ from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
 
-__all__ = ["Exchange"]
+__all__ = ["LINGER_SECONDS", "Exchange"]
 
 T = TypeVar("T")
 Message = dict[str, Any]  # of ASGI
 
 _ENVELOPE = 5  # bytes before each message of a stream
 _LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
-_LINGER_SECONDS = (
+LINGER_SECONDS = (
     0.5  # that an early answer waits for the rest of its request: a client that still sends would not read it
 )
 _CODES = {member.value.upper().replace("CANCELED", "CANCELLED"): member for member in Code}
@@ -161,7 +161,7 @@ class Exchange:
         is_last &= message["type"] == "http.response.trailers" or not self._has_trailers
         if is_last and self._has_body:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._rest_of_body(), 0 if self._was_late else _LINGER_SECONDS)
+                await asyncio.wait_for(self._rest_of_body(), 0 if self._was_late else LINGER_SECONDS)
         if not is_last or not self._has_body:
             await self._send(message)
             return

@@ -33,6 +33,7 @@ __all__ = [
     "Transport",
     "name_of",
     "new_module",
+    "outcome_of_http",
     "upload_requests",
 ]
 
@@ -153,14 +154,17 @@ class ConnectTransport:
             self._connection.close()
             code = "DEADLINE_EXCEEDED" if isinstance(error, TimeoutError) else "UNAVAILABLE"
             return Outcome(code, f"{type(error).__name__}: {error}", ())
-        if is_stream and answer.status == 200:
-            return _of_stream(content)
-        if answer.status == 200:
-            return Outcome("OK", "", (content,))
-        return _of_error(content, answer.status, ())
+        return outcome_of_http(answer.status, content, is_stream=is_stream)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def outcome_of_http(status: int, content: bytes, *, is_stream: bool) -> Outcome:
+    """What an answer of Connect says."""
+    if status != 200:
+        return _of_error(content, status, ())
+    return _of_stream(content) if is_stream else Outcome("OK", "", (content,))
 
 
 def _of_stream(content: bytes) -> Outcome:

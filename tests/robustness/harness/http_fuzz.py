@@ -1,0 +1,134 @@
+"""Changed requests over HTTP: Connect with proto and with JSON, by POST and by GET, gRPC-Web, and other headers than one should send."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import random
+import struct
+from typing import Any
+from urllib.parse import quote
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+
+from harness.callers import outcome_of_http
+from xlashape.proto import message_class, services
+
+__all__ = ["HttpFuzzer"]
+
+_SECONDS = 40.0
+_HEADERS = (
+    ("Content-Type", "application/json; charset=utf-8"),
+    ("Content-Type", "application/grpc"),
+    ("Content-Type", "\xff"),
+    ("Content-Encoding", "gzip"),
+    ("Content-Encoding", "br"),
+    ("Connect-Content-Encoding", "gzip"),
+    ("Connect-Protocol-Version", "2"),
+    ("Connect-Timeout-Ms", "-1"),
+    ("Connect-Timeout-Ms", "0"),
+    ("Connect-Timeout-Ms", "99999999999999999999"),
+    ("Grpc-Timeout", "9H9"),
+    ("Accept", "nothing/at-all"),
+    ("Origin", "null"),
+    ("Te", "x"),
+    ("X-Long", "x" * 9000),
+    ("Authorization", "Bearer \x01"),
+    ("Cookie", "a=b"),
+)
+_PIECES = (
+    '"',
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\\",
+    "\\u0000",
+    "\\ud800",
+    "null",
+    "true",
+    "-1",
+    "1e999",
+    "NaN",
+    "18446744073709551616",
+    "[" * 2000,
+    "\0",
+    "\xe9",
+)
+
+
+class HttpFuzzer:
+    """One connection, made again when the server ends it."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._connection = http.client.HTTPConnection(host, int(port), timeout=_SECONDS)
+        self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
+
+    def send(self, rpc: str, sent: tuple[bytes, ...], r: random.Random) -> tuple[str, str]:
+        """Sends changed requests in one of the forms, and gives code and message: "DROPPED" where nothing was answered."""
+        method: Any = self._methods[rpc]
+        is_stream = method.client_streaming or method.server_streaming
+        form = r.choice(("proto", "proto", "json", "json", "get", "grpc-web"))
+        headers = {"Connect-Protocol-Version": "1", "Connect-Timeout-Ms": "5000"}
+        bodies = [_json_of(each, method.input_type.full_name, r) for each in sent] if form == "json" else list(sent)
+        verb, path = "POST", f"/xlashape.v1.{rpc}"
+        if form == "grpc-web":
+            headers["Content-Type"] = "application/grpc-web+proto"
+            body = b"".join(_envelope(each, r) for each in bodies)
+        elif is_stream:
+            headers["Content-Type"] = f"application/connect+{'json' if form == 'json' else 'proto'}"
+            body = b"".join(_envelope(each, r) for each in bodies)
+        else:
+            headers["Content-Type"] = f"application/{'json' if form == 'json' else 'proto'}"
+            body = bodies[0] if bodies else b""
+            if form == "get" and len(body) < 8000:
+                verb = "GET"
+                message = base64.urlsafe_b64encode(body).decode() if r.random() < 0.9 else quote(body)
+                encoding = r.choice(("proto", "proto", "proto", "json", "x"))
+                path += f"?connect=v1&encoding={encoding}&base64={r.choice((1, 1, 1, 0))}&message={message}"
+                body = b""
+        if r.random() < 0.1:
+            name, value = r.choice(_HEADERS)
+            headers[name] = value
+        try:
+            self._connection.request(verb, path, body if verb == "POST" else None, headers)
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            return "DROPPED", f"{verb} {path[:100]} {headers}: {type(error).__name__}: {error}"
+        told = f"{verb} {path[:100]} {headers}: {answer.status} {content[:200]!r}"
+        if form == "grpc-web" and answer.status == 200:
+            return "OK", ""  # the code is in trailers within the body, of which INTERNAL and UNKNOWN are read here
+        framed = is_stream and answer.getheader("Content-Type", "").startswith("application/connect+")
+        code = outcome_of_http(answer.status, content, is_stream=framed).code
+        if code == "UNKNOWN" and answer.status in (400, 404, 405, 415, 431, 505):
+            code = "INVALID_ARGUMENT"  # the HTTP server refuses what is no HTTP
+        return code, told
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+
+def _envelope(data: bytes, r: random.Random) -> bytes:
+    flags = 0 if r.random() < 0.95 else r.choice((1, 2, 3, 255))
+    size = len(data) if r.random() < 0.95 else r.choice((0, 1, len(data) + 1, (1 << 32) - 1))
+    return bytes([flags]) + struct.pack(">I", size) + data
+
+
+def _json_of(data: bytes, kind: str, r: random.Random) -> bytes:
+    """The message in JSON, changed in a few places."""
+    try:
+        text = json_format.MessageToJson(message_class(kind).FromString(data), indent=None)
+    except (DecodeError, ValueError, RecursionError):
+        text = "{}"
+    for _ in range(r.choice((0, 1, 1, 2))):
+        at = r.randrange(len(text) + 1)
+        end = min(len(text), at + r.choice((0, 0, 1, 5)))
+        text = text[:at] + r.choice(_PIECES) + text[end:]
+    return text.encode("utf-8", "replace")
