@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +105,17 @@ class Scene(contextlib.ExitStack):
             self._make_authority()
             self.swap_certificate()
             values.update(tls_certificate=str(self.scratch / "server.pem"), tls_key=str(self.scratch / "server.key"))
-        if "http" in {field.name for field in dataclasses.fields(Config)}:
+        if find_spec("connectrpc") is not None:
             values["http"] = "127.0.0.1:0"
         self._config = Config(**values)
         self.store().mkdir(exist_ok=True)
         self.start_server()
-        # The same port after every start.
-        port = self.address().rpartition(":")[2]
-        self._config = dataclasses.replace(self._config, address=f"{self._config.address.rpartition(':')[0]}:{port}")
+        # The same ports after every start.
+        ports = {"address": self.address().rpartition(":")[2]}
+        if self._http_address():
+            ports["http"] = self._http_address().rpartition(":")[2]
+        chosen = {name: f"{getattr(self._config, name).rpartition(':')[0]}:{port}" for name, port in ports.items()}
+        self._config = dataclasses.replace(self._config, **chosen)
 
     def start_server(self) -> None:
         """Starts the server, again and again while its address is taken by workers that are about to end."""
