@@ -45,7 +45,9 @@ __all__ = [
     "LossyConversionError",
     "NotFoundError",
     "ParseError",
+    "PermissionDeniedError",
     "SizeOverflowError",
+    "UnauthenticatedError",
     "UnavailableError",
     "UnsupportedError",
     "XlashapeError",
@@ -291,6 +293,18 @@ class UnavailableError(XlashapeError):
     """A server that cannot be reached, or an optional package that is not installed."""
 
     code = "unavailable"
+
+
+class UnauthenticatedError(XlashapeError):
+    """A server that asks who calls, and was not shown credentials that it knows."""
+
+    code = "unauthenticated"
+
+
+class PermissionDeniedError(XlashapeError, PermissionError):
+    """A caller that a server knows, and that may not do what it asks for."""
+
+    code = "permission_denied"
 
 
 _CLASSES[XlashapeError.code] = XlashapeError

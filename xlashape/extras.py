@@ -12,6 +12,7 @@ _CLIENT = ("grpc", "google.rpc")
 
 # What an extra of pyproject.toml makes importable.
 _MODULES: dict[str, tuple[str, ...]] = {
+    "auth": ("jwt", "cryptography"),
     "client": _CLIENT,
     "pandas": ("pandas",),
     "png": ("resvg_py",),
@@ -24,6 +25,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 
 # What the packages of an extra are, where it is not gRPC.
 _NEEDS = {
+    "auth": "PyJWT and cryptography",
     "pandas": "pandas",
     "png": "the renderer resvg",
     "polars": "polars",
@@ -34,7 +36,7 @@ _NEEDS = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `client`, `pandas`, `png`, `polars`, `server`, `store`, `tables` or `web`. Imports none."""
+    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `server`, `store`, `tables` or `web`. Imports none."""
     return _first_missing(extra) is None
 
 

@@ -13,6 +13,9 @@ module_cache    decoded modules of one worker
 handlers        request → library call → response, without gRPC
 memory          what the calls of a worker may take together
 callers         who calls, and how many places one caller may hold
+accounts        what one identity may use
+auth            who may ask what: bearer tokens, JWTs, certificates
+audit           a log line for each upload and deletion
 turns           which calls compute at a time
 calls           calls under way, and the watch that cuts off those that last too long
 guard           what every call passes, whatever carries it: places, sizes, memory, turns, deadlines, refusals

@@ -29,7 +29,7 @@ from typing import Any
 
 from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
-from xlashape_server import logs, placement, service_manager, tls
+from xlashape_server import auth, logs, placement, service_manager, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals
@@ -89,6 +89,7 @@ class Server:
             require("store", "a store in a bucket")
         self.config.check_files()
         tls.check(self.config)
+        auth.check(self.config)
         config = self.config
         if config.unix_path is not None:
             _free_socket(config.unix_path)

@@ -21,6 +21,7 @@ from types import TracebackType
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.limits import set_checkpoint
+from xlashape_server.accounts import Account, set_account
 from xlashape_server.callers import Caller, Places
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
 from xlashape_server.turns import Turn, Turns
@@ -47,10 +48,12 @@ class Call(Turn):
 
     __slots__ = (
         "_caller",
+        "_cpu_started",
         "_ended_parts",
         "_identify",
         "_places",
         "_watch",
+        "account",
         "cut_off",
         "deadline",
         "is_over",
@@ -72,6 +75,9 @@ class Call(Turn):
         self._caller: Caller | None = None
         self._places: list[tuple[Places, bool]] = []
         self._ended_parts = itertools.count(1)
+        self.account: Account | None = None
+        """What the caller may use, where callers are authenticated."""
+        self._cpu_started = 0.0
         self.name = name
         self.started = now = time.monotonic()
         self.deadline = now + seconds
@@ -148,11 +154,17 @@ class Call(Turn):
         self.take_turn()
         set_lease(self.lease)
         set_checkpoint(self.checkpoint)
+        if self.account is not None:
+            set_account(self.account)
+            self._cpu_started = time.thread_time()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.account is not None:
+            self.account.used(time.thread_time() - self._cpu_started)
+            set_account(None)
         set_checkpoint(None)
         set_lease(None)
         self.give_back_turn()

@@ -77,6 +77,11 @@ class Config:
         "File of the certificates in PEM that clients' certificates are checked against. Empty: clients need no certificate.",
     )
 
+    auth: str = _setting(
+        "",
+        "File in TOML that says who may ask: bearer tokens, JWTs, clients' certificates, and their quotas. Empty: everybody may do everything.",
+    )
+
     max_concurrent_calls: int = _setting(
         2048,
         "Calls in one worker, including those that wait and those whose caller is slow; further calls are refused.",
@@ -241,10 +246,10 @@ class Config:
             found.append(
                 "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on"
             )
-        if not self.tls_client_ca:
+        if not self.tls_client_ca and not self.auth:
             found.append(
                 "callers are not authenticated: whoever reaches this address may upload, read and delete modules; "
-                "tls_client_ca asks for certificates"
+                "auth names those who may, tls_client_ca asks for certificates"
             )
         return found
 
@@ -285,7 +290,7 @@ class Config:
 
     def check_files(self) -> None:
         """Raises InvalidArgumentError for the first file that cannot be read."""
-        for name in ("tls_certificate", "tls_key", "tls_client_ca"):
+        for name in ("tls_certificate", "tls_key", "tls_client_ca", "auth"):
             path = getattr(self, name)
             if path and not os.access(path, os.R_OK):
                 raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)

@@ -11,7 +11,7 @@ So the pool has a thread for each call that is admitted, and some more to refuse
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -22,6 +22,7 @@ from google.rpc import code_pb2
 from grpc_status import rpc_status
 
 from xlashape.errors import InvalidArgumentError
+from xlashape_server.auth import Credentials
 from xlashape_server.callers import Places, caller_of
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
@@ -48,6 +49,14 @@ class CallContext(Protocol):
 
     def peer(self) -> str:
         """The address of the caller."""
+        ...
+
+    def invocation_metadata(self) -> Any:
+        """The headers of the request, pairs of texts."""
+        ...
+
+    def auth_context(self) -> Mapping[str, Any]:
+        """What TLS says of the caller."""
         ...
 
     def cancel(self) -> Any:
@@ -241,7 +250,15 @@ class GrpcCalls:
         guard = self._guard
         identify = partial(caller_of, context)
         try:
-            call = guard.begin(name, identify, context.time_remaining(), context.cancel, places, endless=endless)
+            call = guard.begin(
+                name,
+                identify,
+                context.time_remaining(),
+                context.cancel,
+                places,
+                endless=endless,
+                credentials=partial(_credentials_of, context),
+            )
         except Exception as error:
             status = guard.refusal(name, None, error)
             code = code_pb2.Code.Name(status.code)
@@ -266,7 +283,12 @@ class GrpcCalls:
         status = self._guard.refusal(name, call, error)
         seconds = time.monotonic() - call.started
         self._guard.access.log(
-            name, code_pb2.Code.Name(status.code), call.caller.connection, seconds, error=status.message
+            name,
+            code_pb2.Code.Name(status.code),
+            call.caller.connection,
+            seconds,
+            error=status.message,
+            identity=call.caller.identity if call.account is not None else None,
         )
         call.lease.release()
         call.sends(0)
@@ -274,4 +296,14 @@ class GrpcCalls:
 
     def _log(self, name: str, call: Call, **facts: object) -> None:
         """A line about a call that succeeded."""
-        self._guard.access.log(name, "OK", call.caller.connection, time.monotonic() - call.started, **facts)
+        identity = call.caller.identity if call.account is not None else None
+        seconds = time.monotonic() - call.started
+        self._guard.access.log(name, "OK", call.caller.connection, seconds, identity=identity, **facts)
+
+
+def _credentials_of(context: CallContext) -> Credentials:
+    """What a caller shows. Certificates count only if TLS has verified them, which gRPC demands where it asks for them."""
+    authorization = next((value for key, value in context.invocation_metadata() or () if key == "authorization"), None)
+    found = context.auth_context()
+    names = [*found.get("x509_common_name", ()), *found.get("x509_subject_alternative_name", ())]
+    return Credentials(authorization, tuple(name.decode("utf-8", "replace") for name in names))

@@ -20,12 +20,16 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from google.rpc import code_pb2, status_pb2
 
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, XlashapeError
 from xlashape_server.access import AccessLog
+from xlashape_server.accounts import Account
+from xlashape_server.audit import AuditLog
+from xlashape_server.auth import NOTHING, Credentials, Gate
 from xlashape_server.callers import Caller, Places, Shares
 from xlashape_server.calls import Call, Watch
 from xlashape_server.config import Config
@@ -69,6 +73,8 @@ class Guard:
         self._max_bytes = config.max_request_bytes
         self._max_seconds = config.max_call_seconds
         self.access = AccessLog(config)
+        self._gate = Gate(config) if config.auth else None
+        self._audit = AuditLog(config)
 
     def begin(
         self,
@@ -79,15 +85,24 @@ class Guard:
         places: tuple[Places, ...] | None = None,
         *,
         endless: bool = False,
+        credentials: Callable[[], Credentials] | None = None,
     ) -> Call:
         """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is needed. `cut_off` ends its transport. `places`: those that it needs, if not a place for a call.
 
         LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and `transport_ended` were called.
-        An `endless` call may take as long as its caller likes.
+        An `endless` call may take as long as its caller likes. `credentials` are asked for where callers are authenticated: then the identity
+        of the caller is that of its credentials, and UnauthenticatedError or PermissionDeniedError is raised if it may not call.
         """
+        account: Account | None = None
+        if self._gate is not None:
+            shown = credentials() if credentials is not None else NOTHING
+            caller, account = self._gate.admit(name, identify(), shown)
+            identify = partial(_itself, caller)
         limit = _ENDLESS_SECONDS if endless else self._max_seconds
         limit = limit if seconds is None else min(seconds, limit)
-        return self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
+        call = self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
+        call.account = account
+        return call
 
     def message(self, call: Call, data: bytes) -> bytes:
         """A request message as it came: unpacked if it is compressed, and counted. LimitExceededError if it is too large."""
@@ -125,6 +140,8 @@ class Guard:
         """What the handler answers with. Only the answer counts against the worker's memory from then on."""
         with call:
             answer = handler(request, call.deadline)
+        if call.name in self._audit.rpcs:
+            self._audit.log(call, request, answer)
         size = len(answer)
         if size > _SMALL or call.lease.size:
             call.lease.keep(size)
@@ -164,6 +181,10 @@ class Guard:
             return status_of(error)
         _log.error("%s failed", name, exc_info=error)
         return status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more")
+
+
+def _itself(caller: Caller) -> Caller:
+    return caller
 
 
 def inflated(data: bytes, maximum: int) -> bytes:

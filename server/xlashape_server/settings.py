@@ -24,7 +24,16 @@ from typing import Any, NamedTuple, cast
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.config import Config
 
-__all__ = ["PREFIX", "Settings", "of_environment", "of_file", "printed", "read_value", "similar_variables"]
+__all__ = [
+    "PREFIX",
+    "Settings",
+    "of_environment",
+    "of_file",
+    "parsed_toml",
+    "printed",
+    "read_value",
+    "similar_variables",
+]
 
 PREFIX = "XLASHAPE_"
 """What the name of a variable begins with."""
@@ -58,7 +67,7 @@ def of_file(path: str) -> Settings:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidArgumentError(f"{path}: cannot be read: {reason}", field="config") from None
     try:
-        table = _toml(text)
+        table = parsed_toml(text)
     except ValueError as error:
         raise InvalidArgumentError(f"{path}: not TOML: {error}", field="config") from None
     found: dict[str, Any] = {}
@@ -174,7 +183,7 @@ def _toml_value(value: str | float) -> str:
     return json.dumps(value)
 
 
-def _toml(text: str) -> dict[str, Any]:
+def parsed_toml(text: str) -> dict[str, Any]:
     """What a text in TOML says. ValueError if it is none."""
     if sys.version_info >= (3, 11):
         import tomllib  # not in Python 3.10

@@ -7,6 +7,8 @@
     DeadlineExceededError      DEADLINE_EXCEEDED
     UnsupportedError           UNIMPLEMENTED
     UnavailableError           UNAVAILABLE
+    UnauthenticatedError       UNAUTHENTICATED
+    PermissionDeniedError      PERMISSION_DENIED
     any other XlashapeError    UNKNOWN
 
 ErrorInfo holds the error's code in capitals and its `details()`, so that a client raises the exception that was raised here.
@@ -21,6 +23,8 @@ from xlashape.errors import (
     InvalidArgumentError,
     LimitExceededError,
     NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
     UnavailableError,
     UnsupportedError,
     XlashapeError,
@@ -44,6 +48,8 @@ _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
     (DeadlineExceededError, code_pb2.DEADLINE_EXCEEDED),
     (UnsupportedError, code_pb2.UNIMPLEMENTED),
     (UnavailableError, code_pb2.UNAVAILABLE),
+    (UnauthenticatedError, code_pb2.UNAUTHENTICATED),
+    (PermissionDeniedError, code_pb2.PERMISSION_DENIED),
 )
 
 

@@ -51,6 +51,8 @@ EXAMPLES: list[tuple[XlashapeError, int]] = [
     (errors.DeadlineExceededError("too late"), code_pb2.DEADLINE_EXCEEDED),
     (errors.UnsupportedError("not yet"), code_pb2.UNIMPLEMENTED),
     (errors.UnavailableError("not here"), code_pb2.UNAVAILABLE),
+    (errors.UnauthenticatedError("who is it"), code_pb2.UNAUTHENTICATED),
+    (errors.PermissionDeniedError("not you"), code_pb2.PERMISSION_DENIED),
     (XlashapeError("something"), code_pb2.UNKNOWN),
 ]
 

@@ -27,7 +27,7 @@ def query_options(command: F) -> F:
             "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
             help="The most time that the answer may take.",
         ),
-        click.option("--server", metavar="HOST:PORT", help="The server to ask. Without this option, this process answers."),
+        click.option("--server", metavar="HOST:PORT", help="The server to ask, with the bearer token in the variable XLASHAPE_TOKEN if it is set. Without this option, this process answers."),
     )  # fmt: skip
     for option in options:
         command = option(command)
@@ -36,7 +36,7 @@ def query_options(command: F) -> F:
 
 @contextmanager
 def connected(server: str | None, timeout: float) -> Generator[ServiceMethods, None, None]:
-    """The service: a client of `server`, or the handlers in this process. Both give the same answers."""
+    """The service: a client of `server`, or the handlers in this process. Both give the same answers. The variable XLASHAPE_TOKEN is the client's bearer token."""
     if server is None:
         from xlashape.cli.local import Local
 
@@ -48,5 +48,5 @@ def connected(server: str | None, timeout: float) -> Generator[ServiceMethods, N
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         from xlashape_client import Client
 
-        with Client(server, timeout=timeout) as client:
+        with Client(server, timeout=timeout, token=os.environ.get("XLASHAPE_TOKEN") or None) as client:
             yield client

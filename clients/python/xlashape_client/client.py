@@ -10,7 +10,7 @@ with Client("127.0.0.1:50051") as client:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -33,6 +33,7 @@ class Client(ServiceMethods):
     - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of its own too.
     - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the system's certificates.
       If given, the connection uses TLS.
+    - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS whoever sees the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 
     Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server cannot be reached.
@@ -48,12 +49,14 @@ class Client(ServiceMethods):
         address: str,
         *,
         timeout: float = 60.0,
+        token: str | Callable[[], str] | None = None,
         root_certificates: bytes | None = None,
         private_key: bytes | None = None,
         certificate_chain: bytes | None = None,
     ) -> None:
         self.address = address
         self.timeout = timeout
+        self._token = token
         options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         if root_certificates is None:
             self._channel = grpc.insecure_channel(address, options)
@@ -109,10 +112,17 @@ class Client(ServiceMethods):
     def _closed(self) -> UnavailableError:
         return UnavailableError(f"the client of {self.address} is closed")
 
+    def _metadata(self) -> tuple[tuple[str, str], ...] | None:
+        if self._token is None:
+            return None
+        return (("authorization", f"Bearer {self._token if isinstance(self._token, str) else self._token()}"),)
+
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         """Calls the server."""
         try:
-            return self._calls[method](request, timeout=self.timeout if timeout is None else timeout)
+            return self._calls[method](
+                request, timeout=self.timeout if timeout is None else timeout, metadata=self._metadata()
+            )
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except ValueError as error:
@@ -121,7 +131,9 @@ class Client(ServiceMethods):
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
         """Calls the server. The call begins at once; its responses are read as they are asked for. Another thread reads a stream of requests."""
         try:
-            call: Any = self._calls[method](request, timeout=self.timeout if timeout is None else timeout)
+            call: Any = self._calls[method](
+                request, timeout=self.timeout if timeout is None else timeout, metadata=self._metadata()
+            )
         except ValueError as error:
             raise self._closed() from error
         return _Responses(call, self.address)

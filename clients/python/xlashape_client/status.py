@@ -38,6 +38,8 @@ def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
         grpc.StatusCode.UNIMPLEMENTED: errors.UnsupportedError,
         grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgumentError,
         grpc.StatusCode.NOT_FOUND: errors.NotFoundError,
+        grpc.StatusCode.UNAUTHENTICATED: errors.UnauthenticatedError,
+        grpc.StatusCode.PERMISSION_DENIED: errors.PermissionDeniedError,
     }
     return kinds.get(code, XlashapeError)(f"{address}: {message or code.name}")
 

@@ -17,6 +17,7 @@ from xlashape.limits import budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape.shape import Shape
+from xlashape_server.accounts import Ledger
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import choice, decoded, placed
 from xlashape_server.handlers.shapes import size_of
@@ -44,6 +45,8 @@ class HloHandlers:
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._modules = modules
+        self._ledger = Ledger(config.store_directory)
+        self._is_shared = bool(config.store)
         self._max_page_size = config.max_page_size
         # Half of the 4 MiB that a gRPC client accepts by default, which leaves room for the rest of the message.
         self._max_content = min(config.max_request_bytes, 2 << 20)
@@ -93,7 +96,11 @@ class HloHandlers:
             raise InvalidArgumentError(
                 f"the content has the SHA-256 {upload.sha256}, {announced_sha256} was announced", field="sha256"
             )
-        return upload.store(self._facts(upload.content(), upload.sha256))
+        facts = self._facts(upload.content(), upload.sha256)
+        self._ledger.check(upload.sha256, upload.size_bytes, is_shared=self._is_shared)
+        stored = upload.store(facts)
+        self._ledger.add(upload.sha256, upload.size_bytes)
+        return stored
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
         """What the store keeps about a module. It follows from the decoded module, so content that cannot be decoded is not stored."""
@@ -128,6 +135,7 @@ class HloHandlers:
         """DeleteModule. It does nothing that takes long enough for a deadline."""
         request = decoded(v1.DeleteModuleRequest, data)
         self._modules.store.delete(request.name, field="name")
+        self._ledger.remove(self._modules.store.digest_of(request.name))
         return v1.DeleteModuleResponse().SerializeToString()
 
     def list_instructions(self, data: bytes, deadline: float) -> bytes:

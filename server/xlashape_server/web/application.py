@@ -22,6 +22,7 @@ from connectrpc.server import ConnectASGIApplication, Endpoint
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from xlashape_server.auth import Credentials
 from xlashape_server.callers import Caller, Places
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
@@ -69,9 +70,15 @@ class Application:
         )
 
     async def call(
-        self, caller: Caller, abort: Callable[[], None], scope: dict[str, Any], receive: Any, send: Send
+        self,
+        caller: Caller,
+        certificate_names: tuple[str, ...],
+        abort: Callable[[], None],
+        scope: dict[str, Any],
+        receive: Any,
+        send: Send,
     ) -> None:
-        """Answers one request of `caller`. `abort` ends its connection."""
+        """Answers one request of `caller`, whose certificate has these names. `abort` ends its connection."""
         if scope["type"] != "http":
             return  # WebSockets, which hypercorn refuses then
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -111,7 +118,8 @@ class Application:
         ]
         name = f"{method.containing_service.name}/{method.name}"
         exchange = Exchange(name, self._guard, self._threads, receive, send, abort)
-        exchange.begin(caller, seconds, self._places(method))
+        credentials = Credentials(headers.get("authorization"), certificate_names)
+        exchange.begin(caller, seconds, self._places(method), credentials)
         exchange.is_half_duplex = scope["http_version"] not in ("2", "3")
         if not method.client_streaming or (method.server_streaming and exchange.is_half_duplex):
             exchange.max_body_bytes = self._config.max_request_bytes
@@ -160,6 +168,8 @@ class Application:
         response = await exchange.work(answer)
         if context.http_method == "GET":
             context.response_headers["cache-control"] = self._caching()
+            if self._config.auth:
+                context.response_headers["vary"] = "Authorization"
         call.sends(len(response))
         exchange.succeeded(request_bytes=len(received.data), response_bytes=len(response))
         return response
@@ -232,7 +242,7 @@ class Application:
 
     def _caching(self) -> str:
         seconds = int(self._config.http_cache_seconds)
-        return f"public, max-age={seconds}" if seconds else "no-store"
+        return f"{'private' if self._config.auth else 'public'}, max-age={seconds}" if seconds else "no-store"
 
 
 class _Protocols(ConnectASGIApplication[None]):
@@ -358,6 +368,8 @@ def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
             own += headers
             if message["status"] != 200:
                 own.append((b"cache-control", b"no-store"))
+            if message["status"] == 401:
+                own.append((b"www-authenticate", b"Bearer"))
             start = {**message, "headers": own}
             return
         if start is not None:

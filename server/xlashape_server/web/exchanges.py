@@ -20,6 +20,7 @@ from google.rpc import code_pb2, status_pb2
 from protobuf.wkt import Any as AnyMessage
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape_server.auth import Credentials
 from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
@@ -69,11 +70,15 @@ class Exchange:
         self.max_body_bytes: int | None = None
         self.is_half_duplex = False
 
-    def begin(self, caller: Caller, seconds: float | None, places: tuple[Places, ...] | None) -> None:
+    def begin(
+        self, caller: Caller, seconds: float | None, places: tuple[Places, ...] | None, credentials: Credentials
+    ) -> None:
         """Asks the guard for a place. A refusal is kept, for the protocol to say: `check` raises it, and so does reading the request."""
         self._caller = caller
         try:
-            self.call = self.guard.begin(self.name, lambda: caller, seconds, self.cut_off, places)
+            self.call = self.guard.begin(
+                self.name, lambda: caller, seconds, self.cut_off, places, credentials=lambda: credentials
+            )
         except Exception as error:  # the caller gets a status, whatever was raised
             self._refusal = self.refused(error)
             return
@@ -245,7 +250,11 @@ class Exchange:
         """A line about this exchange, unless there is one."""
         if not self.is_logged:
             self.is_logged = True
-            seconds = time.monotonic() - self.call.started if self.call is not None else None
+            seconds = None
+            if self.call is not None:
+                seconds = time.monotonic() - self.call.started
+                if self.call.account is not None:
+                    facts["identity"] = self.call.caller.identity
             self.guard.access.log(self.name, code, self._caller.connection, seconds, transport="http", **facts)
 
     def end(self) -> None:

@@ -105,7 +105,9 @@ class Listener:
             return
         self._connections[task] = writer
         try:
-            application: Any = ASGIWrapper(cast("Any", partial(self._application.call, caller, writer.transport.abort)))
+            application: Any = ASGIWrapper(
+                cast("Any", partial(self._application.call, caller, _names(writer), writer.transport.abort))
+            )
             state = cast("LifespanState", {})
             await TCPServer(application, self._loop, self._settings, self._context, state, reader, writer)
         except Exception as error:  # a connection that breaks a protocol must not end the others
@@ -126,6 +128,13 @@ def _caller(writer: asyncio.StreamWriter) -> Caller:
         return caller_at("unknown:")  # it has gone already
     host, port = name[:2]
     return caller_at(f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}")
+
+
+def _names(writer: asyncio.StreamWriter) -> tuple[str, ...]:
+    """The names in the certificate of the other end, which TLS has verified."""
+    certificate: dict[str, Any] = writer.get_extra_info("peercert") or {}
+    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return (*common, *(value for _, value in certificate.get("subjectAltName", ())))
 
 
 def _bound(config: Config) -> socket.socket:

@@ -8,6 +8,9 @@
 //   RESOURCE_EXHAUSTED   google.rpc.QuotaFailure: the name of the limit, its value, and the requested value. If the server ends a call because the
 //                        call takes too long, the limit is `call_seconds`
 //   DEADLINE_EXCEEDED    the deadline of the call passed, possibly in the middle of an analysis
+//   UNAVAILABLE          the server cannot answer now, such as while its store cannot be reached: another try may succeed
+//   UNAUTHENTICATED      the server asks who calls: the metadata `authorization: Bearer TOKEN`, or a certificate, is missing or not known
+//   PERMISSION_DENIED    the caller may read, and UploadModule, PutModule and DeleteModule need write access
 //   UNIMPLEMENTED        the request is meaningful, but this version does not support it
 //
 // Every refusal also has a google.rpc.ErrorInfo of domain "xlashape". Its reason is the library's error code in capitals: `PARSE`, `INVALID_INDEX`,
