@@ -34,6 +34,7 @@ std::shared_ptr<grpc::Channel> Connected(const std::string& address, const Optio
   arguments.SetServiceConfigJSON(ServiceConfig(options.attempts));
   arguments.SetMaxReceiveMessageSize(options.max_answer_bytes);
   arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);  // which is not the default of old versions
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   if (options.tls) {
     credentials = grpc::SslCredentials({options.tls->root_certificates, options.tls->private_key, options.tls->certificate_chain});

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -65,16 +67,28 @@ class Sender {
     if (thread_.joinable()) thread_.join();
   }
 
+  /// Runs `send` in the thread. What it throws cancels the call.
   template <class Send>
   void Start(Send send) {
-    thread_ = std::thread(std::move(send));
+    thread_ = std::thread([this, send = std::move(send)] {
+      try {
+        send();
+      } catch (...) {
+        thrown_ = std::current_exception();
+        context_->TryCancel();
+      }
+    });
   }
 
-  /// Waits for the thread without cancelling the call.
-  void Join() { thread_.join(); }
+  /// Waits for the thread without cancelling the call, and throws what the thread threw.
+  void Join() {
+    thread_.join();
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
 
  private:
   grpc::ClientContext* context_;
+  std::exception_ptr thrown_;
   std::thread thread_;
 };
 

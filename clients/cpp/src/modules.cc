@@ -54,7 +54,7 @@ Uploaded Client::UploadModuleFile(const std::string& path) const {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
-  if (!file.is_open() || file.bad() || errno != 0) Refuse("INVALID_ARGUMENT", "path", "cannot read " + path + ": " + std::strerror(errno));
+  if (!file.is_open() || file.bad() || !content) Refuse("INVALID_ARGUMENT", "path", "cannot read " + path + ": " + std::strerror(errno));
   return UploadModule(content.str());
 }
 

@@ -246,6 +246,30 @@ TEST(Parse, ReadsDeepExpressions) {
   EXPECT_EQ(Map::Parse("(d0) -> (d0" + Repeated(" + 1", kDepth) + ")" + domain).Evaluate({5})->front(), 5 + kDepth);
 }
 
+TEST(Parse, GivesAMapOrAnErrorForAnyText) {
+  const std::string valid =
+      "(d0)[s0]{rt0} -> (d0 * 4 + s0 mod 3, min(rt0, -d0) floordiv 2, (d0 - 1) ceildiv 5), domain: d0 in [0, 9], s0 in [-3, 3], rt0 in [0, 1], d0 + s0 in [0, 9]";
+  const std::vector<std::string> pieces = {"(", ")", "[", "]", "{", ",", "->", "-", " min(", "mod ", " in ", "d0", "s0", "0", "-9223372036854775808",
+                                           "\n", "\xc3", "is_simplified: ", "domain:", "*", std::string(1, '\0')};
+  std::mt19937_64 random(3);
+  int maps = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = valid;
+    for (std::uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
+      text.replace(random() % text.size(), random() % 4, random() % 3 == 0 ? "" : pieces[random() % pieces.size()]);
+    }
+    try {
+      const Map map = Map::Parse(text);
+      ++maps;
+      map.Evaluate(std::vector<std::int64_t>(map.variables(), 1));
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.reason() == "PARSE" || error.reason() == "INVALID_MAP" || error.reason() == "SIZE_OVERFLOW") << error.what();
+      EXPECT_EQ(error.line() > 0, error.reason() == "PARSE");
+    }
+  }
+  EXPECT_GT(maps, 1000);
+}
+
 TEST(Parse, ReadsWhatTheServerWrites) {
   const Map map = Map::Parse(
       "(d0)[s0]{rt0} -> (d0 * 4 + s0, rt0),\ndomain:\nd0 in [0, 9],\ns0 in [0, 3]\nrt0 in [-1, 5],\nd0 in [2, 20],\nd0 + s0 in [0, 11], is_simplified: true\n"

@@ -34,8 +34,9 @@ namespace xlashape {
 struct Tls {
   /// The certificates that the server's one is checked against. Empty: those of the system.
   std::string root_certificates;
-  /// The key and the certificates with which the client identifies itself, if the server asks for them.
+  /// The key of the certificate with which the client identifies itself, if the server asks for one.
   std::string private_key;
+  /// That certificate, and those that certify it.
   std::string certificate_chain;
   /// The host name that the server's certificate is for. Empty: that of the first address.
   std::string server_name;
@@ -67,11 +68,16 @@ v1::ShapeInput SerializedShape(std::string proto);
 /// A shape in any form: XLA's text, in which a missing layout stands for the default layout, or a message. For parameters.
 class AnyShape {
  public:
+  /// A shape in XLA's text.
   AnyShape(const char* text) { input_.set_text(text); }
+  /// A shape in XLA's text.
   AnyShape(std::string text) { input_.set_text(std::move(text)); }
+  /// A shape as a request has it.
   AnyShape(v1::ShapeInput input) : input_(std::move(input)) {}
+  /// A shape as fields.
   AnyShape(v1::Shape shape) { *input_.mutable_shape() = std::move(shape); }
 
+  /// The shape as a request has it.
   const v1::ShapeInput& input() const { return input_; }
 
  private:
@@ -81,12 +87,18 @@ class AnyShape {
 /// A map in any form: text, a message, or a Map. For parameters.
 class AnyMap {
  public:
+  /// A map in text.
   AnyMap(const char* text) { input_.set_text(text); }
+  /// A map in text.
   AnyMap(std::string text) { input_.set_text(std::move(text)); }
+  /// A map as a request has it.
   AnyMap(v1::MapInput input) : input_(std::move(input)) {}
+  /// A map as fields.
   AnyMap(v1::IndexingMap map) { *input_.mutable_map() = std::move(map); }
+  /// A map that is checked.
   AnyMap(const Map& map) { *input_.mutable_map() = map.message(); }
 
+  /// The map as a request has it.
   const v1::MapInput& input() const { return input_; }
 
  private:

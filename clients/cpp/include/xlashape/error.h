@@ -26,16 +26,16 @@ namespace xlashape {
 /// Copying an Error throws nothing.
 class Error : public std::runtime_error {
  public:
-  /// What an Error is made of. Each function of Error below returns the member of its name.
+  /// What an Error is made of.
   struct Parts {
-    grpc::StatusCode code = grpc::StatusCode::INVALID_ARGUMENT;
-    std::string reason;
-    std::string message;
-    std::string field;
-    int line = 0;
-    int column = 0;
-    std::map<std::string, std::string> details;
-    std::string serialized_status;
+    grpc::StatusCode code = grpc::StatusCode::INVALID_ARGUMENT;  ///< See Error::code().
+    std::string reason;  ///< See Error::reason().
+    std::string message;  ///< See Error::message().
+    std::string field;  ///< See Error::field().
+    int line = 0;  ///< See Error::line().
+    int column = 0;  ///< See Error::column().
+    std::map<std::string, std::string> details;  ///< See Error::details().
+    std::string serialized_status;  ///< See Error::serialized_status().
   };
 
   /// Makes an error. what() is put together of the parts.

@@ -31,17 +31,18 @@ class Sequence {
   /// An input iterator. It must not outlive its sequence.
   class iterator {
    public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Item;
-    using difference_type = std::ptrdiff_t;
-    using pointer = Item*;
-    using reference = Item&;
+    using iterator_category = std::input_iterator_tag;  ///< Its items can be read once.
+    using value_type = Item;                            ///< What it gives.
+    using difference_type = std::ptrdiff_t;             ///< Of no use here, but demanded of iterators.
+    using pointer = Item*;                              ///< The current item.
+    using reference = Item&;                            ///< The current item.
 
     /// The end of every sequence.
     iterator() = default;
 
     /// The current item, which may be moved from.
     Item& operator*() const { return state_->item; }
+    /// A member of the current item.
     Item* operator->() const { return &state_->item; }
 
     /// Fetches the next item.
@@ -49,9 +50,12 @@ class Sequence {
       Advance();
       return *this;
     }
+    /// Fetches the next item.
     void operator++(int) { Advance(); }
 
+    /// Whether both are the end, or both read one sequence that goes on.
     friend bool operator==(const iterator& a, const iterator& b) { return a.state_ == b.state_; }
+    /// Whether one is the end, and the other is not.
     friend bool operator!=(const iterator& a, const iterator& b) { return a.state_ != b.state_; }
 
    private:
@@ -70,6 +74,7 @@ class Sequence {
   /// Fetches the first item, or the next one if some were read already.
   iterator begin() { return iterator(state_.get()); }
 
+  /// What the iterator becomes after the last item.
   iterator end() { return iterator(); }
 
  private:
