@@ -16,23 +16,28 @@ from typing import Any
 
 import grpc
 
-from xlashape.errors import UnavailableError
+from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape.proto import services
 from xlashape_client.methods import ServiceMethods
+from xlashape_client.service_config import service_config
 from xlashape_client.status import exception_of
 
 __all__ = ["Client"]
 
+_MAX_ATTEMPTS = 5  # gRPC's own bound
 _PAUSE_SECONDS = 0.05  # between two questions whether the server is ready
 
 
 class Client(ServiceMethods):
     """A connection to a server. It is made with the first call, and again after it breaks. Threads may share a client.
 
-    - `address`: HOST:PORT.
+    - `address`: HOST:PORT, or unix:PATH. Replicas share the calls in turn: those that a name stands for (dns:///NAME:PORT), or a list
+      (ipv4:HOST:PORT,HOST:PORT).
     - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of its own too.
     - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the system's certificates.
       If given, the connection uses TLS.
+    - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable: after 0.1 seconds, then after twice as long each time, more
+      or less by a fifth. All tries together have `timeout`. A deletion is tried once: the answer to a second try would say that the module is missing.
     - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS whoever sees the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 
@@ -49,6 +54,7 @@ class Client(ServiceMethods):
         address: str,
         *,
         timeout: float = 60.0,
+        attempts: int = 4,
         token: str | Callable[[], str] | None = None,
         root_certificates: bytes | None = None,
         private_key: bytes | None = None,
@@ -57,7 +63,15 @@ class Client(ServiceMethods):
         self.address = address
         self.timeout = timeout
         self._token = token
-        options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+        if not 1 <= attempts <= _MAX_ATTEMPTS:
+            raise InvalidArgumentError(
+                f"attempts: expected a number from 1 to {_MAX_ATTEMPTS}, found {attempts}", field="attempts"
+            )
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.service_config", service_config(attempts)),
+        ]
         if root_certificates is None:
             self._channel = grpc.insecure_channel(address, options)
         else:

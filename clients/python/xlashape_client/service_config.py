@@ -1,0 +1,36 @@
+"""gRPC's service config for clients: which calls are tried again, and how replicas share them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from xlashape.proto import services
+
+__all__ = ["service_config"]
+
+_POLICY = {
+    "initialBackoff": "0.1s",
+    "maxBackoff": "2s",
+    "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+_TRIED_ONCE = ("DeleteModule",)  # a second try would be told that the module is missing
+
+
+def service_config(attempts: int) -> str:
+    """The config in JSON: each call is tried so often while the server is unavailable, and replicas answer in turn.
+
+    >>> service_config(1)
+    '{"loadBalancingConfig": [{"round_robin": {}}]}'
+    """
+    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    if attempts > 1:
+        names = [
+            {"service": service.full_name, "method": method.name}
+            for service in services()
+            for method in service.methods
+            if method.name not in _TRIED_ONCE
+        ]
+        config["methodConfig"] = [{"name": names, "retryPolicy": {"maxAttempts": attempts, **_POLICY}}]
+    return json.dumps(config)
