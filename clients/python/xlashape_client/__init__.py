@@ -9,7 +9,7 @@ with Client("127.0.0.1:50051") as client:
 - `methods`: the RPCs as methods, for any transport. `transport`: what a transport does.
 - `bulk`: questions about many items, in one message or as a stream.
 - `inputs`: from arguments to requests. `results`: what methods return.
-- `status`: from the error of a call to the exception that the server raised.
+- `status`: from the error of a call to the exception that the server raised. `service_config`: which calls are tried again.
 """
 
 from __future__ import annotations

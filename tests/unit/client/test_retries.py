@@ -85,9 +85,9 @@ def test_mistakes_and_deletions_are_tried_once() -> None:
 
 
 def test_all_tries_together_have_the_timeout() -> None:
-    with server(unavailable_until(9)) as (address, _), Client(address, timeout=0.05) as client:
-        with pytest.raises((DeadlineExceededError, UnavailableError)):
-            client.linear_index(TILED, (2, 3))
+    late = pytest.raises((DeadlineExceededError, UnavailableError))
+    with server(unavailable_until(9)) as (address, _), Client(address, timeout=0.05) as client, late:
+        client.linear_index(TILED, (2, 3))
 
 
 @pytest.mark.parametrize("attempts", [0, 6, -1])
