@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape.drawing.marks.arrays import array_scene
@@ -131,8 +130,11 @@ def _is_map_or_instruction(subject: object) -> bool:
 def _shape_of(subject: object) -> Shape:
     """The shape of an array of NumPy or JAX, and of what else `Shape.of` takes."""
     if subject is not None:
-        with suppress(InvalidArgumentError):
+        try:
             return Shape.of(subject)
+        except InvalidArgumentError:
+            if hasattr(subject, "dtype"):  # an array, whose elements or sizes are the mistake
+                raise
     what = type(subject).__name__
     hint = ": name one of its instructions, `module.instruction(name)`" if what == "HloModule" else ""
     raise InvalidArgumentError(

@@ -240,7 +240,7 @@ class ModuleMemory(NamedTuple):
         on = f" on {self.target.name}" if self.target is not None else ""
         times = f", {factor_text(self.factor)} the elements" if self.overhead_bytes and self.element_bytes else ""
         lines = [
-            f"{self.name or 'module'}: {len(self.buffers):,} buffers{on}",
+            f"{self.name or 'module'}: {len(self.buffers):,} buffer{'' if len(self.buffers) == 1 else 's'}{on}",
             f"  elements  {byte_text(self.element_bytes)}",
             f"  buffers   {byte_text(self.buffer_bytes)}{times}",
         ]

@@ -201,7 +201,7 @@ class ReportMemory(NamedTuple):
             capacity = f" of {self.totals.capacity}" if self.totals.capacity else ""
             lines.append(f"{self.totals.used}{capacity} used{space}")
         lines.append(
-            f"{len(self.allocations)} allocations, {len(compared)} with a shape: {byte_text(self.buffer_bytes)}, "
+            f"{len(self.allocations)} allocation{'' if len(self.allocations) == 1 else 's'}, {len(compared)} with a shape: {byte_text(self.buffer_bytes)}, "
             f"of which {byte_text(self.overhead_bytes)} are padding; {same} of {len(compared)} sizes are the same as ours"
         )
         saved = sum([_free_saving(one.memory) for one in self.allocations if one.memory is not None])

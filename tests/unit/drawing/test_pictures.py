@@ -382,6 +382,11 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"] and (tmp_path / "x.txt").read_text() == "old"
 
 
+def test_an_array_that_has_no_shape_is_told_why():
+    with pytest.raises(InvalidArgumentError, match="no element type corresponds to NumPy's <U1"):
+        draw(np.array(["a"]))
+
+
 def test_one_element_is_in_the_singular():
     assert "\n1 element of f32, 32 bits.\n" in draw("f32[]").text()
     assert "\n1 × 3 elements of f32, 32 bits each." in draw("f32[1,3]").text()

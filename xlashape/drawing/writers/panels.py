@@ -16,7 +16,6 @@ __all__ = ["Pen", "PlacedPanel", "number", "placed", "text_width"]
 
 _TITLE: Final = 20
 _HEAD: Final = 16
-_CAPTION: Final = 18
 _GAP: Final = 18
 _LANE: Final = 8  # the width that the path takes beside a label
 _LONGEST_JUMP: Final = (8, 1)  # rows and columns; between elements a longer line would cross too many labels

@@ -1,9 +1,11 @@
 """What every instruction of a compiled program reads and how well: `explain`.
 
-report = explain(jax.jit(f), *args)        # or a Lowered, a Compiled, a module, a path: whatever `HloModule.of` takes
-print(report)                              # a table
-report.worst()                             # the reads that make memory transfer most
-pandas.DataFrame(report.rows)              # every read as a row of names and numbers
+    report = explain(jax.jit(f), *args)        # or a Lowered, a Compiled, a module, a path: whatever `HloModule.of` takes
+    print(report)                              # a table
+    report.worst()                             # the reads that transfer most in vain
+    pandas.DataFrame(report.rows)              # every read as a row of names and numbers
+
+The sizes are those of `xlashape.shape.tiling`, how well an operand is read is the answer of `xlashape.indexing.reports.reads`.
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ class Explanation(Frozen):
         columns = ("instruction", "array", "bytes", "padding", "part read", "times", "stride", "segments", "ideal")
         hidden = len(self.instructions) - _SHOWN
         more = f"\n… and {hidden} more instructions, in .instructions" if hidden > 0 else ""
-        return f"{self.module.name}: {len(self.instructions)} instructions that read arrays\n\n{_table(columns, rows)}{more}"
+        count = len(self.instructions)
+        read = "instruction that reads" if count == 1 else "instructions that read"
+        return f"{self.module.name}: {count} {read} arrays\n\n{_table(columns, rows)}{more}"
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.module.name!r}: {len(self.instructions)} instructions, {len(self.rows)} reads>"
@@ -137,7 +141,7 @@ def explain(value: Any, *args: Any, **kwargs: Any) -> Explanation:
 
     >>> report = explain("HloModule m ENTRY e { p = f32[64,20]{1,0:T(8,128)} parameter(0) ROOT t = f32[20,64] transpose(p), dimensions={1,0} }")
     >>> print(report)
-    m: 1 instructions that read arrays
+    m: 1 instruction that reads arrays
     <BLANKLINE>
     instruction   array                               bytes   padding   part read   times   stride   segments   ideal
     ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────

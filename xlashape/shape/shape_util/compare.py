@@ -45,8 +45,6 @@ __all__ = [
     "same_rank",
 ]
 
-_Relation = Callable[[Shape, Shape], bool]
-
 
 def same_rank(lhs: Shape, rhs: Shape) -> bool:
     """Whether two arrays have the same number of dimensions."""
