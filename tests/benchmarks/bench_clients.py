@@ -37,6 +37,12 @@ from xlashape_server import Config, Server
 CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 COMMANDS = {
     "go": ["go", "run", "./conformance/bench"],
+    "java": [
+        "sh",
+        "-c",
+        "mvn --quiet --batch-mode -DskipTests -pl client,conformance package >&2 &&"
+        " exec java -cp 'conformance/target/testee/*' io.github.xlashape.conformance.Benchmark \"$0\"",
+    ],
     "rust": ["cargo", "run", "--quiet", "--release", "--package", "xlashape-conformance", "--bin", "bench", "--"],
 }
 """The program of each language, run in its folder with the address as its last argument."""
