@@ -8,6 +8,13 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing is written about clients that are killed."""
+
+
 class FaultyProxy:
     """Passes requests on to HOST:PORT. A context manager; `fault` says what goes wrong with requests of the method `method` (empty: of any)."""
 
@@ -60,8 +67,7 @@ class FaultyProxy:
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # the base class's name
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> FaultyProxy:
