@@ -34,13 +34,13 @@ _SHELLS: Final = ("bash", "fish", "zsh")
 @click.command(short_help="A script that completes commands, options and names of instructions.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
-    r"""Prints the script that completes commands, options, files and names of instructions in SHELL.
+    """Prints the script that completes commands, options, files and names of instructions in SHELL.
 
     \b
     bash   in ~/.bashrc:  eval "$(xlashape completion bash)"
     zsh    in ~/.zshrc:   eval "$(xlashape completion zsh)"
     fish   xlashape completion fish > ~/.config/fish/completions/xlashape.fish
-    """
+    """  # noqa: D301 - \b is the control character by which click keeps line ends
     made = get_completion_class(shell)
     assert made is not None
     context = click.get_current_context().find_root()
