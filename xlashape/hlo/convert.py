@@ -35,6 +35,7 @@ from xlashape.errors import (
     LimitExceededError,
     LossyConversionError,
     NotFoundError,
+    ParseError,
 )
 from xlashape.hlo import dumps, older
 from xlashape.hlo.config import ModuleConfig
@@ -160,7 +161,7 @@ def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -
     if compressed:
         data = _decompress(data)
     if not data:
-        raise DecodeError(f"{name or 'the content'} is empty")
+        raise ParseError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
     kind = _kind(data)
     form = Format(kind, compressed)
