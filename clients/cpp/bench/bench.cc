@@ -44,7 +44,7 @@ int main(int argc, char** argv) try {
     xlashape::v1::ByteSizeRequest request;
     request.add_shapes()->set_text(text);
     xlashape::v1::ByteSizeResponse answer;
-    if (!stub->ByteSize(&context, request, &answer).ok()) std::abort();
+    xlashape::Check(stub->ByteSize(&context, request, &answer));
   };
   std::vector<double> with_client;
   std::vector<double> without;
