@@ -129,11 +129,13 @@ def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: 
 def _judge_growth(scene: Scene, report: Report) -> None:
     """Memory, open files and threads of the last quarter of a soak are those of the second."""
     quarter = len(scene.samples) // 4
-    for at, name in enumerate(("memory_bytes", "open_files", "threads"), 1):
+    # Pools of threads and allocators grow a little for as long as calls happen to meet as never before.
+    slacks = {"memory_bytes": 16 << 20, "open_files": 10, "threads": 10}
+    for at, (name, slack) in enumerate(slacks.items(), 1):
         before = statistics.median(sample[at] for sample in scene.samples[quarter : 2 * quarter])
         after = statistics.median(sample[at] for sample in scene.samples[-quarter:])
         report.measured[name] = [before, after]
-        if after > _SOAK_GROWTH * before:
+        if after > _SOAK_GROWTH * before + slack:
             report.violations.append(f"{name} grew from {before:.0f} to {after:.0f}")
 
 

@@ -40,6 +40,7 @@ __all__ = [
 _SECONDS = 10.0  # the deadline of a call
 _PAUSE_SECONDS = 0.01  # on average, between two calls
 _LONG_BYTES = 200_000
+_MAX_OWN = 60  # modules of one caller at a time: all of them fit the store, which would make room otherwise
 _PIECE_BYTES = 65_536  # of an upload
 _STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}
 
@@ -282,7 +283,7 @@ class Caller(threading.Thread):
             if kind < 0.8:
                 number, question, right = self._r.choice(self._asked)
                 self._call("question", number, question.rpc, question.requests, right)
-            elif kind < 0.87:
+            elif kind < 0.87 and len(self._own) < _MAX_OWN:
                 self._upload()
             elif kind < 0.98:
                 kept = self._modules.kept()

@@ -91,7 +91,7 @@ class Scene(contextlib.ExitStack):
             "store_directory": str(self.store()),
             "store_bytes": _STORE_BYTES,
             "max_worker_memory": MEMORY,
-            "module_cache_bytes": 64 << 20,
+            "module_cache_bytes": 16 << 20,  # soon full, so that memory is flat from then on
             "max_receive_seconds": 4,
             "max_send_seconds": 4,
             "max_call_seconds": 20,
