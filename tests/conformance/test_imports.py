@@ -73,6 +73,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.hlo.convert", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
     ("xlashape.hlo.convert", "xlashape.hlo.text.writer.options"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.convert"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.instruction_table"): _NAMES,
     ("xlashape.hlo.module", "xlashape.hlo.objects"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.replica_groups"): _NAMES,
     ("xlashape.hlo.module", "xlashape.hlo.sharding"): _NAMES,

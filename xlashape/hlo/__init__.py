@@ -20,6 +20,7 @@ The files. Each imports only from those above it:
     config.py     ModuleConfig
     content.py    which kind of module some bytes hold
     older.py      what older versions of XLA wrote and the schema no longer has
+    instruction_table.py  the table of a module's instructions
     dumps.py      files that hold modules among other things, and files that hold none
     structure.py  the ids of a module: unique, resolvable, free of cycles
     order.py      the order in which XLA numbers and prints

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
+from xlashape.display import Displayed
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
 from xlashape.hlo import older
 from xlashape.hlo.config import ModuleConfig
@@ -28,6 +29,7 @@ from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.similar import did_you_mean
+from xlashape.tables import Table, Tabular
 from xlashape.text import Source
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["HloComputation", "HloInstruction", "HloModule"]
 
 
-class HloModule:
+class HloModule(Displayed, Tabular):
     """A program. Make it with `of`, `load`, `from_bytes`, `from_proto` or `parse`.
 
     >>> from xlashape.proto import xla
@@ -310,6 +312,17 @@ class HloModule:
             raise NotFoundError(message, kind="instruction", name=name, field="instruction")
         return instruction
 
+    def table(self) -> Table:
+        """A row for each instruction: `xlashape.hlo.instruction_table` lists the columns.
+
+        >>> module = HloModule.parse("HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }")
+        >>> module.table()["opcode"], module.table()["bytes"]
+        (['parameter', 'negate'], [16, 16])
+        """
+        from xlashape.hlo.instruction_table import instruction_table  # start-up time: few programs make tables
+
+        return instruction_table(self.proto, self.proto.computations, self.shape_of)
+
     def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
         """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no computation has."""
         try:
@@ -331,7 +344,7 @@ class HloModule:
         return f"<HloModule {self.name!r}: {len(self._computations)} computations>"
 
 
-class HloComputation:
+class HloComputation(Displayed, Tabular):
     """A named list of instructions with a root: a view over an HloComputationProto, `proto`.
 
     The views of its instructions are made on first use, all at once, and kept.
@@ -466,6 +479,12 @@ class HloComputation:
 
         return computation_text(self.module.proto, self.module.printed(style, options), self.index)
 
+    def table(self) -> Table:
+        """A row for each instruction, as `HloModule.table` has it."""
+        from xlashape.hlo.instruction_table import instruction_table  # start-up time, as above
+
+        return instruction_table(self.module.proto, [self.proto], self.module.shape_of)
+
     def _by_local_id(self) -> dict[int, HloInstruction]:
         by_local_id = self._instruction_by_local_id
         if by_local_id is None:
@@ -478,7 +497,7 @@ class HloComputation:
         return f"<HloComputation {self.name!r}: {len(self.proto.instructions)} instructions>"
 
 
-class HloInstruction:
+class HloInstruction(Displayed):
     """One instruction of a computation: a view over an HloInstructionProto, `proto`. Properties decode it on first use and keep the result.
 
     A computation makes each view once, so two views of the same instruction are the same object: compare with `is`.

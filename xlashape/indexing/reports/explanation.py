@@ -3,7 +3,7 @@
     report = explain(jax.jit(f), *args)        # or a Lowered, a Compiled, a module, a path: whatever `HloModule.of` takes
     print(report)                              # a table
     report.worst()                             # the reads that transfer most in vain
-    pandas.DataFrame(report.rows)              # every read as a row of names and numbers
+    report.to_pandas()                         # every read as a row of names and numbers; also to_polars, to_arrow
 
 The sizes are those of `xlashape.shape.tiling`, how well an operand is read is the answer of `xlashape.indexing.reports.reads`.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from xlashape.display import Displayed
 from xlashape.errors import XlashapeError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
@@ -24,6 +25,7 @@ from xlashape.indexing.walk.analysis import Analysis
 from xlashape.math import ceil_div, product
 from xlashape.shape import Shape
 from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
+from xlashape.tables import Column, Kind, Table, Tabular
 
 __all__ = ["ExplainedInstruction", "ExplainedRead", "Explanation", "explain"]
 
@@ -71,6 +73,30 @@ class ExplainedRead(NamedTuple):
         return min(1.0, self.ideal_segments / self.segments)
 
 
+_COLUMNS: Final = (
+    Column("instruction", Kind.TEXT, "the name of the instruction"),
+    Column("opcode", Kind.TEXT, "its opcode"),
+    Column("computation", Kind.TEXT, "the computation that it is in"),
+    Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
+    Column("operand", Kind.INTEGER, "the number of the operand"),
+    Column("operand_name", Kind.TEXT, "the name of the operand"),
+    Column("operand_shape", Kind.TEXT, "the shape of the operand, with its layout"),
+    Column("bytes", Kind.INTEGER, "the bytes of the operand's buffer, padding included"),
+    Column("padding_bytes", Kind.INTEGER, "how many of them are padding"),
+    Column("bytes_read", Kind.INTEGER, "the bytes of the elements that are read at least once"),
+    Column("part_read", Kind.NUMBER, "elements that are read ÷ elements of the operand"),
+    Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only"),
+    Column("times", Kind.NUMBER, "how often each element is read that is read, on average"),
+    Column("stride", Kind.INTEGER, "elements in memory between what two neighbouring outputs read, in the worst way of reading"),
+    Column("segments", Kind.NUMBER, "segments of memory that a warp of outputs reads, on average"),
+    Column("ideal_segments", Kind.INTEGER, "segments that it would read if the warp read contiguous elements"),
+    Column("knowledge", Kind.TEXT, "exact, every element, or unknown"),
+    Column("map", Kind.TEXT, "from the index of an output to the indices of the operand"),
+    Column("efficiency", Kind.NUMBER, "ideal segments ÷ segments, at most 1"),
+    Column("error", Kind.TEXT, "why it is not known how the instruction reads"),
+)  # fmt: skip
+
+
 class ExplainedInstruction(NamedTuple):
     """What an instruction writes and reads."""
 
@@ -83,7 +109,7 @@ class ExplainedInstruction(NamedTuple):
     """Why it is not known how the instruction reads, else None."""
 
 
-class Explanation(Frozen):
+class Explanation(Frozen, Displayed, Tabular):
     """What the instructions of a module read. `str()` is a table."""
 
     __slots__ = ("instructions", "module")
@@ -107,6 +133,19 @@ class Explanation(Frozen):
         Where as much is transferred in vain, those that read most are first.
         """
         return tuple(sorted(self.rows, key=_wasted, reverse=True)[: max(count, 0)])
+
+    def table(self) -> Table:
+        """A row for each read, and one for each instruction of which it is not known how it reads."""
+        rows: list[tuple[Any, ...]] = []
+        for explained in self.instructions:
+            instruction = explained.instruction
+            for read in explained.reads:
+                row = read._asdict() | {"knowledge": str(read.knowledge.value)}
+                rows.append((*row.values(), read.efficiency, None))
+            if explained.error is not None:
+                head = (instruction.name, str(instruction.opcode), instruction.computation.name)
+                rows.append((*head, *[None] * (len(_COLUMNS) - 4), explained.error.message))
+        return Table(_COLUMNS, rows)
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = []

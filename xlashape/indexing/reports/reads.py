@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from xlashape.display import shown
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.buffers import executed_computations
@@ -41,6 +42,8 @@ class OperandReads(NamedTuple):
     accesses: tuple[OperandCoalescing, ...]
     """One for each way in which the operand is read; empty where it is not read."""
 
+    _repr_html_ = shown
+
 
 class InstructionReads(NamedTuple):
     """How one output of an instruction reads its operands."""
@@ -49,6 +52,8 @@ class InstructionReads(NamedTuple):
     output: int
     operands: tuple[OperandReads, ...]
     """One for each operand; empty where there is an `error`."""
+
+    _repr_html_ = shown
 
     @property
     def error(self) -> XlashapeError | None:

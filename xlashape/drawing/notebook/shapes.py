@@ -1,27 +1,18 @@
-"""How shapes, layouts and maps show themselves in a notebook: their text, their sizes, and a small picture of the layout.
-
-The HTML is small, escapes what it shows, and brings its colours for light and dark pages.
-"""
+"""Shapes, layouts and maps: their text, their sizes, and a small picture of the layout."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import Final
 
-from xlashape.drawing.marks.options import options_of
-from xlashape.drawing.marks.scene import Scene
-from xlashape.drawing.marks.tuples import thumbnail
+from xlashape.drawing.notebook.card import card, cut, picture_of
 from xlashape.drawing.subjects import example_of
-from xlashape.drawing.writers.style import FONT
-from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
 from xlashape.math import byte_text, ceil_div, product
 from xlashape.shape import Layout, Shape, tiling
 from xlashape.symbolic import IndexingMap
 
-__all__ = ["html"]
+__all__ = ["html", "leaf_line", "size_lines"]
 
-_MAX_TEXT: Final = 600
 _MAX_LEAVES: Final = 12
 
 
@@ -43,22 +34,24 @@ def html(value: object) -> str | None:
 def _shape(shape: Shape) -> str:
     if shape.is_array or shape.is_buffer:
         array = shape.buffer_shape if shape.is_buffer else shape
-        return _card(str(shape), _size_lines(array), _picture(array))
+        return card(str(shape), size_lines(array), picture_of(array))
     leaves = list(shape.leaves()) if shape.is_tuple else []
     lines = [f"{len(leaves):,} {'leaf' if len(leaves) == 1 else 'leaves'}"] if shape.is_tuple else []
-    lines += [_leaf_line(leaf) for leaf in leaves[:_MAX_LEAVES]]
+    lines += [leaf_line(leaf) for leaf in leaves[:_MAX_LEAVES]]
     if len(leaves) > _MAX_LEAVES:
         lines.append(f"… and {len(leaves) - _MAX_LEAVES:,} more")
-    return _card(str(shape), lines, "")
+    return card(str(shape), lines, "")
 
 
-def _leaf_line(leaf: Shape) -> str:
+def leaf_line(leaf: Shape) -> str:
+    """An element of a tuple with its sizes."""
     array = leaf.buffer_shape if leaf.is_buffer else leaf
-    lines = _size_lines(array) if array.is_array else []
-    return f"{_cut(str(leaf), 120)}{': ' if lines else ''}{'; '.join(lines)}"
+    lines = size_lines(array) if array.is_array else []
+    return f"{cut(str(leaf), 120)}{': ' if lines else ''}{'; '.join(lines)}"
 
 
-def _size_lines(array: Shape) -> list[str]:
+def size_lines(array: Shape) -> list[str]:
+    """The bytes of an array, and how much of them is padding."""
     try:
         buffer, bits = tiling.physical_bytes(array), tiling.stored_bits(array)
     except XlashapeError as error:
@@ -84,38 +77,17 @@ def _layout(layout: Layout) -> str:
     try:
         example = example_of(layout)
     except XlashapeError:
-        return _card(str(layout), lines, "")
-    picture = _picture(example)
+        return card(str(layout), lines, "")
+    picture = picture_of(example)
     if picture:
-        lines.append(f"drawn: {_cut(str(example), 100)}")
-    return _card(str(layout), lines, picture)
+        lines.append(f"drawn: {cut(str(example), 100)}")
+    return card(str(layout), lines, picture)
 
 
 def _map(indexing_map: IndexingMap) -> str:
     try:
         text = str(indexing_map)
     except XlashapeError as error:
-        return _card("an indexing map", [error.message], "")
+        return card("an indexing map", [error.message], "")
     head, comma, domain = text.partition(", domain: ")
-    return _card(head, [f"domain: {domain}"] if comma else [], "")
-
-
-def _picture(shape: Shape) -> str:
-    grid = thumbnail(shape, options_of())
-    if grid is None:
-        return ""
-    # Without a title of its own: the card has it.
-    return svg_text(Scene("", (), ((grid,),)), standalone=False, tips="title", bare=True)
-
-
-def _card(title: str, lines: list[str], picture: str) -> str:
-    # The colours are those of the page: notebooks have themes of their own.
-    text = "".join(f'<div style="opacity:.75">{escape(_cut(line, _MAX_TEXT))}</div>' for line in lines)
-    return (
-        f'<div style="display:flex;gap:1em;align-items:flex-start;font:13px {escape(FONT)};line-height:1.45">'
-        f"{picture}<div><b>{escape(_cut(title, _MAX_TEXT))}</b>{text}</div></div>"
-    )
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+    return card(head, [f"domain: {domain}"] if comma else [], "")

@@ -1,0 +1,40 @@
+"""How objects show themselves in a notebook: their text, their sizes, tables, and a small picture of a layout where it helps.
+
+The HTML is small, escapes what it shows, and takes its colours from the page, light or dark.
+
+card      a box with a title, lines, a table and a picture: what everything here is made of
+shapes    shapes, layouts and maps
+modules   modules, computations and instructions
+reports   why buffers are as large as they are, how instructions read, tables
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+__all__ = ["html"]
+
+_HOMES: Final = (
+    ("xlashape.shape", "shapes"),
+    ("xlashape.symbolic", "shapes"),
+    ("xlashape.hlo", "modules"),
+    ("xlashape.memory", "reports"),
+    ("xlashape.indexing", "reports"),
+    ("xlashape.tables", "reports"),
+)
+"""The package of a class, and the file here that shows it. Files are loaded when they are needed: a shape needs no modules."""
+
+
+def html(value: object) -> str | None:
+    """The HTML of a shape, a layout, a map, a module or a part of it, a report, or a table; None for anything else.
+
+    >>> from xlashape.shape import Shape
+    >>> html(Shape.parse("f32[2,3]")).startswith("<div")
+    True
+    """
+    for each in type(value).__mro__:
+        for package, file in _HOMES:
+            if f"{each.__module__}.".startswith(f"{package}."):
+                return import_module(f"xlashape.drawing.notebook.{file}").html(value)
+    return None

@@ -1,0 +1,106 @@
+"""Modules, computations and instructions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from xlashape.drawing.notebook.card import card, cut, picture_of, table_of
+from xlashape.drawing.notebook.shapes import size_lines
+from xlashape.errors import XlashapeError
+from xlashape.hlo import HloComputation, HloInstruction, HloModule
+
+__all__ = ["html"]
+
+_MAX_ROWS: Final = 12
+_MAX_OPCODES: Final = 8
+
+
+def html(value: object) -> str | None:
+    """The HTML of a module, a computation or an instruction; None for anything else."""
+    if isinstance(value, HloModule):
+        return _module(value)
+    if isinstance(value, HloComputation):
+        return _computation(value)
+    if isinstance(value, HloInstruction):
+        return _instruction(value)
+    return None
+
+
+def _module(module: HloModule) -> str:
+    count = sum([len(computation.proto.instructions) for computation in module.computations])
+    opcodes = Counter([each.opcode for computation in module.computations for each in computation.proto.instructions])
+    common = ", ".join([f"{number:,} {opcode}" for opcode, number in opcodes.most_common(_MAX_OPCODES)])
+    lines = [
+        f"{_count(count, 'instruction')} in {_count(len(module.computations), 'computation')}",
+        common + (", …" if len(opcodes) > _MAX_OPCODES else ""),
+        f"entry {module.entry.name}: {_shape_text(module.entry.root)}",
+    ]
+    parameters = [each for each in module.entry.instructions if each.proto.opcode == "parameter"]
+    table = table_of(
+        ["parameter", "shape"], [(each.name, _shape_text(each)) for each in parameters[:_MAX_ROWS]], left=range(2)
+    )
+    if len(parameters) > _MAX_ROWS:
+        lines.append(f"the first {_MAX_ROWS} of {len(parameters):,} parameters:")
+    return card(f"HloModule {module.name}", lines, table=table if parameters else "")
+
+
+def _computation(computation: HloComputation) -> str:
+    instructions = computation.instructions
+    module = computation.module
+    role = f"{'entry of' if computation is module.entry else 'in'} module {module.name}"
+    lines = [f"{role}, {_count(len(instructions), 'instruction')}"]
+    shown = instructions[:_MAX_ROWS]
+    if len(instructions) > _MAX_ROWS:
+        lines.append(f"the first {_MAX_ROWS - 1} and the root:")
+        shown = (*[each for each in instructions[:_MAX_ROWS] if not each.is_root][: _MAX_ROWS - 1], computation.root)
+    rows = [(("ROOT " if each.is_root else "") + each.name, *_row(each)) for each in shown]
+    return card(
+        f"computation {computation.name}",
+        lines,
+        table=table_of(["instruction", "opcode", "operands", "shape"], rows, left=range(4)),
+    )
+
+
+def _row(instruction: HloInstruction) -> tuple[str, str, str]:
+    operands = ", ".join([each.name for each in instruction.operands])
+    return instruction.proto.opcode, operands, _shape_text(instruction)
+
+
+def _instruction(instruction: HloInstruction) -> str:
+    role = "the root of" if instruction.is_root else "in"
+    lines = [f"{role} {instruction.computation.name}, module {instruction.computation.module.name}"]
+    picture = ""
+    try:
+        lines.insert(0, instruction.to_text(print_metadata=False, print_backend_config=False))
+        shape = instruction.shape
+        if shape.is_array or shape.is_buffer:
+            lines += size_lines(shape.buffer_shape if shape.is_buffer else shape)
+            picture = picture_of(shape)
+    except XlashapeError as error:
+        lines.append(error.message)
+    metadata = instruction.proto.metadata
+    if metadata.op_name:
+        at = f", {metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
+        lines.append(f"from {metadata.op_name}{at}")
+    users = instruction.users
+    if users:
+        names = ", ".join([each.name for each in users[:_MAX_ROWS]])
+        lines.append(f"used by {names}{', …' if len(users) > _MAX_ROWS else ''}")
+    operands = instruction.operands
+    rows = [(each.name, each.proto.opcode, _shape_text(each)) for each in operands[:_MAX_ROWS]]
+    if len(operands) > _MAX_ROWS:
+        lines.append(f"the first {_MAX_ROWS} of {len(operands):,} operands:")
+    table = table_of(["operand", "opcode", "shape"], rows, left=range(3)) if rows else ""
+    return card(f"{instruction.name} ({instruction.proto.opcode})", lines, picture, table)
+
+
+def _shape_text(instruction: HloInstruction) -> str:
+    try:
+        return cut(str(instruction.shape), 300)
+    except XlashapeError as error:
+        return error.message
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
