@@ -83,6 +83,8 @@ VALUES = {
         "{mesh['a'=2,'b'=4], [{}], unreduced=min{'b'}}",
         "{unknown_77}",
     ],
+    "shuffle.SHIFTS": ["{1,-2}", "{}"],
+    "shuffle.SHUFFLE_KIND": ["rotate"],
     "slices.PERMUTE_SLICE_SIZES": ["{{1,2},{3,4}}"],
     "slices.SLICE": ["{[0:2], [1:5]}", "{[0:2:1], [1:5:2]}"],
     "slices.*": ["{}", "{1,2}"],
