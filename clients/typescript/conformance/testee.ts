@@ -1,0 +1,214 @@
+/** The testee of the TypeScript client: it does what tests/conformance/run.py asks, and tells how it ended. */
+
+import { clone, create, createFileRegistry, type DescMessage, type DescMethodStreaming, type DescMethodUnary, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
+import { sizeDelimitedEncode } from "@bufbuild/protobuf/wire";
+import { FieldDescriptorProto_Label as Label, FieldDescriptorProto_Type as Type, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+
+import type { Client } from "../src/client.js";
+import { bytesOf, integersOf } from "../src/integers.js";
+import { connect, IndexingMap, XlashapeError } from "../src/node.js";
+import { evaluateMap, linearIndices, multiIndices } from "../src/packed.js";
+import * as schema from "../src/schema.js";
+import {
+  type Bulk, BulkSchema, type Call, type Evaluation, file_testee, type Pages, type Request, RequestSchema, type Response, ResponseSchema, type Start, Transport,
+} from "./gen/testee_pb.js";
+
+const TRANSPORTS = { [Transport.GRPC]: "grpc", [Transport.CONNECT]: "connect", [Transport.GRPC_WEB]: "grpc-web" } as const;
+const SERVICES = new Map([schema.ShapeService, schema.HloService, schema.IndexingService].map((service) => [service.name, service]));
+
+let client: Client | undefined;
+
+async function answer(request: Request): Promise<Response> {
+  const response = create(ResponseSchema);
+  try {
+    await act(request, response);
+  } catch (error) {
+    if (error instanceof XlashapeError) {
+      const { code, reason, rawMessage, field, line, column, details } = error;
+      response.error = { $typeName: "xlashape.conformance.Error", code, reason, message: rawMessage, field, line, column, details: { ...details } };
+    } else {
+      response.failure = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    }
+  }
+  return response;
+}
+
+async function act({ action }: Request, response: Response): Promise<void> {
+  switch (action.case) {
+    case "start":
+      client?.close();
+      client = started(action.value);
+      return;
+    case "call":
+      return call(action.value, response);
+    case "evaluation":
+      return evaluate(action.value, response);
+    case "upload": {
+      const { module, sent } = await client!.uploadModule(action.value.content);
+      response.sent = sent;
+      response.answers.push(toBinary(schema.ModuleSchema, module));
+      return;
+    }
+    case "pages":
+      return pages(action.value, response);
+    case "bulk":
+      return bulk(action.value, response);
+    case undefined:
+      throw new Error("a request without an action");
+  }
+}
+
+function started({ address, transport, rootCertificates, token }: Start): Client {
+  const name = TRANSPORTS[transport as keyof typeof TRANSPORTS];
+  return connect({
+    address, token, transport: name,
+    maxAnswerBytes: 4 << 20, // what gRPC receives by default has to do
+    ...(rootCertificates.length > 0 ? { tls: { ca: rootCertificates } } : {}),
+  });
+}
+
+/** Makes a call of any RPC. */
+async function call({ rpc, requests, timeoutMs, keepOpen, stopAfter }: Call, response: Response): Promise<void> {
+  const [service = "", name = ""] = rpc.split("/");
+  const method = SERVICES.get(service)!.methods.find((one) => one.name === name)!;
+  const messages = requests.map((bytes) => fromBinary(method.input as DescMessage, bytes));
+  const { transport } = client!;
+  const limit = timeoutMs > 0n ? Number(timeoutMs) : undefined;
+  if ((method.methodKind as string) === "unary") {
+    const { message } = await transport.unary(method as DescMethodUnary, undefined, limit, undefined, messages[0] as never);
+    response.answers.push(toBinary(method.output, message));
+    return;
+  }
+  const sent = async function* () {
+    yield* messages;
+    if (keepOpen) {
+      await new Promise<never>(() => {});
+    }
+  };
+  const answers = await transport.stream(method as DescMethodStreaming, undefined, limit, undefined, sent() as never);
+  for await (const message of answers.message) {
+    response.answers.push(toBinary(method.output as DescMessage, message as Message));
+    if (stopAfter > 0 && response.answers.length >= stopAfter) {
+      return;
+    }
+  }
+}
+
+function evaluate({ map, points, count, batch }: Evaluation, response: Response): void {
+  const made = map.case === "text" ? IndexingMap.parse(map.value) : new IndexingMap(fromBinary(schema.IndexingMapSchema, map.value!));
+  const results: bigint[] = [];
+  const inDomain: boolean[] = [];
+  if (batch) {
+    const all = made.evaluateBatch(points, count);
+    results.push(...all.results);
+    inDomain.push(...all.inDomain);
+  } else {
+    const width = points.length / count;
+    for (let i = 0; i < count; i++) {
+      const one = made.evaluate(points.slice(i * width, (i + 1) * width));
+      results.push(...(one ?? new Array<bigint>(made.resultCount).fill(0n)));
+      inDomain.push(one !== undefined);
+    }
+  }
+  response.answers.push(toBinary(schema.EvaluateMapResponseSchema, create(schema.EvaluateMapResponseSchema, { results, inDomain })));
+}
+
+async function pages({ rpc, request }: Pages, response: Response): Promise<void> {
+  if (rpc === "HloService/ListInstructions") {
+    const { module, ...rest } = fromBinary(schema.ListInstructionsRequestSchema, request);
+    for await (const item of client!.listInstructions({ ...rest, module: moduleOf(module) })) {
+      response.answers.push(toBinary(schema.InstructionSchema, item));
+    }
+  } else {
+    const { module, ...rest } = fromBinary(schema.ByteSizesRequestSchema, request);
+    for await (const item of client!.instructionSizes({ ...rest, module: moduleOf(module) })) {
+      response.answers.push(toBinary(schema.InstructionSizeSchema, item));
+    }
+  }
+}
+
+function moduleOf(input: schema.ModuleInput | undefined): { name: string } {
+  return { [input!.source.case!]: input!.source.value } as { name: string };
+}
+
+async function bulk({ rpc, request, numbers }: Bulk, response: Response): Promise<void> {
+  const integers = integersOf(numbers as unknown as Uint8Array); // see `bulky` below
+  switch (rpc) {
+    case "ShapeService/LinearIndices": {
+      const { shape, order } = fromBinary(schema.LinearIndicesRequestSchema, request);
+      const positions = await client!.linearIndices(shape!, integers, { order });
+      response.answers.push(toBinary(linearIndices().unary.output, packed("LinearIndexResponse", { positions: bytesOf(positions) })));
+      return;
+    }
+    case "ShapeService/MultiIndices": {
+      const { shape, order } = fromBinary(schema.MultiIndicesRequestSchema, request);
+      const { indices, isElement } = await client!.multiIndices(shape!, integers, { order });
+      response.answers.push(toBinary(multiIndices().unary.output, packed("MultiIndexResponse", { indices: bytesOf(indices), isElement })));
+      return;
+    }
+    default: {
+      const { map } = fromBinary(schema.EvaluateMapBatchRequestSchema, request);
+      const { results, inDomain } = await client!.evaluateMap(map!, integers);
+      response.answers.push(toBinary(evaluateMap().unary.output, packed("EvaluateMapResponse", { results: bytesOf(results), inDomain })));
+    }
+  }
+}
+
+function packed(name: string, fields: Record<string, unknown>): Message {
+  return { $typeName: `xlashape.v1.${name}`, ...fields };
+}
+
+/** RequestSchema whose Bulk.numbers are bytes, which are the same on the wire: sixteen million bigints take much memory. */
+function bulky(): typeof RequestSchema {
+  const proto = clone(FileDescriptorProtoSchema, file_testee.proto);
+  const numbers = proto.messageType.find(({ name }) => name === BulkSchema.name)!.field.find(({ name }) => name === "numbers")!;
+  numbers.type = Type.BYTES;
+  numbers.label = Label.OPTIONAL;
+  return createFileRegistry(proto, () => undefined).getMessage(RequestSchema.typeName) as typeof RequestSchema;
+}
+
+/** Messages of standard input, each after its size as a varint. */
+async function* requests(): AsyncGenerator<Request> {
+  const kind = bulky();
+  let parts: Buffer[] = [];
+  let held = 0;
+  let head: { start: number; end: number } | undefined;
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    parts.push(chunk);
+    held += chunk.length;
+    for (;;) {
+      if (!head) {
+        parts = [Buffer.concat(parts)];
+        head = headOf(parts[0]!);
+      }
+      if (!head || held < head.end) {
+        break;
+      }
+      const all: Buffer = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+      yield fromBinary(kind, all.subarray(head.start, head.end));
+      parts = [all.subarray(head.end)];
+      held -= head.end;
+      head = undefined;
+    }
+  }
+}
+
+/** Where the message begins and ends whose size `bytes` begin with; undefined if the size is not complete. */
+function headOf(bytes: Uint8Array): { start: number; end: number } | undefined {
+  let size = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    size += (bytes[i]! & 0x7f) * 2 ** (7 * i);
+    if (bytes[i]! < 0x80) {
+      return { start: i + 1, end: i + 1 + size };
+    }
+  }
+  return undefined;
+}
+
+for await (const request of requests()) {
+  const response = await answer(request);
+  await new Promise<void>((resolve, reject) => {
+    process.stdout.write(sizeDelimitedEncode(ResponseSchema, response), (error) => (error ? reject(error) : resolve()));
+  });
+}
+client?.close();

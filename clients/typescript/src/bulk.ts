@@ -1,0 +1,114 @@
+/** Questions about any number of integers: in one message if they are few, in parts otherwise. */
+
+import type { Transport } from "@connectrpc/connect";
+
+import { Code, XlashapeError } from "./errors.js";
+import { bytesOf, integersOf } from "./integers.js";
+import type { PackedMessage, PackedQuestion } from "./packed.js";
+
+/** The integers in one message: 2 MiB, half of what gRPC receives by default. */
+export const MESSAGE_INTEGERS = 1 << 18;
+/** The integers in one message whose answer is several times as large. */
+export const SMALL_MESSAGE_INTEGERS = 1 << 14;
+/** How many parts are on their way at once over a transport that has no streams of requests. */
+const AT_ONCE = 4;
+
+/** Many integers, and how they are asked about. */
+export interface BulkQuestion {
+  question: PackedQuestion;
+  /** What the first message says, beside the integers. */
+  first: Record<string, unknown>;
+  /** The fields of the integers: of the request, and of the answer. */
+  fields: { request: string; answer: string; flags?: string };
+  integers: BigInt64Array;
+  /** How many integers belong together. */
+  width: number;
+  /** How many integers a part has at most. */
+  most: number;
+}
+
+/** The answer to all parts. */
+export interface BulkAnswer {
+  integers: BigInt64Array;
+  flags: boolean[];
+}
+
+/** Whom to ask. */
+export interface BulkRoute {
+  transport: Transport;
+  hasRequestStreams: boolean;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number | undefined;
+}
+
+/** Asks in one message. */
+export async function askOnce(route: BulkRoute, bulk: BulkQuestion, extra: Record<string, unknown> = {}): Promise<BulkAnswer> {
+  return joined(bulk, [await part(route, bulk, bulk.integers, extra)]);
+}
+
+/** Asks in parts: as a stream, or with a call for each part where requests cannot be a stream. */
+export async function askInParts(route: BulkRoute, bulk: BulkQuestion): Promise<BulkAnswer> {
+  const { integers, width, most } = bulk;
+  const size = Math.max(Math.floor(most / Math.max(width, 1)), 1) * Math.max(width, 1);
+  const starts = Array.from({ length: Math.ceil(integers.length / size) }, (_, i) => i * size);
+  const answers: PackedMessage[] = [];
+  if (route.hasRequestStreams) {
+    const request = async function* () {
+      for (const start of starts) {
+        const next = { [bulk.fields.request]: bytesOf(integers.subarray(start, start + size)) };
+        yield (start === 0 ? { ...bulk.first, ...next } : next) as never;
+      }
+    };
+    const stream = await route.transport.stream(bulk.question.stream, route.signal, route.timeoutMs, undefined, request());
+    for await (const answer of stream.message) {
+      answers.push(answer as PackedMessage);
+    }
+  } else {
+    const end = route.timeoutMs ? Date.now() + route.timeoutMs : undefined;
+    for (let i = 0; i < starts.length; i += AT_ONCE) {
+      const left = end === undefined ? route : { ...route, timeoutMs: Math.max(end - Date.now(), 1) };
+      const asked = starts.slice(i, i + AT_ONCE).map(async (start) => {
+        try {
+          return await part(left, bulk, integers.subarray(start, start + size), {});
+        } catch (error) {
+          throw error instanceof XlashapeError ? moved(error, bulk.fields.request, start) : error;
+        }
+      });
+      answers.push(...(await Promise.all(asked)));
+    }
+  }
+  return joined(bulk, answers);
+}
+
+async function part(route: BulkRoute, bulk: BulkQuestion, integers: BigInt64Array, extra: Record<string, unknown>): Promise<PackedMessage> {
+  const message = { ...bulk.first, ...extra, [bulk.fields.request]: bytesOf(integers) } as never;
+  const answer = await route.transport.unary(bulk.question.unary, route.signal, route.timeoutMs, undefined, message);
+  return answer.message as PackedMessage;
+}
+
+function joined({ fields }: BulkQuestion, answers: readonly PackedMessage[]): BulkAnswer {
+  const parts = answers.map((answer) => answer[fields.answer] as Uint8Array);
+  if (parts.some((bytes) => bytes.length % 8)) {
+    throw new XlashapeError({ code: Code.Internal, reason: "INVALID_ANSWER", rawMessage: "the server's integers do not have eight bytes each" });
+  }
+  const integers = new BigInt64Array(parts.reduce((sum, bytes) => sum + bytes.length / 8, 0));
+  let end = 0;
+  for (const bytes of parts) {
+    const some = integersOf(bytes);
+    integers.set(some, end);
+    end += some.length;
+  }
+  const { flags } = fields;
+  return { integers, flags: flags === undefined ? [] : answers.flatMap((answer) => answer[flags] as boolean[]) };
+}
+
+/** An error about a part, whose path counts integers from the beginning of the part, as one about all integers. */
+function moved(error: XlashapeError, field: string, by: number): XlashapeError {
+  const found = new RegExp(`^${field}\\[(\\d+)\\]`).exec(error.field);
+  if (!found) {
+    return error;
+  }
+  const { code, reason, rawMessage, line, column, details, cause } = error;
+  const path = `${field}[${Number(found[1]) + by}]${error.field.slice(found[0].length)}`;
+  return new XlashapeError({ code, reason, rawMessage, field: path, line, column, details, cause });
+}

@@ -1,0 +1,13 @@
+/** What Node and browsers have in common. */
+
+export type { CallOptions } from "./calls.js";
+export { type BulkIndices, Client, type Uploaded } from "./client.js";
+export { Code, type ErrorParts, XlashapeError } from "./errors.js";
+export { Direction } from "./gen/xlashape/v1/indexing_service_pb.js";
+export { LinearOrder } from "./gen/xlashape/v1/shape_service_pb.js";
+export { TextStyle } from "./gen/xlashape/v1/types_pb.js";
+export { type Evaluated, IndexingMap } from "./indexing-map.js";
+export type { MapLike, ModuleLike, ShapeLike } from "./inputs.js";
+export { type Integer, type Integers, toNumbers } from "./integers.js";
+export { toJson } from "./json.js";
+export type { ConnectOptions, TlsOptions, TransportName } from "./options.js";

@@ -1,0 +1,97 @@
+/**
+ * Integers of 64 bits. What comes from the server is `bigint`, or a `BigInt64Array` where it is many; what is given to this package may be a number as
+ * well, which then has to be a safe integer: between -(2^53 - 1) and 2^53 - 1.
+ */
+
+import { mistake } from "./errors.js";
+
+/** An integer that is given to this package. */
+export type Integer = number | bigint;
+
+/** Integers that are given to this package: an array of numbers or bigints, a `BigInt64Array`, an `Int32Array`, a `Float64Array`, … */
+export type Integers = ArrayLike<Integer>;
+
+const MOST = 2n ** 63n - 1n;
+const LEAST = -(2n ** 63n);
+/** 2^32: the weight of the upper half of an integer. */
+const HALF = 4294967296;
+const IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+const [LOW, HIGH] = IS_LITTLE_ENDIAN ? [0, 1] : [1, 0];
+
+/** An integer as a bigint. The error names `field`. */
+export function toInt64(value: Integer, field: string): bigint {
+  if (typeof value === "number") {
+    if (!Number.isSafeInteger(value)) {
+      throw mistake("INVALID_ARGUMENT", field, `expected a safe integer, found ${value}; pass a bigint`);
+    }
+    return BigInt(value);
+  }
+  if (typeof value !== "bigint" || value > MOST || value < LEAST) {
+    throw mistake("INVALID_ARGUMENT", field, `expected an integer of 64 bits, found ${String(value)}`);
+  }
+  return value;
+}
+
+/** Integers in one array; the array itself if it is a `BigInt64Array` already. The error names the first wrong one: `indices[3]`. */
+export function toInt64Array(values: Integers, field: string): BigInt64Array {
+  if (values instanceof BigInt64Array) {
+    return values;
+  }
+  const all = new BigInt64Array(values.length);
+  const halves = new Int32Array(all.buffer);
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value === "number" && Number.isSafeInteger(value)) {
+      writeNumber(halves, i, value);
+    } else {
+      all[i] = toInt64(value as Integer, `${field}[${i}]`);
+    }
+  }
+  return all;
+}
+
+/** Writes a safe integer into a BigInt64Array whose memory `halves` is, without making a bigint. */
+export function writeNumber(halves: Int32Array, position: number, value: number): void {
+  halves[2 * position + LOW!] = value;
+  halves[2 * position + HIGH!] = Math.floor(value / HALF);
+}
+
+/** The number of a BigInt64Array whose memory `halves` is. It is exact if it is a safe integer, and no safe integer otherwise. */
+export function readNumber(halves: Int32Array, position: number): number {
+  return halves[2 * position + HIGH!]! * HALF + (halves[2 * position + LOW!]! >>> 0);
+}
+
+/**
+ * Numbers of bigints, such as those of an answer.
+ *
+ * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` if one of them is no safe integer.
+ */
+export function toNumbers(values: ArrayLike<bigint>): number[] {
+  return Array.from(values, (value, i) => {
+    const number = Number(value);
+    if (!Number.isSafeInteger(number)) {
+      throw mistake("SIZE_OVERFLOW", `[${i}]`, `${value} is no safe integer`);
+    }
+    return number;
+  });
+}
+
+/** The bytes of integers on the wire, each in eight bytes, the lowest first. They share the memory of `values` where its order is the same. */
+export function bytesOf(values: BigInt64Array): Uint8Array {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return IS_LITTLE_ENDIAN ? bytes : swapped(bytes);
+}
+
+/** The integers of bytes on the wire. */
+export function integersOf(bytes: Uint8Array): BigInt64Array {
+  const own = IS_LITTLE_ENDIAN ? new Uint8Array(bytes) : swapped(bytes); // a copy, since memory of eight bytes begins at a multiple of eight
+  return new BigInt64Array(own.buffer, 0, own.length / 8);
+}
+
+function swapped(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const copy = new Uint8Array(bytes);
+  for (let i = 0; i < copy.length; i += 8) {
+    copy.subarray(i, i + 8).reverse();
+  }
+  return copy;
+}

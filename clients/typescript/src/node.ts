@@ -1,0 +1,65 @@
+/**
+ * Asks an xlashape server from Node, over gRPC, Connect or gRPC-Web.
+ *
+ * Integers of 64 bits are `bigint` in all answers, and a `BigInt64Array` where they are many. What is given to this package may be a number too, as long as
+ * it is a safe integer. {@link toJson} writes answers as JSON, {@link toNumbers} makes numbers of bigints.
+ *
+ * @packageDocumentation
+ */
+
+import { Agent as HttpAgent, type RequestOptions } from "node:http";
+import type { ClientSessionOptions, SecureClientSessionOptions } from "node:http2";
+import { Agent as HttpsAgent } from "node:https";
+import { connect as connectSocket } from "node:net";
+import { connect as connectTls } from "node:tls";
+
+import { createConnectTransport, createGrpcTransport, createGrpcWebTransport, Http2SessionManager } from "@connectrpc/connect-node";
+
+import type { Client } from "./client.js";
+import { type Connection, clientOf, type ConnectOptions, type Target, type TransportOptions } from "./options.js";
+
+export * from "./common.js";
+
+/**
+ * Makes a client. The connection is made by the first call, and again whenever it breaks; it does not keep the process alive.
+ *
+ * ```ts
+ * const client = connect({ address: "localhost:50051" });
+ * const size = await client.byteSize("bf16[20,300]{1,0:T(8,128)(2,1)}");
+ * console.log(size.logicalBytes, size.physicalBytes); // 12000n 18432n
+ * ```
+ */
+export function connect(options: ConnectOptions): Client {
+  return clientOf(options, "grpc", open);
+}
+
+function open(target: Target, options: TransportOptions): Connection {
+  return options.name === "grpc" ? openHttp2(target, options) : openHttp1(target, options);
+}
+
+/** The window of HTTP/2 for what has been sent and not been read. With its default of 64 KiB bulk answers wait for the way back. */
+const WINDOW_BYTES = 4 << 20;
+
+function openHttp2({ baseUrl, socket }: Target, { interceptors, readMaxBytes, tls }: TransportOptions): Connection {
+  const nodeOptions: ClientSessionOptions | SecureClientSessionOptions = { ...certificates(tls), settings: { initialWindowSize: WINDOW_BYTES } };
+  if (socket !== undefined) {
+    const isPlain = baseUrl.startsWith("http:");
+    nodeOptions.createConnection = () =>
+      isPlain ? connectSocket(socket) : connectTls({ path: socket, servername: "localhost", ALPNProtocols: ["h2"], ...certificates(tls) });
+  }
+  const sessionManager = new Http2SessionManager(baseUrl, {}, nodeOptions);
+  const transport = createGrpcTransport({ baseUrl, interceptors, readMaxBytes, sessionManager });
+  return { transport, close: () => sessionManager.abort() };
+}
+
+function openHttp1({ baseUrl, socket }: Target, { name, interceptors, readMaxBytes, tls }: TransportOptions): Connection {
+  const agent = new (baseUrl.startsWith("https:") ? HttpsAgent : HttpAgent)({ keepAlive: true });
+  const nodeOptions: RequestOptions = { agent, ...certificates(tls), ...(socket === undefined ? {} : { socketPath: socket }) };
+  const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
+  const transport = make({ httpVersion: "1.1", baseUrl, interceptors, readMaxBytes, nodeOptions });
+  return { transport, close: () => agent.destroy() };
+}
+
+function certificates(tls: TransportOptions["tls"]): Record<string, Buffer> {
+  return Object.fromEntries(Object.entries(tls).flatMap(([name, pem]) => (pem === undefined ? [] : [[name, Buffer.from(pem as string)]])));
+}
