@@ -27,7 +27,7 @@ function open({ baseUrl, socket }: Target, { name, interceptors, tls }: Transpor
   }
   const aborted = new AbortController();
   const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
-  const transport = make({ baseUrl, interceptors: [...interceptors], fetch: (input, init) => reach(input, init, aborted.signal) });
+  const transport = make({ baseUrl, useBinaryFormat: true, interceptors: [...interceptors], fetch: (input, init) => reach(input, init, aborted.signal) });
   return { transport, close: () => aborted.abort() };
 }
 

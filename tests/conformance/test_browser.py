@@ -1,0 +1,172 @@
+"""The TypeScript client in a real browser, against a server over HTTP: a page of another origin asks over Connect and gRPC-Web.
+
+It needs Chromium, Node and npm, and installs packages of npm: it runs where CI=true, and fails where something that it needs is missing. Elsewhere
+it is skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import importlib.util
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlashape as xs
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ROOT / "clients" / "typescript"
+ATTENTION = ROOT / "xlashape" / "data" / "attention.hlo.pb"
+TILED = "bf16[3000,4000]{1,0:T(8,128)(2,1)}"
+COUNT = 600_000
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+)  # fmt: skip
+
+
+def _lacking() -> str | None:
+    for name in ("node", "npm"):
+        if shutil.which(name) is None:
+            return f"{name} is not installed"
+    if not any(map(shutil.which, BROWSERS)):
+        return "Chromium is not installed"
+    missing = [name for name in ("connectrpc", "hypercorn") if importlib.util.find_spec(name) is None]
+    return f"the extra `web` is not installed: {', '.join(missing)}" if missing else None
+
+
+class _Pages(http.server.SimpleHTTPRequestHandler):
+    """Files of the client, the module, and what a page posts."""
+
+    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
+
+    def __init__(self, results: queue.Queue[Any], *arguments: Any) -> None:
+        self._results = results
+        super().__init__(*arguments, directory=str(CLIENT))
+
+    def translate_path(self, path: str) -> str:
+        return str(ATTENTION) if path == "/attention.hlo.pb" else super().translate_path(path)
+
+    def do_POST(self) -> None:
+        self._results.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def _pages() -> Iterator[tuple[str, queue.Queue[Any]]]:
+    results: queue.Queue[Any] = queue.Queue()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Pages, results))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", results
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def _browser(url: str, profile: Path) -> Iterator[None]:
+    program = next(filter(None, map(shutil.which, BROWSERS)))
+    with (profile / "log").open("w") as log:
+        process = subprocess.Popen([program, *OPTIONS, f"--user-data-dir={profile}", url], stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    if os.environ.get("CI") != "true":
+        pytest.skip("it installs packages of npm; run it with CI=true")
+    if sys.version_info < (3, 11):
+        pytest.skip("connectrpc needs Python 3.11")
+    reason = _lacking()
+    if reason is not None:
+        pytest.fail(reason)
+    from xlashape_server import Config, Server
+
+    cache = Path(os.environ.get("XLASHAPE_BUILD_CACHE") or tmp_path_factory.mktemp("cache"))
+    for command in (
+        ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"],
+        ["npm", "run", "build"],
+    ):
+        if command[1] == "ci" and (CLIENT / "node_modules" / ".package-lock.json").exists():
+            continue
+        made = subprocess.run(
+            command,
+            cwd=CLIENT,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"npm_config_cache": str(cache / "npm")},
+        )
+        assert made.returncode == 0, made.stdout + made.stderr
+    with _pages() as (origin, results):
+        config = Config(address="127.0.0.1:0", http="127.0.0.1:0", http_origins=origin, workers=1, log_level="error")
+        with Server(config) as server:
+            url = f"{origin}/test/browser/index.html?server=http://{server.http_address}"
+            with _browser(url, tmp_path_factory.mktemp("profile")):
+                found = results.get(timeout=120)
+    assert "error" not in found, found["error"]
+    return found
+
+
+@pytest.mark.parametrize("transport", ["connect", "grpc-web"])
+def test_a_page_gets_the_answers_of_the_library(answers: dict[str, Any], transport: str) -> None:
+    found = answers[transport]
+    shape = xs.Shape.parse(TILED)
+    numbers = np.arange(COUNT) * 7919
+    positions = xs.tiling.linear_indices(shape, np.stack([numbers % 3000, numbers % 4000], axis=1))
+    module = xs.HloModule.load(ATTENTION)
+    assert found["size"]["logicalBytes"] == str(xs.shape_util.byte_size_of(shape))
+    assert found["sum"] == str(int(positions.sum()))
+    assert found["isSame"]
+    assert found["content"] == ATTENTION.stat().st_size
+    assert not found["sent"]
+    assert found["names"] == [
+        instruction.name for computation in module.computations for instruction in computation.instructions
+    ]
+    assert found["left"] == 2
+    assert set(found["reads"]) <= set(found["names"])
+    assert len(found["reads"]) > 5
+    assert found["map"] == ["-1", "1"]
+    assert found["closed"]
+
+
+@pytest.mark.parametrize("transport", ["connect", "grpc-web"])
+def test_a_page_gets_errors_with_details(answers: dict[str, Any], transport: str) -> None:
+    found = answers[transport]
+    assert (
+        found["parse"].items()
+        >= {"code": "INVALID_ARGUMENT", "reason": "PARSE", "field": "shape.text", "line": 1, "column": 8}.items()
+    )
+    assert (
+        found["index"].items()
+        >= {"code": "INVALID_ARGUMENT", "reason": "INVALID_INDEX", "field": "indices[1000001]"}.items()
+    )
+    assert found["deadline"]["code"] == "DEADLINE_EXCEEDED"
+    assert found["aborted"]["code"] == "CANCELLED"
+    assert found["nobody"]["code"] == "UNAVAILABLE"
