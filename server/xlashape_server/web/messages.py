@@ -1,7 +1,7 @@
 """Messages as they travel over HTTP. Handlers know protobuf's own format only; JSON is read and written here, in the turn of the call.
 
 >>> from xlashape.proto import v1
->>> json_to_proto(b'{"indices": ["300"]}', v1.MultiIndexRequest, 1 << 20) == v1.MultiIndexRequest(indices=[300]).SerializeToString()
+>>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(indices=[300]).SerializeToString()
 True
 """
 
