@@ -12,8 +12,8 @@ _PATH = re.compile(r"\.?[\w*-]+(/[\w.*-]+)*(/|\.(py|md|toml|proto|jsonl|hlo))|\.
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
-MADE_AT_RUN_TIME = {"damaged"}
-"""Folders that a server makes."""
+MADE_AT_RUN_TIME = {"damaged", "build/site"}
+"""Folders that a server makes, or a build of the documentation."""
 
 
 def _exists(path: str) -> bool:
