@@ -43,6 +43,11 @@ COMMANDS = {
         "mvn --quiet --batch-mode -DskipTests -pl client,conformance package >&2 &&"
         " exec java -cp 'conformance/target/testee/*' io.github.xlashape.conformance.Benchmark \"$0\"",
     ],
+    "typescript": [
+        "sh",
+        "-c",
+        'npm run --silent build && npm run --silent check && exec node build/conformance/bench.js "$0"',
+    ],
     "rust": ["cargo", "run", "--quiet", "--release", "--package", "xlashape-conformance", "--bin", "bench", "--"],
 }
 """The program of each language, run in its folder with the address as its last argument."""

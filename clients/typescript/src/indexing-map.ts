@@ -95,7 +95,7 @@ export class IndexingMap {
   }
 
   /**
-   * The same with numbers alone, in a third of the time: `points` holds safe integers, and so do the results.
+   * The same with numbers alone: `points` holds safe integers, and so do the results.
    *
    * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` too if a result is no safe integer, and `INVALID_ARGUMENT` if a number of a point is none.
    */

@@ -1,7 +1,7 @@
 // Asks the server that the page's address names, over Connect and gRPC-Web, and posts the answers to /result. tests/conformance/test_browser.py serves this
 // page to a browser, and compares the answers with the library.
 
-import { Code, connect, IndexingMap, toJson, XlashapeError } from "/dist/browser.js";
+import { Code, connect, IndexingMap, toJson, XlashapeError } from "../../dist/browser.js";
 
 const parameters = new URLSearchParams(location.search);
 const server = parameters.get("server") ?? "";
