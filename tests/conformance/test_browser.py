@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,12 @@ class _Pages(http.server.SimpleHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the base class gives it
         """Says nothing."""
 
 
 @contextmanager
-def _pages() -> Iterator[tuple[str, queue.Queue[Any]]]:
+def _pages() -> Generator[tuple[str, queue.Queue[Any]], None, None]:
     results: queue.Queue[Any] = queue.Queue()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Pages, results))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -82,7 +82,7 @@ def _pages() -> Iterator[tuple[str, queue.Queue[Any]]]:
 
 
 @contextmanager
-def _browser(url: str, profile: Path) -> Iterator[None]:
+def _browser(url: str, profile: Path) -> Generator[None, None, None]:
     program = next(filter(None, map(shutil.which, BROWSERS)))
     with (profile / "log").open("w") as log:
         process = subprocess.Popen([program, *OPTIONS, f"--user-data-dir={profile}", url], stdout=log, stderr=log)
