@@ -12,7 +12,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `drawing`, `cli`: pictures of layouts; the command line.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
-- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`: what all packages use.
+- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `whole_file`: what all packages use.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@
     ├── NotFoundError                 not_found             also a LookupError: no such instruction, module, file
     ├── LimitExceededError            limit_exceeded        has the limit's name, its value and the requested value
     ├── DeadlineExceededError         deadline_exceeded     also a TimeoutError
+    ├── UnauthenticatedError          unauthenticated       the server does not know who asks
+    ├── PermissionDeniedError         permission_denied     the server knows who asks, and does not allow it
     ├── UnsupportedError              unsupported           meaningful, but not supported by this version
     └── UnavailableError              unavailable           a server or an optional package that is not available
 

@@ -72,8 +72,9 @@ def test_the_examples_of_a_module(name: str, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.py")), ids=lambda path: path.name)
 def test_the_examples_of_scripts_in_docs(path: Path):
-    if path.name == "doctest_blocks.py":
-        pytest.importorskip("griffe", reason="the extra `docs` is not installed")
+    for script, needed in (("doctest_blocks.py", "griffe"), ("run_notebooks.py", "nbclient")):
+        if path.name == script:
+            pytest.importorskip(needed, reason="the extra `docs` is not installed")
     report: list[str] = []
     runner = doctest.DocTestRunner()
     for test in doctest.DocTestFinder(exclude_empty=True).find(_loaded(path), path.stem):

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -41,9 +40,8 @@ def test_every_line_is_json(tmp_path: Path, how: str, tls_pair: tuple[str, str])
                             pass
                     except OSError:
                         pass
-        time.sleep(0.5)
+        wait_until(lambda: any("worker_pid" in line for line in server.lines()))
         assert server.stop() == 0
-        assert any("worker_pid" in line for line in server.lines())
         for line in server.lines():
             assert {"time", "level", "message", "pid"} <= line.keys()
             assert line["level"] in ("info", "warning") or "stopping" in line["message"]

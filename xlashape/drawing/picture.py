@@ -17,8 +17,8 @@ from xlashape.drawing.writers.svg import MAX_BYTES, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
-from xlashape.hlo.whole_file import replace_file
 from xlashape.shape.parts.checks import integer
+from xlashape.whole_file import replace_file
 
 __all__ = ["FORMATS", "Picture", "format_of"]
 

@@ -28,7 +28,6 @@ The files. Each imports only from those above it:
     text/         reader/ from text to proto, writer/ from proto to text
     readable.py   protobuf text and JSON
     renumber.py   ids that an older XLA loads
-    whole_file.py files that are replaced as a whole
     convert.py    files and streams
     objects.py    modules of other libraries' objects
     replica_groups.py, sharding.py ReplicaGroups, Sharding

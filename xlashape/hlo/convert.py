@@ -43,9 +43,9 @@ from xlashape.hlo.content import holds_hlo_proto, holds_text
 from xlashape.hlo.older import Original
 from xlashape.hlo.readable import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
 from xlashape.hlo.renumber import needs_small_ids, with_small_ids
-from xlashape.hlo.whole_file import replace_file
 from xlashape.proto import xla
 from xlashape.similar import did_you_mean, similar
+from xlashape.whole_file import replace_file
 
 if TYPE_CHECKING:
     from xlashape.hlo.text.writer.options import PrintOptions

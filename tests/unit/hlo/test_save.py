@@ -10,7 +10,7 @@ import pytest
 
 from xlashape.errors import InvalidArgumentError, LossyConversionError
 from xlashape.hlo import HloModule
-from xlashape.hlo.whole_file import replace_file
+from xlashape.whole_file import replace_file
 
 TEXT = """HloModule m
 ENTRY e {

@@ -76,11 +76,12 @@ def test_the_command_line_shows_the_reason_and_goes_on(module, tmp_path: Path):
         "bad (dot, in e)\n  not known: instruction 'bad' (dot) pairs dimensions of 3 and 4 elements\n\nn (negate"
         in text
     )
-    answers = {answer["instruction"]: answer for answer in json.loads(run("map", "--json", str(path)))}
+    answers = {answer["instruction"]: answer for answer in json.loads(run("map", "--json", str(path)))["instructions"]}
     assert "pairs dimensions" in answers["bad"]["error"]
-    assert "error" not in answers["n"]
+    assert answers["n"]["error"] is None
     assert "bad is not known: instruction 'bad' (dot)" in run("reads", str(path))
-    assert "pairs dimensions" in json.loads(run("reads", "--json", str(path)))[-1]["error"]
+    rows = {row["instruction"]: row for row in json.loads(run("reads", "--json", str(path)))["reads"]}
+    assert "pairs dimensions" in rows["bad"]["error"]
 
 
 def test_one_instruction_alone_is_an_error(module, tmp_path: Path):
