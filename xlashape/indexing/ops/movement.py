@@ -104,9 +104,10 @@ def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
     require_operands(op, 1)
     require(operand_dims(op, 0) == output_dims(op, 0), "changes the shape")
-    require_dims("dimensions", op.attributes, len(dims))
-    require(all(dims[d] != WITHOUT_BOUND for d in op.attributes), "reverses a dimension without a bound")
-    return make_map(dims, [-dim(i) + (size - 1) if i in op.attributes else dim(i) for i, size in enumerate(dims)])
+    reversed_dims: tuple[int, ...] = op.attributes
+    require_dims("dimensions", reversed_dims, len(dims))
+    require(all(dims[d] != WITHOUT_BOUND for d in reversed_dims), "reverses a dimension without a bound")
+    return make_map(dims, [-dim(i) + (size - 1) if i in reversed_dims else dim(i) for i, size in enumerate(dims)])
 
 
 @output_to_input(Opcode.CONCATENATE, attributes=dimensions)
