@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import http.client
 import json
@@ -19,7 +20,7 @@ import grpc
 import pytest
 from google.protobuf import json_format
 from google.rpc import error_details_pb2
-from server_processes import wait_until
+from server_processes import ServerProcess, wait_until
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.proto import v1, xla
@@ -618,6 +619,55 @@ def test_http_speaks_tls_with_the_certificate_of_the_server(tls_pair: tuple[str,
         connection.request("POST", LINEAR, json.dumps(QUESTION), {"content-type": JSON})
         assert Answer(connection.getresponse()).json == {"positions": ["17"]}
         connection.close()
+
+
+def test_connections_that_end_badly_are_no_errors_of_the_server(tls_pair: tuple[str, str]) -> None:
+    """A caller over TLS that goes on sending after it was told that the connection ends, and one that reads nothing and is cut off."""
+    certificate, key = tls_pair
+    config = Config(
+        address="127.0.0.1:0",
+        http="127.0.0.1:0",
+        workers=1,
+        tls_certificate=certificate,
+        tls_key=key,
+        max_send_seconds=1,
+        log_level="info",
+    )
+    positions = v1.MultiIndexRequest(shape=v1.ShapeInput(text="f32[64,64]"), positions=[1] * 1_000_000)
+    content = positions.SerializeToString()
+    with ServerProcess(config) as running:
+        host, _, port = running.event["http"].rpartition(":")
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+
+        def connect(receive_bytes: int = 1 << 16) -> ssl.SSLSocket:
+            plain = socket.socket()
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+            plain.settimeout(20)
+            plain.connect((host, int(port)))
+            return context.wrap_socket(plain)
+
+        for _ in range(5):
+            with connect() as connection, contextlib.suppress(OSError):
+                connection.sendall(head(BYTE_SIZE, "application/proto", 0, "connection: close"))
+                while True:
+                    connection.sendall(b"x" * 5000)
+        with connect(1 << 12) as connection:
+            connection.sendall(head("/xlashape.v1.ShapeService/MultiIndex", "application/proto", len(content)))
+            connection.sendall(content)
+            wait_until(lambda: bool(running.logged("cut off")), 30)
+        with connect() as connection:
+            connection.sendall(head(BYTE_SIZE, "application/proto", 0))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert running.stop() == 0
+        errors = [line for line in running.lines() if line["level"] == "error"]
+        assert errors == [], errors
+
+
+def head(path: str, kind: str, size: int, *more: str) -> bytes:
+    """The first line and the headers of a request."""
+    lines = (f"POST {path} HTTP/1.1", "host: here", f"content-type: {kind}", f"content-length: {size}", *more)
+    return "\r\n".join((*lines, "", "")).encode()
 
 
 def test_calls_under_way_are_answered_when_the_server_stops() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,8 @@ from xlashape_server.web.origins import Origins
 
 __all__ = ["Application"]
 
+_log = logging.getLogger("xlashape_server.web")
+
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Context = RequestContext[Any, Any]
@@ -48,6 +51,7 @@ _ENCODINGS = ("accept-encoding", "connect-accept-encoding", "grpc-accept-encodin
 _TIMEOUT = re.compile(r"\d{1,10}")
 _GRPC_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
 _GRPC_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_SENT_AT_ONCE = 256 << 10  # bytes of an answer
 _PLAIN = ((b"content-encoding", b"identity"), (b"vary", b"Accept-Encoding"))  # what connectrpc says without compression
 
 
@@ -126,6 +130,9 @@ class Application:
         _exchange.set(exchange)
         try:
             await self._protocols(cast("Any", scope), cast("Any", exchange.receive), cast("Any", exchange.send))
+        except OSError as error:  # also of TLS: the connection has ended before the answer was sent, or was cut off
+            _log.debug("%s: the connection of %s ended: %r", name, caller.connection, error)
+            abort()
         finally:
             exchange.end()
 
@@ -377,7 +384,12 @@ def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
                 start["headers"].append((b"content-length", b"%d" % len(message.get("body", b""))))
             await send(start)
             start = None
-        await send(message)
+        # A connection of asyncio with TLS takes any one write whole: only those that follow wait until what was written is read.
+        body, at = message.get("body", b""), 0
+        while len(body) - at > _SENT_AT_ONCE:
+            await send({"type": message["type"], "body": body[at : at + _SENT_AT_ONCE], "more_body": True})
+            at += _SENT_AT_ONCE
+        await send({**message, "body": body[at:]} if at else message)
 
     return sending
 
