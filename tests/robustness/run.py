@@ -5,7 +5,7 @@
     python tests/robustness/run.py --soak 30                        # minutes without faults: memory, open files and threads stay flat
 
 The seed, which is printed, says in which order faults come and what callers ask. tests/robustness/README.md says what is shown. The exit code is 1
-after a violation; with --strict also if something was slow.
+after a violation, and after a failure of the harness itself; with --strict also if something was slow. Violations and failures are printed last.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import json
 import random
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from harness.checker import Report, check
-from harness.faults import Kind, kinds
+from harness.faults import Kind, NotPossibleError, kinds
 from harness.history import Fault, History
 from harness.questions import questions
 from harness.scene import MEMORY, Scene
@@ -45,6 +48,13 @@ def main() -> int:
     parser.add_argument(
         "--hold", type=float, default=1.0, metavar="FACTOR", help="How long faults last, of their usual time."
     )
+    parser.add_argument(
+        "--at-most",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="Faults for which no time is left are skipped.",
+    )
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="No faults, for so long.")
     parser.add_argument(
         "--strict", action="store_true", help="What is slow fails the run too: for machines that do nothing else."
@@ -54,76 +64,129 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", file=sys.stderr)
     stores = ["directory", "bucket"] if arguments.store == "both" else [arguments.store]
-    told = {store: _run(store, arguments) for store in stores}
+    began = time.monotonic()
+    told: dict[str, dict[str, Any]] = {}
+    for number, store in enumerate(stores, 1):
+        until = began + number * arguments.at_most / len(stores)
+        told[store] = _run(store, arguments, until)
     if arguments.json:
         print(json.dumps({"seed": arguments.seed, **told}))
     else:
-        for store, found in told.items():
-            print(f"== {store}")
-            for name, value in found.items():
-                print(f"{name}:" if isinstance(value, list) else f"{name}: {value}")
-                for each in value if isinstance(value, list) else ():
-                    print(f"    {each}")
-    bad = any(found["violations"] or (arguments.strict and found["slow"]) for found in told.values())
-    return 1 if bad else 0
+        for name in ("measured", "skipped", "slow", "log", "violations", "failures"):
+            for store, found in told.items():
+                _show(store, name, found[name])
+        print(f"seed {arguments.seed}", flush=True)
+    found_bad = ["violations", "failures", *(["slow"] if arguments.strict else [])]
+    return 1 if any(found[name] for found in told.values() for name in found_bad) else 0
 
 
-def _run(store: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def _show(store: str, name: str, found: list[str] | dict[str, Any]) -> None:
+    if isinstance(found, dict):
+        for key, value in found.items():
+            print(f"{store}: {key}: {value}")
+    elif found or name in ("violations", "failures"):
+        print(f"{store}: {len(found)} {name}")
+        for each in found:
+            print(f"    {each}")
+
+
+def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, Any]:
+    """What a run with this store has shown. Failures of the harness are told, not raised: what was found until then is worth something."""
+    told: dict[str, Any] = {"measured": {}, "skipped": [], "slow": [], "log": [], "violations": [], "failures": []}
+    skipped = told["skipped"]
+    if store == "bucket":
+        missing = [name for name in ("moto", "obstore") if find_spec(name) is None]
+        if missing:
+            skipped.append(f"everything: {' and '.join(missing)} must be installed for a bucket")
+            return told
     scratch = Path(tempfile.mkdtemp(prefix="xlashape-robustness-"))
-    skipped: list[str] = []
     history = History(scratch / f"{store}.jsonl")
     tls = store == "bucket" and shutil.which("openssl") is not None
     if store == "bucket" and not tls:
         skipped.append("swap_certificate: there is no openssl to make certificates")
+    report = Report()
+    phase = "starting"
     try:
         with Scene(scratch, history, arguments.seed, bucket=store == "bucket", tls=tls) as scene:
-            scene.prepare()
-            known = kinds(
-                bucket=store == "bucket",
-                tls=tls,
-                disk=scene.disk is not None,
-                skipped=lambda name, reason: skipped.append(f"{name}: {reason}"),
-            )
-            plan = [
-                kind for kind in known if arguments.faults is None or kind.name in arguments.faults
-            ] * arguments.rounds
-            r = random.Random(arguments.seed)
-            r.shuffle(plan)
-            plan.sort(key=lambda kind: not kind.removes)  # at the end there is to be much to read
-            scene.start_callers(questions(arguments.seed, 12))
-            if arguments.soak:
-                time.sleep(60 * arguments.soak)
-            else:
-                time.sleep(_IDLE_SECONDS)
+            try:
+                scene.prepare()
+                plan = _plan(arguments, tls=tls, bucket=store == "bucket", disk=scene.disk is not None, skipped=skipped)
+                phase = "starting callers"
+                scene.start_callers(questions(arguments.seed, 12))
+                r = random.Random(arguments.seed)
+                phase = "time without faults"
+                time.sleep(60 * arguments.soak if arguments.soak else _IDLE_SECONDS)
                 for kind in plan:
-                    _suffer(kind, scene, history, r, arguments.hold)
-            scene.stop_callers()
-            entries, faults = list(history.entries), list(history.faults)
-            report = check(entries, faults, scene.modules.excused, memory_budget=MEMORY, memory_most=scene.memory_most)
+                    if time.monotonic() > until:
+                        skipped.append(f"{kind.name}: {arguments.at_most:g} seconds were over")
+                        continue
+                    phase = kind.name
+                    try:
+                        _suffer(kind, scene, history, r, arguments.hold)
+                    except (NotPossibleError, OSError, subprocess.SubprocessError) as error:
+                        print(f"skipped: {error}", file=sys.stderr, flush=True)
+                        skipped.append(f"{kind.name}: {error}")
+                phase = "reading everything at the end"
+                scene.stop_callers()
+            except Exception as error:
+                traceback.print_exc()
+                told["failures"].append(f"the harness, while {phase}: {type(error).__name__}: {error}")
+            phase = "judging"
+            report = check(
+                list(history.entries),
+                list(history.faults),
+                scene.modules.excused,
+                scene.stalls,
+                memory_budget=MEMORY,
+                memory_most=scene.memory_most,
+            )
             report.violations += [f"the server's log: {line}" for line in scene.log_errors()]
-            if arguments.soak:
+            if arguments.soak and not told["failures"]:
                 _judge_growth(scene, report)
+            if report.violations or told["failures"]:
+                told["log"] = scene.log_end()
         history.close()
         if arguments.keep:
             scene.copy_to(arguments.keep)
+    except Exception as error:
+        traceback.print_exc()
+        told["failures"].append(f"the harness, while {phase}: {type(error).__name__}: {error}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return {"measured": report.measured, "skipped": skipped, "slow": report.slow, "violations": report.violations}
+    told.update(measured=report.measured, slow=report.slow, violations=report.violations)
+    return told
+
+
+def _plan(arguments: argparse.Namespace, *, tls: bool, bucket: bool, disk: bool, skipped: list[str]) -> list[Kind]:
+    """The faults of a run, in their order."""
+    if arguments.soak:
+        return []
+
+    def skip(name: str, reason: str) -> None:
+        skipped.append(f"{name}: {reason}")
+
+    known = kinds(bucket=bucket, tls=tls, disk=disk, skipped=skip)
+    plan = [kind for kind in known if arguments.faults is None or kind.name in arguments.faults] * arguments.rounds
+    random.Random(arguments.seed).shuffle(plan)
+    plan.sort(key=lambda kind: not kind.removes)  # at the end there is to be much to read
+    return plan
 
 
 def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:
     """One fault, from its beginning until all is well again."""
     time.sleep(_REST_SECONDS)
-    began = time.monotonic()
-    for _ in kind.run(scene, r):
-        time.sleep(kind.seconds * hold)
-    ended = time.monotonic()
-    normal = scene.await_normal(_RECOVERY_SECONDS)
-    print(
-        f"{kind.name}: back to normal after {normal - ended:.1f} s" if normal else f"{kind.name}: never back",
-        file=sys.stderr,
-    )
-    history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack))
+    print(f"{kind.name}: ", end="", file=sys.stderr, flush=True)
+    began = held = time.monotonic()
+    try:
+        for _ in kind.run(scene, r):
+            held = time.monotonic()
+            time.sleep(kind.seconds * hold)
+    finally:
+        ended = time.monotonic()
+        normal = scene.await_normal(_RECOVERY_SECONDS)
+        history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held))
+    seconds = f"back to normal after {normal - ended:.1f} s" if normal else "never back to normal"
+    print(seconds, file=sys.stderr, flush=True)
 
 
 def _judge_growth(scene: Scene, report: Report) -> None:

@@ -61,7 +61,7 @@ from harness.checker import check
 from harness.history import Entry, Fault
 entries = [Entry(*each) for each in {entries!r}]
 faults = [Fault(*each) for each in {faults!r}]
-report = check(entries, faults, memory_budget=100, memory_most={memory!r})
+report = check(entries, faults, (), {stalls!r}, memory_budget=100, memory_most={memory!r})
 print(json.dumps([report.violations, report.slow]))
 """
 HEALTHY = ("p", "health", "live", 0.0, 0.1, "OK", "", "", "0801")
@@ -69,7 +69,10 @@ FAULT = ("kill_worker", 10.0, 11.0, 12.0, True, False)
 
 
 def judged(
-    *entries: tuple[object, ...], faults: tuple[object, ...] = (), memory: int = 0
+    *entries: tuple[object, ...],
+    faults: tuple[object, ...] = (),
+    memory: int = 0,
+    stalls: tuple[tuple[float, float], ...] = (),
 ) -> tuple[list[str], list[str]]:
     code = JUDGED.format(
         folder=str(FOLDER),
@@ -77,6 +80,7 @@ def judged(
         entries=[HEALTHY, *entries],
         faults=list(faults),
         memory=memory,
+        stalls=stalls,
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     violations, slow = json.loads(done.stdout)
@@ -116,9 +120,62 @@ def test_the_checker_notices_wrong_answers(entry: tuple[object, ...], told: str)
 
 
 def test_the_checker_notices_silence() -> None:
-    code = JUDGED.format(folder=str(FOLDER), support=str(FOLDER.parent / "support"), entries=[], faults=[], memory=0)
+    code = JUDGED.format(
+        folder=str(FOLDER), support=str(FOLDER.parent / "support"), entries=[], faults=[], memory=0, stalls=()
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)[0] == ["health was never asked"]
+
+
+def test_calls_that_a_machine_delays_are_no_violations_unless_they_are_many() -> None:
+    late = ("a", "question", "7", 1.0, 11.0, "DEADLINE_EXCEEDED", "", "x", "z")
+    for count in (3, 4):
+        violations, slow = judged(*[late] * count)
+        assert (len(violations), len(slow)) == ((0, 3) if count == 3 else (4, 0))
+    refused = ("a", "question", "7", 1.0, 1.1, "UNAVAILABLE", "", "x", "z")
+    assert len(judged(refused)[0]) == 1
+    assert judged(refused, *[late] * 9, stalls=((0.2, 2.2),)) == ([], [])
+    wrong = ("a", "question", "7", 1.0, 1.1, "INTERNAL", "", "x", "z")
+    assert len(judged(wrong, stalls=((0.2, 2.2),))[0]) == 1
+
+
+def test_clients_may_wait_to_connect_for_as_long_as_a_fault_lasted() -> None:
+    fault = ("kill_server", 10.0, 20.0, 22.0, True, False)
+    for began, count in ((33.0, 0), (35.0, 1)):
+        refused = ("a", "question", "7", began, began + 0.1, "UNAVAILABLE", "", "x", "z")
+        assert len(judged(refused, faults=(fault,))[0]) == count
+
+
+def test_a_failure_of_the_harness_names_the_fault(tmp_path: Path) -> None:
+    """And is told after everything else; a fault that the machine does not allow is skipped."""
+    script = tmp_path / "run_broken.py"
+    script.write_text(BROKEN.format(folder=str(FOLDER), support=str(FOLDER.parent / "support")))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 1, done.stderr
+    *_, failure, seed = done.stdout.splitlines()
+    assert failure == "    the harness, while broken: ValueError: a mistake"
+    assert seed == "seed 5"
+    assert "    forbidden: it is not permitted" in done.stdout.splitlines()
+
+
+BROKEN = """
+import sys
+sys.path[:0] = [{folder!r}, {support!r}]
+import run
+from harness.faults import Kind, NotPossibleError
+
+def forbidden(setting, r):
+    raise NotPossibleError("it is not permitted")
+    yield
+
+def broken(setting, r):
+    yield
+    raise ValueError("a mistake")
+
+run.kinds = lambda **known: [Kind("forbidden", forbidden, removes=True), Kind("broken", broken)]
+sys.argv = ["run.py", "--store", "directory", "--seed", "5", "--hold", "0.1"]
+sys.exit(run.main())
+"""
 
 
 def test_the_checker_notices_what_is_slow() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,16 @@ import pytest
 
 
 class SmallDisk:
-    """A file system in memory, mounted at `path`."""
+    """A file system in memory, mounted at `path`. OSError or CalledProcessError where that is not possible."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
         self.path.mkdir()
         self._mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs")
+        found = os.statvfs(path)
+        if found.f_blocks * found.f_frsize > 2 * size:  # some containers mount, and do not bound
+            self.unmount()
+            raise OSError(f"a file system of {size} bytes has {found.f_blocks * found.f_frsize}")
 
     def _mount(self, *arguments: str) -> None:
         subprocess.run(["mount", *arguments, str(self.path)], check=True, capture_output=True)

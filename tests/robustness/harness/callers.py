@@ -13,7 +13,8 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import grpc
@@ -25,6 +26,7 @@ from xlashape.proto import services, v1
 from xlashape_client import Client
 
 __all__ = [
+    "MAY_PASS",
     "Caller",
     "ConnectTransport",
     "GrpcTransport",
@@ -37,6 +39,8 @@ __all__ = [
     "upload_requests",
 ]
 
+MAY_PASS = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
+"""What a call may end with while something is wrong. Never INTERNAL or UNKNOWN."""
 _SECONDS = 10.0  # the deadline of a call
 _PAUSE_SECONDS = 0.01  # on average, between two calls
 _LONG_BYTES = 200_000
@@ -195,13 +199,45 @@ def _of_error(content: bytes, status: int, answers: tuple[bytes, ...]) -> Outcom
 
 
 class Modules:
-    """The modules that all callers know of: acknowledged and not deleted, by name."""
+    """The modules that all callers know of: acknowledged and not deleted, by name.
+
+    Callers store, read and delete them within `with modules.used()`, and nobody does within `with modules.at_rest()`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._users = threading.Condition()
+        self._user_count = 0
+        self._is_at_rest = False
         self._kept: dict[str, bytes] = {}
         self.excused: set[str] = set()
         """Modules that a fault has removed."""
+
+    @contextmanager
+    def used(self) -> Generator[None]:
+        """Waits while modules are at rest."""
+        with self._users:
+            self._users.wait_for(lambda: not self._is_at_rest)
+            self._user_count += 1
+        try:
+            yield
+        finally:
+            with self._users:
+                self._user_count -= 1
+                self._users.notify_all()
+
+    @contextmanager
+    def at_rest(self) -> Generator[None]:
+        """Waits until nobody uses a module, for as long as a call may take."""
+        with self._users:
+            self._is_at_rest = True
+            self._users.wait_for(lambda: not self._user_count, 2 * _SECONDS)
+        try:
+            yield
+        finally:
+            with self._users:
+                self._is_at_rest = False
+                self._users.notify_all()
 
     def acknowledged(self, name: str, content: bytes) -> None:
         """The server has said that it keeps the module."""
@@ -276,23 +312,34 @@ class Caller(threading.Thread):
         self._r = random.Random(name)
         self._own: list[str] = []
         self._tells_deletions = tells_deletions
+        self.failure: Exception | None = None
+        """What ended the caller before it was told to stop: a mistake of the harness."""
 
     def run(self) -> None:
+        try:
+            self._ask_until_stopped()
+        except Exception as error:  # the run reports it
+            self.failure = error
+        finally:
+            self._transport.close()
+
+    def _ask_until_stopped(self) -> None:
         while not self._stop_event.wait(self._r.random() * 2 * _PAUSE_SECONDS):
             kind = self._r.random()
             if kind < 0.8:
                 number, question, right = self._r.choice(self._asked)
                 self._call("question", number, question.rpc, question.requests, right)
-            elif kind < 0.87 and len(self._own) < _MAX_OWN:
-                self._upload()
-            elif kind < 0.98:
-                kept = self._modules.kept()
-                if kept:
-                    name = self._r.choice(list(kept))
-                    self.read(name, kept[name])
-            elif self._own:
-                self._remove(self._own.pop(self._r.randrange(len(self._own))))
-        self._transport.close()
+                continue
+            with self._modules.used():
+                if kind < 0.87 and len(self._own) < _MAX_OWN:
+                    self._upload()
+                elif kind < 0.98:
+                    kept = self._modules.kept()
+                    if kept:
+                        name = self._r.choice(list(kept))
+                        self.read(name, kept[name])
+                elif self._own:
+                    self._remove(self._own.pop(self._r.randrange(len(self._own))))
 
     def _call(self, what: str, subject: str, rpc: str, requests: tuple[bytes, ...], right: str = "") -> Outcome:
         began = time.monotonic()
@@ -317,10 +364,14 @@ class Caller(threading.Thread):
             self._modules.acknowledged(name, content)
             self._own.append(name)
 
-    def read(self, name: str, content: bytes, what: str = "read") -> str:
-        """Reads a module that the server has to have, and gives the code."""
-        began = time.monotonic()
-        outcome = self._transport.ask("HloService/GetModule", read_requests(name))
+    def read(self, name: str, content: bytes, what: str = "read", until: float = 0.0) -> str:
+        """Reads a module that the server has to have, and gives the code. What may pass is tried again until a time of time.monotonic()."""
+        while True:
+            began = time.monotonic()
+            outcome = self._transport.ask("HloService/GetModule", read_requests(name))
+            if outcome.code not in MAY_PASS or time.monotonic() > until:
+                break
+            time.sleep(0.1)
         right = hashlib.sha256(content).hexdigest()[:16]
         got = ""
         if outcome.code == "OK":

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from harness.callers import MAY_PASS
 from harness.history import Entry, Fault
 
 __all__ = ["Report", "check"]
@@ -21,9 +22,9 @@ HEALTH_SECONDS = 1.0
 NORMAL_SECONDS = 5.0
 P99_FACTOR = 5.0
 _P99_FLOOR_SECONDS = 0.005  # an idle call takes less than a switch between threads does
-_GRACE_SECONDS = 5.0  # after a fault, within which calls may still fail
-_MAY_FAIL = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
-"""What a call may end with while something is wrong. Never INTERNAL or UNKNOWN."""
+_GRACE_SECONDS = 5.0  # after a fault, within which calls may still fail; as long as the fault, if that is longer: so do clients wait to connect
+_LATE = {"DEADLINE_EXCEEDED", "CANCELLED"}
+_MAX_LATE = 3  # calls that a machine with other things to do may end so in a run, while nothing is wrong
 
 
 class Report:
@@ -39,13 +40,19 @@ def check(
     entries: Sequence[Entry],
     faults: Sequence[Fault],
     removed: Collection[str] = (),
+    stalls: Sequence[tuple[float, float]] = (),
     *,
     memory_budget: int,
     memory_most: int,
 ) -> Report:
-    """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were acknowledged."""
+    """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were acknowledged.
+
+    `stalls` are the times in which the machine let nothing run: calls may fail near them as near faults.
+    """
     report = Report()
-    spans = [(fault.began, max(fault.normal, fault.ended) + _GRACE_SECONDS) for fault in faults]
+    spans = [_span(fault) for fault in faults] + [(began, ended + _GRACE_SECONDS) for began, ended in stalls]
+    start = min((entry.began for entry in entries), default=0.0)
+    late: list[str] = []
     for entry in entries:
         if entry.what == "small" and entry.code == "OK" and entry.got != entry.expected:
             report.violations.append(f"{entry.caller}: {entry.subject}, which is not what the library answers")
@@ -54,7 +61,11 @@ def check(
                 continue
             found = _wrong(entry, _overlaps(entry, spans))
             if found:
-                report.violations.append(found)
+                is_late = entry.code in _LATE and entry.what != "kept"
+                told = f"at {entry.began - start:.1f} s, {found}{_last_fault(entry, faults)}"
+                (late if is_late else report.violations).append(told)
+    (report.slow if len(late) <= _MAX_LATE else report.violations).extend(late)
+    report.measured["seconds_stalled"] = round(sum(ended - began for began, ended in stalls), 1)
     _check_health(entries, faults, report)
     _check_latency(entries, faults, report)
     for fault in faults:
@@ -79,6 +90,20 @@ def check(
     return report
 
 
+def _span(fault: Fault) -> tuple[float, float]:
+    """When calls may fail because of a fault."""
+    over = max(fault.normal, fault.ended)
+    return fault.began, over + max(_GRACE_SECONDS, over - (fault.held or fault.began))
+
+
+def _last_fault(entry: Entry, faults: Sequence[Fault]) -> str:
+    before = [fault for fault in faults if fault.began <= entry.ended]
+    if not before:
+        return " (before the first fault)"
+    last = max(before, key=lambda fault: fault.began)
+    return f" (the call took {entry.ended - entry.began:.2f} s, and began {entry.began - max(last.normal, last.ended):.1f} s after {last.name})"
+
+
 def _overlaps(entry: Entry, spans: Iterable[tuple[float, float]]) -> bool:
     return any(entry.began <= end and entry.ended >= begin for begin, end in spans)
 
@@ -88,7 +113,7 @@ def _wrong(entry: Entry, in_fault: bool) -> str:
     told = f"{entry.caller}: {entry.what} {entry.subject} ended with {entry.code} {entry.message}".rstrip()
     if entry.what == "question" and entry.got == entry.expected:
         return ""
-    if entry.code in _MAY_FAIL:
+    if entry.code in MAY_PASS:
         return "" if in_fault and entry.what != "kept" else f"{told} while nothing was wrong"
     if entry.what == "question":
         return f"{told}, which is not what the library answers"
@@ -135,7 +160,9 @@ def _check_latency(entries: Sequence[Entry], faults: Sequence[Fault], report: Re
     during: dict[str, float] = {}
     for fault in faults:
         if fault.is_attack:
-            inside = [e.ended - e.began for e in small if fault.began < e.began and e.ended < fault.ended]
+            inside = [
+                e.ended - e.began for e in small if (fault.held or fault.began) < e.began and e.ended < fault.ended
+            ]
             during[fault.name] = p99 = _p99(inside)
             if p99 > P99_FACTOR * max(idle, _P99_FLOOR_SECONDS):
                 report.slow.append(

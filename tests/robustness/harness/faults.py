@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import random
+import selectors
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from server_processes import children
 from small_disk import SmallDisk
 
 from harness.attacks import ATTACKS, PLAIN
 
-__all__ = ["Kind", "Setting", "kinds"]
+__all__ = ["Kind", "NotPossibleError", "Setting", "kinds"]
+
+_REMOUNT_SECONDS = 10.0  # for which a file system that is being written is asked again to become read-only
+_READY_SECONDS = 60.0  # until an attacker attacks: it imports grpc, on a machine that may be busy
+
+
+class NotPossibleError(Exception):
+    """This machine does not let a fault be made, for the reason that the text gives. That says nothing about the server."""
 
 
 class Setting(Protocol):
@@ -32,6 +40,14 @@ class Setting(Protocol):
 
     def pid(self) -> int:
         """The process of the server."""
+        ...
+
+    def workers(self) -> list[int]:
+        """The processes that answer calls."""
+        ...
+
+    def modules_at_rest(self) -> AbstractContextManager[None]:
+        """While the block runs, no caller stores, reads or deletes a module."""
         ...
 
     def start_server(self) -> None:
@@ -73,64 +89,93 @@ class Kind(NamedTuple):
     """Whether it removes modules for good."""
 
 
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):  # it has ended by itself, or was replaced
+        os.kill(pid, number)
+
+
+def _one_of(setting: Setting, r: random.Random) -> int:
+    workers = setting.workers()
+    if not workers:
+        raise NotPossibleError("the server has no worker just now")
+    return r.choice(workers)
+
+
 def _kill_worker(setting: Setting, r: random.Random) -> Iterator[None]:
-    os.kill(r.choice(children(setting.pid())), signal.SIGKILL)
+    _signal(_one_of(setting, r), signal.SIGKILL)
     yield
 
 
 def _kill_workers(setting: Setting, r: random.Random) -> Iterator[None]:
-    for pid in children(setting.pid()):
-        os.kill(pid, signal.SIGKILL)
+    for pid in setting.workers():
+        _signal(pid, signal.SIGKILL)
     yield
 
 
 def _stop_worker(setting: Setting, r: random.Random) -> Iterator[None]:
-    pid = r.choice(children(setting.pid()))
-    os.kill(pid, signal.SIGSTOP)
-    yield
-    with suppress(ProcessLookupError):  # it was replaced
-        os.kill(pid, signal.SIGCONT)
+    pid = _one_of(setting, r)
+    _signal(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(pid, signal.SIGCONT)
 
 
 def _stop_server(setting: Setting, r: random.Random) -> Iterator[None]:
     """The watching process alone: the workers go on."""
-    os.kill(setting.pid(), signal.SIGSTOP)
-    yield
-    os.kill(setting.pid(), signal.SIGCONT)
+    _signal(setting.pid(), signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(setting.pid(), signal.SIGCONT)
 
 
 def _kill_server(setting: Setting, r: random.Random) -> Iterator[None]:
-    os.kill(setting.pid(), signal.SIGKILL)
+    _signal(setting.pid(), signal.SIGKILL)
     yield
     setting.start_server()
 
 
 def _full_disk(setting: Setting, r: random.Random) -> Iterator[None]:
     assert setting.disk is not None
-    filler = setting.disk.fill()
-    yield
-    filler.unlink()
+    filler = setting.disk.path / "filler"
+    try:
+        setting.disk.fill()
+        yield
+    finally:
+        filler.unlink(missing_ok=True)
 
 
 def _read_only(setting: Setting, r: random.Random) -> Iterator[None]:
     assert setting.disk is not None
-    for attempt in range(50):
-        try:
-            setting.disk.set_writable(False)
-            break
-        except subprocess.CalledProcessError:  # a file is being written just now
-            if attempt == 49:
-                raise
-            time.sleep(0.02)
-    yield
-    setting.disk.set_writable(True)
+    # Linux refuses while a file is open for writing, and the server may be writing one.
+    end = time.monotonic() + _REMOUNT_SECONDS
+    with setting.modules_at_rest():
+        while True:
+            try:
+                setting.disk.set_writable(False)
+                break
+            except subprocess.CalledProcessError as error:
+                if time.monotonic() > end:
+                    raise NotPossibleError(f"{error}: {error.stderr.decode(errors='replace').strip()}") from None
+                time.sleep(0.02)
+    try:
+        yield
+    finally:
+        setting.disk.set_writable(True)
+
+
+def _empty(folder: Path) -> None:
+    """Removes what is in a folder that others may be writing to."""
+    with suppress(FileNotFoundError):
+        for entry in list(folder.iterdir()):
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _store_removed(setting: Setting, r: random.Random) -> Iterator[None]:
     setting.modules_are_gone()
     store = setting.store()
-    for entry in list(store.iterdir()):
-        shutil.rmtree(entry, ignore_errors=True)
+    _empty(store)
     if setting.disk is None:
         shutil.rmtree(store, ignore_errors=True)
     yield
@@ -139,29 +184,30 @@ def _store_removed(setting: Setting, r: random.Random) -> Iterator[None]:
 
 def _cache_removed(setting: Setting, r: random.Random) -> Iterator[None]:
     """The directory in front of a bucket: nothing may be lost."""
-    for entry in list(setting.store().iterdir()):
-        shutil.rmtree(entry, ignore_errors=True)
+    _empty(setting.store())
     yield
 
 
 def _bit_flips(setting: Setting, r: random.Random) -> Iterator[None]:
     """A byte of every module of the cache: the bucket has the right ones."""
-    for path in setting.store().rglob("*"):
-        with suppress(OSError):
-            if path.is_file() and path.stat().st_size > 50:
-                with path.open("r+b") as file:
-                    file.seek(r.randrange(path.stat().st_size))
-                    byte = file.read(1)
-                    file.seek(-1, os.SEEK_CUR)
-                    file.write(bytes([byte[0] ^ 1 << r.randrange(8)]))
+    for folder, _, names in os.walk(setting.store()):
+        for name in names:
+            with suppress(OSError), (Path(folder) / name).open("r+b") as file:  # OSError: it was removed meanwhile
+                content = file.read()
+                if len(content) > 50:
+                    at = r.randrange(len(content))
+                    file.seek(at)
+                    file.write(bytes([content[at] ^ 1 << r.randrange(8)]))
     yield
 
 
 def _bucket(fault: str) -> Kind:
     def run(setting: Setting, r: random.Random) -> Iterator[None]:
         setting.set_bucket_fault(fault)
-        yield
-        setting.set_bucket_fault("")
+        try:
+            yield
+        finally:
+            setting.set_bucket_fault("")
 
     return Kind(f"bucket_{fault.replace(' ', '_')}", run, 4.0)
 
@@ -173,14 +219,32 @@ def _swap_certificate(setting: Setting, r: random.Random) -> Iterator[None]:
 
 def _attack(name: str) -> Kind:
     def run(setting: Setting, r: random.Random) -> Iterator[None]:
-        script = str(Path(__file__).with_name("attacks.py"))
-        with subprocess.Popen([sys.executable, script, name, *setting.target()], stderr=subprocess.DEVNULL) as process:
+        command = [sys.executable, str(Path(__file__).with_name("attacks.py")), name, *setting.target()]
+        with (
+            tempfile.TemporaryFile("w+") as errors,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+        ):
             try:
+                _await_line(process, _READY_SECONDS)
                 yield
+                has_ended = process.poll() is not None
             finally:
                 process.kill()
+            if has_ended:
+                errors.seek(0)
+                raise RuntimeError(f"the attacker ended by itself: {errors.read()[-2000:]}")
 
     return Kind(name, run, 5.0, is_attack=True)
+
+
+def _await_line(process: subprocess.Popen[str], seconds: float) -> None:
+    """Returns once the process has written a line, or has ended. NotPossibleError if it does neither."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(seconds):
+            raise NotPossibleError(f"the attacker had not started after {seconds:g} s")
+    process.stdout.readline()
 
 
 def kinds(*, bucket: bool, tls: bool, disk: bool, skipped: Callable[[str, str], None]) -> list[Kind]:

@@ -32,7 +32,10 @@ class Entry(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`: whether it stops processes."""
+    """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`: whether it stops processes.
+
+    `held`: since when it was there, if making it took a while.
+    """
 
     name: str
     began: float
@@ -40,6 +43,7 @@ class Fault(NamedTuple):
     normal: float
     stops: bool
     is_attack: bool
+    held: float = 0.0
 
 
 def digest_of(outcome: Outcome) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import os
@@ -51,6 +50,12 @@ _STORE_BYTES = 48 << 20
 _SMALL = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[3,5]{1,0:T(2,2)}")]).SerializeToString()
 _HEALTH = ("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService", "xlashape.v1.IndexingService")
 _START_SECONDS = 90.0
+_LAST_READS_SECONDS = 30.0  # in which reading everything at the end is tried again after what may pass
+_TICK_SECONDS, _STALL_SECONDS = (
+    0.1,
+    0.75,
+)  # a thread that sleeps for the one, and is not woken for the other, was on a machine that stalled
+_LOG_LINES = 40  # of the server's, which are shown after a violation
 
 
 class Scene(contextlib.ExitStack):
@@ -71,9 +76,13 @@ class Scene(contextlib.ExitStack):
         self._proxy: FaultyProxy | None = None
         self._certificates = 0
         self._stop = threading.Event()
-        self._server: ServerProcess | None = None
+        self._servers: list[ServerProcess] = []
+        self._callers: list[Caller] = []
+        self._prober: subprocess.Popen[str] | None = None
         self._config = Config(address="127.0.0.1:0")
-        self.restarts: list[float] = []
+        self._log: list[dict[str, Any]] = []
+        self.stalls: list[tuple[float, float]] = []
+        """When the machine let this process wait."""
 
     # -- what is there ------------------------------------------------------------------------------------------------------------
 
@@ -85,8 +94,9 @@ class Scene(contextlib.ExitStack):
             self.callback(self.disk.unmount)
         except (OSError, subprocess.CalledProcessError):
             path.mkdir(exist_ok=True)
+        host = "[::]" if _has_ipv6() else "127.0.0.1"
         values: dict[str, Any] = {
-            "address": "[::]:0" if _has_ipv6() else "127.0.0.1:0",
+            "address": f"{host}:{_free_port()}",
             "workers": 2,
             "store_directory": str(self.store()),
             "store_bytes": _STORE_BYTES,
@@ -106,16 +116,10 @@ class Scene(contextlib.ExitStack):
             self.swap_certificate()
             values.update(tls_certificate=str(self.scratch / "server.pem"), tls_key=str(self.scratch / "server.key"))
         if find_spec("connectrpc") is not None:
-            values["http"] = "127.0.0.1:0"
+            values["http"] = f"127.0.0.1:{_free_port()}"
         self._config = Config(**values)
         self.store().mkdir(exist_ok=True)
         self.start_server()
-        # The same ports after every start.
-        ports = {"address": self.address().rpartition(":")[2]}
-        if self._http_address():
-            ports["http"] = self._http_address().rpartition(":")[2]
-        chosen = {name: f"{getattr(self._config, name).rpartition(':')[0]}:{port}" for name, port in ports.items()}
-        self._config = dataclasses.replace(self._config, **chosen)
 
     def start_server(self) -> None:
         """Starts the server, again and again while its address is taken by workers that are about to end."""
@@ -127,18 +131,15 @@ class Scene(contextlib.ExitStack):
             if time.monotonic() > began + _START_SECONDS:
                 raise RuntimeError(f"the server does not start: {server.raw_lines()}")
             time.sleep(0.1)
-        self.restarts.append(time.monotonic() - began)
-        self._server = server
+        self._servers.append(server)
         self.push(server)
 
     def pid(self) -> int:
-        assert self._server is not None
-        return self._server.process.pid
+        return self._servers[-1].process.pid
 
     def address(self) -> str:
         """Where callers ask."""
-        assert self._server is not None
-        return f"127.0.0.1:{self._server.address.rpartition(':')[2]}"
+        return f"127.0.0.1:{self._servers[-1].address.rpartition(':')[2]}"
 
     def target(self) -> tuple[str, str]:
         """Where attackers ask: from another address than the others, where that is possible."""
@@ -154,6 +155,9 @@ class Scene(contextlib.ExitStack):
 
     def modules_are_gone(self) -> None:
         self.modules.excuse_all()
+
+    def modules_at_rest(self) -> contextlib.AbstractContextManager[None]:
+        return self.modules.at_rest()
 
     def set_bucket_fault(self, fault: str) -> None:
         assert self._proxy is not None
@@ -222,19 +226,22 @@ class Scene(contextlib.ExitStack):
         process = subprocess.Popen(
             [sys.executable, script, self.address(), self.root()], stdout=subprocess.PIPE, text=True
         )
+        self._prober = process
         self.callback(process.wait)
         self.callback(process.kill)
         right = library()("ShapeService/ByteSize", (_SMALL,)).answers[0].hex()
         threading.Thread(target=self._read_prober, args=(process, right), daemon=True).start()
         threading.Thread(target=self._sample, daemon=True).start()
+        threading.Thread(target=self._notice_stalls, daemon=True).start()
 
     def _http_address(self) -> str:
-        assert self._server is not None
-        return str(self._server.event.get("http") or "")
+        return str(self._servers[-1].event.get("http") or "")
 
     def _read_prober(self, process: subprocess.Popen[str], right: str) -> None:
         assert process.stdout is not None
         for line in process.stdout:
+            if not line.endswith("\n"):
+                break  # it was ended
             told = json.loads(line)
             expected = right if told["what"] == "small" else ""
             self.history.add(Entry(caller="prober", message="", expected=expected, **told))
@@ -243,7 +250,7 @@ class Scene(contextlib.ExitStack):
         page = os.sysconf("SC_PAGE_SIZE")
         while not self._stop.wait(0.2):
             total = [0, 0, 0]
-            for pid in self._workers():
+            for pid in self.workers():
                 with contextlib.suppress(OSError):
                     memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
                     self.memory_most = max(self.memory_most, memory)
@@ -252,11 +259,19 @@ class Scene(contextlib.ExitStack):
                     total = [total[0] + memory, total[1] + files, total[2] + threads]
             self.samples.append((time.monotonic(), *total))  # type: ignore[arg-type]
 
-    def _workers(self) -> list[int]:
+    def workers(self) -> list[int]:
         try:
             return children(self.pid())
         except OSError:
             return []  # the server was killed
+
+    def _notice_stalls(self) -> None:
+        before = time.monotonic()
+        while not self._stop.wait(_TICK_SECONDS):
+            now = time.monotonic()
+            if now - before > _STALL_SECONDS:
+                self.stalls.append((before, now))
+            before = now
 
     # -- when all is well ---------------------------------------------------------------------------------------------------------
 
@@ -264,7 +279,7 @@ class Scene(contextlib.ExitStack):
         """Whether new connections find everything serving, small answers right, and a module can be stored and read."""
         content = new_module(random.Random())
         name = name_of(content)
-        if len(self._workers()) != 2:
+        if len(self.workers()) != 2:
             return False
         for attempt in range(4):
             try:
@@ -297,10 +312,15 @@ class Scene(contextlib.ExitStack):
             time.sleep(0.1)
 
     def stop_callers(self) -> None:
-        """Ends the callers, and reads everything that the server has to have."""
+        """Ends the callers, and reads everything that the server has to have. RuntimeError if a caller ended by itself."""
+        assert self._prober is not None
+        if self._prober.poll() is not None:
+            raise RuntimeError(f"the prober ended by itself with code {self._prober.returncode}")
         self._stop.set()
         for caller in self._callers:
             caller.join(60)
+            if caller.failure is not None:
+                raise RuntimeError(f"the caller {caller.name!r} failed") from caller.failure
         reader = Caller(
             "the end",
             GrpcTransport(self.address(), Path(self.root()).read_bytes() if self._tls else None),
@@ -310,19 +330,56 @@ class Scene(contextlib.ExitStack):
             self._stop,
             tells_deletions=False,
         )
+        until = time.monotonic() + _LAST_READS_SECONDS
         for name, content in self.modules.kept().items():
-            reader.read(name, content, "kept")
+            reader.read(name, content, "kept", until)
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """The log of all servers of the run. What is no line of JSON, such as the last line of a server that was killed, is a message."""
+        for server in self._servers:
+            self._log += [_log_line(line) for line in server.raw_lines()]
+        return self._log
 
     def log_errors(self) -> list[str]:
-        """Lines of the server's log about what failed within it."""
-        assert self._server is not None
-        return [line["message"] for line in self._server.lines() if "failed" in line["message"] or "exception" in line]
+        """Lines of the log about what failed within the server. Lines that have a `source` are those of gRPC's core, whose errors any caller can provoke."""
+        return [
+            ": ".join([line["message"], *line.get("exception", "").splitlines()[-1:]])
+            for line in self.log_lines()
+            if "source" not in line and ("failed" in line["message"] or "exception" in line)
+        ]
+
+    def log_end(self) -> list[str]:
+        """The last lines of the log."""
+        return [json.dumps(line) for line in self.log_lines()[-_LOG_LINES:]]
 
     def copy_to(self, folder: Path) -> None:
         """Keeps the files of the run."""
         folder.mkdir(parents=True, exist_ok=True)
         for path in self.scratch.glob("*.jsonl"):
             shutil.copy(path, folder / path.name)
+
+
+def _log_line(line: str) -> dict[str, Any]:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        told = None
+    return told if isinstance(told, dict) and "message" in told else {"message": line.rstrip()}
+
+
+def _free_port() -> int:
+    """A port that the system gives to no connection by itself, so that a server that was killed can have it again."""
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        first = 32768
+    ports = range(10_000, first) if first > 11_000 else range(1024, 1 << 16)
+    for _ in range(1000):
+        port = random.choice(ports)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("", port))
+            return port
+    raise RuntimeError(f"no port of {ports} is free")
 
 
 def _has_ipv6() -> bool:
