@@ -43,7 +43,8 @@ def test_an_upload_is_named_by_its_content(ask: Any, module: xla.HloModuleProto,
     assert (uploaded.size_bytes, uploaded.format) == (len(content), v1.MODULE_FORMAT_HLO_MODULE_PROTO)
     assert (uploaded.module_name, uploaded.entry_computation) == ("example", "main")
     assert (uploaded.computation_count, uploaded.instruction_count) == (2, 4)
-    assert abs(uploaded.create_time.ToSeconds() - time.time()) < 60
+    # Another test of the session may have uploaded it before.
+    assert abs(uploaded.create_time.ToSeconds() - time.time()) < 3600
     assert uploaded.expire_time.ToSeconds() - uploaded.create_time.ToSeconds() >= 24 * 3600 - 60
     again = ask("HloService/UploadModule", pieces(content, 7, sha256=digest.upper(), size_bytes=len(content)))
     assert again.already_present
