@@ -1,4 +1,4 @@
-"""A picture: it shows itself in a notebook and in a terminal, and saves itself as .svg, .html, .png or .txt."""
+"""A picture, which notebooks and terminals display, and which is saved as .svg, .html, .png or .txt."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _SMALLER = (
     SCREEN._replace(rows=8, columns=8, tile_rows=4, tile_columns=4, slices=2, leaves=20),
     SCREEN._replace(rows=5, columns=5, characters=60, tile_rows=3, tile_columns=3, slices=1, leaves=10),
 )
-"""The spaces that are tried where a picture would be too large a file."""
+"""Smaller spaces, tried in this order if the file of a picture would be too large."""
 
 FORMATS = {".svg": "svg", ".html": "html", ".htm": "html", ".png": "png", ".txt": "txt"}
 """The formats of files by their extension."""
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format of a file by its extension. InvalidArgumentError for one that pictures are not written in.
+    """The format of a file by its extension. InvalidArgumentError for any other extension.
 
     >>> format_of("layout.PNG")
     'png'
     >>> format_of("layout.pngg")
     Traceback (most recent call last):
-    xlashape.errors.InvalidArgumentError: a picture is saved as .svg, .html, .png or .txt, not '.pngg': did you mean '.png'?
+    xlashape.errors.InvalidArgumentError: expected the extension .svg, .html, .png or .txt, found '.pngg': did you mean '.png'?
     """
     suffix = Path(path).suffix.lower()
     if suffix in FORMATS:
@@ -49,7 +49,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     close = get_close_matches(suffix[:20], FORMATS, 1)
     hint = f": did you mean {close[0]!r}?" if close else ""
     found = f"{suffix[:20]!r}" if suffix else f"a file without an extension, {str(path)[-60:]!r}"
-    raise InvalidArgumentError(f"a picture is saved as .svg, .html, .png or .txt, not {found}{hint}", field="path")
+    raise InvalidArgumentError(f"expected the extension .svg, .html, .png or .txt, found {found}{hint}", field="path")
 
 
 class Picture(Frozen):
@@ -72,7 +72,7 @@ class Picture(Frozen):
 
     def __init__(self, build: Callable[[Space], Scene], theme: str = "auto") -> None:
         if theme not in THEMES:
-            raise InvalidArgumentError(f"theme is auto, light or dark, not {str(theme)[:40]!r}", field="theme")
+            raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
         set_field(self, "theme", theme)
         set_field(self, "_build", build)
         set_field(self, "_scene", build(SCREEN))
@@ -95,7 +95,7 @@ class Picture(Frozen):
         return svg_text(self._small_scene(), self.theme, standalone=standalone)
 
     def _small_scene(self) -> Scene:
-        """The scene on a screen, or one with less in it where its file would be too large."""
+        """The scene for a screen, or a scene with less content if its file would be too large."""
         scene = self._scene
         for space in _SMALLER:
             if len(svg_text(scene, self.theme).encode()) < MAX_BYTES:
@@ -104,7 +104,7 @@ class Picture(Frozen):
         return scene
 
     def html(self) -> str:
-        """The picture as the text of a page that needs no other file, and shows index and position under the pointer."""
+        """The picture as a self-contained HTML page that shows the index and position of the cell under the pointer."""
         return html_text(self._small_scene(), self.theme)
 
     def png(self, scale: float = 2.0) -> bytes:
@@ -112,7 +112,7 @@ class Picture(Frozen):
         return png_bytes(self._small_scene(), self.theme, scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
-        """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: what the terminal can do.
+        """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: the colours of the terminal.
 
         >>> from xlashape.drawing import draw
         >>> for line in draw("f32[2,3]{1,0:T(2,2)}").text().splitlines()[5:9]: print(line)
@@ -122,14 +122,14 @@ class Picture(Frozen):
           1   2  3│ 6 ░░        byte 16 │0,2│░░░│1,2│░░░│
         """
         if color not in DEPTHS:
-            raise InvalidArgumentError(f"color is none, 256 or full, not {str(color)[:40]!r}", field="color")
+            raise InvalidArgumentError(f"color: expected none, 256 or full, found {str(color)[:40]!r}", field="color")
         width = max(1, min(integer(width, "width"), _WIDEST))
         return terminal_text(self._build(space_of(width)), color, width)
 
     def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
         """Writes a file in the format of its extension: .svg, .html, .png or .txt. `scale` is that of a PNG image.
 
-        InvalidArgumentError for another extension, and if the file cannot be written: the old one stays. UnavailableError as for `png`.
+        InvalidArgumentError for another extension, and if the file cannot be written, in which case an old file stays. UnavailableError as for `png`.
         """
         content = self.to_bytes(format_of(path), scale=scale)
 
@@ -147,7 +147,7 @@ class Picture(Frozen):
         if form == "png":
             return self.png(scale)
         if form not in FORMATS.values():
-            raise InvalidArgumentError(f"a format is svg, html, png or txt, not {str(form)[:40]!r}", field="form")
+            raise InvalidArgumentError(f"form: expected svg, html, png or txt, found {str(form)[:40]!r}", field="form")
         text = self.svg() if form == "svg" else self.html() if form == "html" else self.text()
         return text.encode("utf-8", "replace")
 
@@ -165,4 +165,4 @@ class Picture(Frozen):
         return f"<Picture of {self.title}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a picture cannot be pickled: pickle what it shows, and draw it again")
+        raise TypeError("a picture cannot be pickled: pickle the object that it shows, and draw it again")

@@ -1,4 +1,4 @@
-"""What can be drawn: shapes, layouts, maps and instructions, as objects or as text."""
+"""`draw`: pictures of shapes, layouts, maps and instructions, given as objects or as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Subject", "draw", "example_of"]
 
 Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str | Any"
-"""What `draw` takes: these, and whatever `Shape.of` takes, such as arrays of NumPy and JAX. Text is a shape, or a map if it has an arrow `->`."""
+"""The types that `draw` takes. It also takes everything that `Shape.of` takes, such as arrays of NumPy and JAX. Text is a shape, or a map if it has an arrow `->`."""
 
 
 def draw(
@@ -45,21 +45,21 @@ def draw(
     warp: int | None = None,
     theme: str = "auto",
 ) -> Picture:
-    """A picture of a layout of any size; of a layout before and after a change; or of what part of an output reads.
+    """A picture of a layout of any size; of a layout before and after a change; or of the elements that part of an output reads.
 
     An array is drawn by its tiles, with one tile opened down to elements and bits; a small array is drawn whole, a tuple as a list. Of a map or an
     instruction, the picture shows which elements of the operands one element, a tile or a warp of the output reads, on the operands' layouts.
 
     - `after`: the same array in another layout.
-    - `at`: the index of an element. It is marked, and the picture is about its surroundings. Of a map: the first element of the output.
+    - `at`: the index of an element, which is marked and shown with its surroundings. Of a map: the first element of the output.
     - `rows`, `columns`: a window of the two axes that are shown, such as `"8:16"` or `range(8, 16)`.
     - `color`: what fills show: `memory` (the order in memory), `tile`, `row`, `bank`, or `segment` (of `segment_bytes` bytes).
     - `label`: what is written in cells: `position`, `index`, `byte`, `tile`, `bank` or `segment`.
     - `path`: whether arrows follow the order of memory.
-    - `banks`, `bank_bytes`: how many memory banks there are, and how many bytes lie in one before the next follows.
+    - `banks`, `bank_bytes`: the number of memory banks, and the number of consecutive bytes in a bank.
     - `output`, `operand`: of an instruction, the numbers of an output (0 if not given) and of an operand (all if not given); of a map, their shapes.
-    - `tile`, `warp`: the sizes of a tile of the output, or how many outputs that follow each other in memory.
-    - `theme`: `light`, `dark`, or `auto`: as the reader's system is set.
+    - `tile`, `warp`: the sizes of a tile of the output, or the number of outputs, consecutive in memory, of a warp.
+    - `theme`: `light`, `dark`, or `auto`, which follows the setting of the reader's system.
 
     InvalidArgumentError, and its kinds, for what cannot be drawn: an array with an unbounded dimension, an unknown option. UnsupportedError for a sparse
     layout or an element type of unknown width; LimitExceededError for more reads than a picture can hold.
@@ -97,7 +97,7 @@ def draw(
 
 
 def _refuse(*, why: str, **values: object) -> None:
-    """InvalidArgumentError for an option that has no meaning here."""
+    """Raises InvalidArgumentError for an option that does not apply to the subject."""
     for name, value in values.items():
         if value is not None:
             raise InvalidArgumentError(f"{name} {why}", field=name)
@@ -128,7 +128,7 @@ def _is_map_or_instruction(subject: object) -> bool:
 
 
 def _shape_of(subject: object) -> Shape:
-    """The shape of an array of NumPy or JAX, and of what else `Shape.of` takes."""
+    """The shape of an array of NumPy or JAX, or of another value that `Shape.of` takes."""
     if subject is not None:
         try:
             return Shape.of(subject)

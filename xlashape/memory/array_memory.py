@@ -21,25 +21,25 @@ from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_pola
 __all__ = ["ArrayMemory", "array_bytes", "array_causes", "element_bytes_of", "on_target"]
 
 _SHOWN = 8
-"""The most suggestions that text shows."""
+"""The maximum of suggestions in the text."""
 
 
 class ArrayMemory(NamedTuple):
-    """Why the buffer of an array is as large as it is, and what would make it smaller."""
+    """The explanation of the size of an array's buffer, with changes that make it smaller."""
 
     shape: Shape
     """The array with the layout that is explained."""
     given: Shape
     """The array as it was given: `shape`, unless the target's default layout took the place of a layout without tiles."""
     target: Target | None
-    """The device whose sizes are counted; None counts what the layout says."""
+    """The device whose sizes are computed; None for sizes by the layout alone."""
     element_bytes: int
-    """The bytes of the elements alone: as many bits each as the type has, whole bytes unless `E(n)` packs them."""
+    """The bytes of the elements alone, each with the bits of its type, rounded up to whole bytes unless `E(n)` packs elements."""
     buffer_bytes: int
     causes: tuple[Cause, ...]
-    """In the order in which they are applied."""
+    """The causes of overhead, in the order in which they are applied."""
     suggestions: tuple[Suggestion, ...]
-    """The smallest first. Each is smaller than the buffer."""
+    """Changes that make the buffer smaller, the smallest result first."""
 
     @property
     def overhead_bytes(self) -> int:
@@ -69,7 +69,7 @@ class ArrayMemory(NamedTuple):
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. Sizes are in bytes."""
+        """The explanation as a dict for JSON. Sizes are in bytes."""
         return {
             "kind": "array",
             "shape": str(self.shape),
@@ -84,7 +84,7 @@ class ArrayMemory(NamedTuple):
         }
 
     def table(self) -> Table:
-        """Its buffer as a row."""
+        """The buffer as a table of one row."""
         return Table(BUFFER_COLUMNS, [buffer_row(self.shape, self.element_bytes, self.buffer_bytes)])
 
     to_arrow = as_arrow
@@ -118,7 +118,7 @@ def _own_bits(array: Shape) -> int:
 
 
 def array_bytes(shape: Shape, target: Target | None = None) -> int:
-    """The bytes of an array's buffer: on the target, or as its layout says, with the prefix for dynamic sizes."""
+    """The bytes of an array's buffer on the target, or by its layout without a target, including the prefix for dynamic sizes."""
     if target is not None:
         return shape_util.byte_size_of(shape, target=target)
     array = array_of(shape)
@@ -176,7 +176,7 @@ def array_causes(shape: Shape, target: Target | None = None) -> tuple[Cause, ...
     dynamic = target.dynamic_size_bytes * array.rank if target is not None and any(array.dynamic_dimensions) else 0
     if dynamic:
         add("dynamic sizes", f"the actual sizes of {array.rank} dimensions stand behind the elements", made + dynamic)
-    # An array without elements has no causes of padding, and a tail may still give it a buffer.
+    # An array without elements has no causes of padding, but its buffer may still have a tail.
     if made < elements + overhead:
         add("tail", "the buffer of an array without elements is rounded up", elements + overhead)
     return tuple(causes)

@@ -1,4 +1,4 @@
-"""The table of buffers that every explanation has: its columns, and a row of them."""
+"""The table of buffers of an explanation: its columns and its rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def buffer_row(
     index: object = "{}",
     error: object = None,
 ) -> tuple[Any, ...]:
-    """A value for each column. What is None is not known, or has no meaning."""
+    """A value for each column; None for a value that is unknown or does not apply."""
     overhead = factor = None
     if element_bytes is not None and buffer_bytes is not None:
         overhead = buffer_bytes - element_bytes

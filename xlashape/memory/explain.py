@@ -1,4 +1,4 @@
-"""`why`: explains whatever it is given."""
+"""`why`: explains the memory of shapes, instructions, modules and reports."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from xlashape.shape import Shape, Target
 __all__ = ["Memory", "why"]
 
 Memory: TypeAlias = "ArrayMemory | TupleMemory | InstructionMemory | ModuleMemory | ReportMemory | ShapesMemory"
-"""What `why` answers. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and `str()` as text for people."""
+"""The results of `why`. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and readable text by `str()`."""
 
 _MOST_REPORT_BYTES = 64 << 20
 _MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*HloModule\b")
 """The beginning of HLO text: comments, then the header."""
 
 _MOST_WORDS_OF_A_SHAPE = 3
-"""Text of more words without a bracket is not meant to be a shape."""
+"""Text with more words than this and no bracket is not read as a shape."""
 
 _UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
 
@@ -42,9 +42,9 @@ def why(x: Any, *, target: Target | str | None = None) -> Memory:
     - text that contains shapes, such as the report of a compiler that has run out of memory, or the path of a file with such text
 
     `target`: "cpu", "gpu", "tpu", "tpu-v5e" or another name in `xlashape.shape.parts.target.TARGETS`. It decides how sizes are counted, and
-    a TPU gives layouts without tiles its own order and tiles. Without a target the layouts count as they are.
+    a TPU gives layouts without tiles its own order and tiles. Without a target, sizes are those of the layouts.
 
-    Raises ParseError for text in which nothing is understood, NotFoundError for a path where nothing is, and what `Shape.of`,
+    Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file, and the errors that `Shape.of`,
     `HloModule.of` and `tiling.physical_bytes` raise.
 
     >>> print(why("f32[3,5]{1,0:T(2,2)}").causes[0])
@@ -73,7 +73,7 @@ def why(x: Any, *, target: Target | str | None = None) -> Memory:
 
 
 def _object(x: Any, device: Target | None) -> Memory:
-    """What other libraries hold."""
+    """Explains an object of another library."""
     try:
         shape = Shape.of(x)
     except XlashapeError as no_shape:
@@ -93,7 +93,7 @@ def _text(text: str, device: Target | None) -> Memory:
         try:
             if text and (path.is_file() or path.is_dir()):
                 return _file(Path(text), device)
-        except (OSError, ValueError):  # no name of a file
+        except (OSError, ValueError):  # not a file name
             pass
     if is_report(text):
         return report_memory(text, device)
@@ -109,7 +109,7 @@ def _text(text: str, device: Target | None) -> Memory:
             return report_memory(text, device)
         if "\n" not in text and "[" not in text and ("/" in text or "." in text):
             raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x") from None
-        if "\n" in text and "{" in text:  # other programs, such as MLIR, are refused with what to pass instead
+        if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
             return module_memory(HloModule.of(text), device)
         if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
             message = "found no shape, no allocation of a report and no module in this text"
@@ -118,12 +118,12 @@ def _text(text: str, device: Target | None) -> Memory:
 
 
 def _is_one_shape(text: str) -> bool:
-    """Whether the text is meant to be one shape and nothing else, so that a mistake in it is to be told."""
+    """Whether the text looks like a single shape, so that a mistake in it is reported as a ParseError of the shape."""
     return not any(character.isspace() or character in "%=\"'" for character in text.strip())
 
 
 def _file(path: Path, device: Target | None) -> Memory:
-    """A module, or text with a report or with shapes."""
+    """Explains a module, or text with a report or with shapes."""
     try:
         is_small = path.is_file() and path.stat().st_size <= _MOST_REPORT_BYTES
         data = path.read_bytes() if is_small else None
@@ -162,7 +162,7 @@ def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) ->
 
 
 def _as_text(data: bytes) -> str | None:
-    """The text, if it is one: UTF-8 without the bytes that binary files have."""
+    """The bytes as text, with invalid UTF-8 replaced; None for gzip, and for data with a null byte near its beginning."""
     if b"\x00" in data[:4_096]:
         return None
     return data.decode("utf-8-sig", "replace") if not data.startswith(b"\x1f\x8b") else None

@@ -1,4 +1,4 @@
-"""Why a module or an instruction takes as much memory as it does: the buffers that exist (`xlashape.hlo.buffers`), largest overhead first.
+"""Explains the memory of a module or an instruction: the buffers that exist (`xlashape.hlo.buffers`), largest overhead first.
 
 The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the same time.
 """
@@ -26,7 +26,7 @@ from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_pola
 __all__ = ["InstructionMemory", "ModuleBuffer", "ModuleMemory", "instruction_memory", "module_memory"]
 
 _SHOWN = 10
-"""The most buffers that text explains."""
+"""The maximum of buffers that the text explains."""
 
 
 class InstructionMemory(NamedTuple):
@@ -36,7 +36,7 @@ class InstructionMemory(NamedTuple):
     opcode: str
     computation: str
     note: str
-    """Where the result has no memory of its own, why; else empty."""
+    """The reason if the result has no memory of its own; else empty."""
     result: ArrayMemory | TupleMemory
 
     @property
@@ -66,11 +66,11 @@ class InstructionMemory(NamedTuple):
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """What would make the result smaller, if it is an array."""
+        """Changes that would make the result smaller, if it is an array."""
         return self.result.suggestions if isinstance(self.result, ArrayMemory) else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. Sizes are in bytes."""
+        """The explanation as a dict for JSON. Sizes are in bytes."""
         return {
             "kind": "instruction",
             "name": self.name,
@@ -110,13 +110,13 @@ class ModuleBuffer(NamedTuple):
     opcode: str
     computation: str
     shape_index: ShapeIndex
-    """Which element of the instruction's result it is; empty where the result is an array."""
+    """The index in the instruction's result; empty if the result is an array."""
     shape: Shape
-    """With the layout that is counted."""
+    """The shape with the layout whose size is counted."""
     target: Target | None
     element_bytes: int | None
     buffer_bytes: int | None
-    """None where the size is not known; `error` says why."""
+    """The explanation; None if the size is unknown, and `error` says why."""
     error: XlashapeError | None = None
 
     @property
@@ -132,13 +132,13 @@ class ModuleBuffer(NamedTuple):
         return self.name + (str(self.shape_index) if self.shape_index else "")
 
     def explain(self, *, suggest: bool = True) -> ArrayMemory:
-        """Why it is as large as it is. Raises `error` if there is one."""
+        """The explanation of the buffer's size. Raises `error` if there is one."""
         if self.error is not None:
             raise self.error
         return array_memory(self.shape, self.target, suggest=suggest)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it, without causes and suggestions."""
+        """The buffer as a dict for JSON, without causes and suggestions."""
         return {
             "instruction": self.name,
             "opcode": self.opcode,
@@ -158,11 +158,11 @@ class ModuleMemory(NamedTuple):
     name: str
     target: Target | None
     buffers: tuple[ModuleBuffer, ...]
-    """The most overhead first, then the largest; those of unknown size last."""
+    """The buffers, by descending overhead, then by descending size; buffers of unknown size last."""
     shared: dict[str, int]
-    """By opcode, the executed instructions whose result shares buffers of others. They are not counted."""
+    """The number of executed instructions, by opcode, whose result shares buffers of other instructions. They are not counted."""
     without_memory: int
-    """Instructions that are fused or applied to elements. They are not counted."""
+    """The number of instructions that are fused or applied to elements. They are not counted."""
 
     @property
     def element_bytes(self) -> int:
@@ -195,7 +195,7 @@ class ModuleMemory(NamedTuple):
         return dict(sorted(totals.items()))
 
     def not_counted(self) -> list[str]:
-        """What the sums leave out, and what they ignore, a line each."""
+        """Lines that say what the sums leave out."""
         lines: list[str] = []
         if self.shared:
             counts = ", ".join([f"{count} {opcode}" for opcode, count in sorted(self.shared.items())])
@@ -209,7 +209,7 @@ class ModuleMemory(NamedTuple):
         return lines
 
     def to_dict(self, limit: int | None = None) -> dict[str, Any]:
-        """As JSON has it, with the causes and suggestions of the first `limit` buffers (None: of those with overhead). Sizes are in bytes."""
+        """The explanation as a dict for JSON, with the causes and suggestions of the first `limit` buffers (None: of those with overhead). Sizes are in bytes."""
         rows: list[dict[str, Any]] = []
         for number, buffer in enumerate(self.buffers):
             row = buffer.to_dict()
@@ -233,7 +233,7 @@ class ModuleMemory(NamedTuple):
         }
 
     def to_text(self, limit: int = _SHOWN, *, only_larger: bool = True) -> str:
-        """The totals, the buffers with the most overhead, at most `limit` (0: all), and what is not counted.
+        """The explanation as text: the totals, the buffers with the most overhead, at most `limit` (0: all), and what is not counted.
 
         Without `only_larger`, buffers that are not larger than their elements are explained too.
         """
@@ -267,7 +267,7 @@ class ModuleMemory(NamedTuple):
         return "\n".join(lines)
 
     def table(self) -> Table:
-        """A row for each buffer, in their order."""
+        """A row for each buffer, in the order of `buffers`."""
         return Table(
             BUFFER_COLUMNS,
             [
@@ -334,7 +334,7 @@ def _note(instruction: HloInstruction) -> str:
 
 
 def module_memory(module: HloModule, target: Target | None = None) -> ModuleMemory:
-    """The buffers of a module and their sizes. Where the size of a buffer is not known, the others are answered.
+    """The buffers of a module and their sizes. A buffer of unknown size has an error; the others are explained.
 
     >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }"
     >>> memory = module_memory(HloModule.parse(text))

@@ -1,4 +1,4 @@
-"""What an explanation consists of: the causes that make a buffer larger than its elements, and what would make it smaller."""
+"""The parts of an explanation: causes that make a buffer larger than its elements, and changes that make it smaller."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Cause(NamedTuple):
     kind: str
     text: str
     bytes: int
-    """The bytes that it adds to what the causes before it have made. The sum over all causes is the buffer without its elements."""
+    """The bytes that this cause adds after the causes before it. Their sum over all causes is the overhead of the buffer."""
     share: float
-    """The part of all that is added, 0.0 to 1.0."""
+    """The fraction of the overhead, 0.0 to 1.0."""
     dimensions: tuple[int, ...] = ()
     """The logical dimensions that are padded."""
     size: int | None = None
     padded: int | None = None
-    """Of "tile" and "tail": what the size becomes."""
+    """Of "tile" and "tail": the size with padding."""
     tile: Tile | None = None
     saved_bytes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The value as a dict for JSON."""
         return self._asdict() | {
             "dimensions": list(self.dimensions),
             "tile": None if self.tile is None else list(self.tile.dimensions),
@@ -58,7 +58,7 @@ class Suggestion(NamedTuple):
     - "tiles": other tiles, those that a TPU would use
     - "merge", "split", "reshape": other dimensions with the same elements in the same order
     - "packing": elements below 8 bits share bytes, or need no more bits than their type has
-    - "round": a dimension is reduced to what fills its tiles; the array loses elements
+    - "round": a dimension is reduced to a multiple of its tile; the array loses elements
     - "type": a narrower element type; the values must fit it
     """
 
@@ -67,11 +67,11 @@ class Suggestion(NamedTuple):
     shape: Shape
     """The array with this change."""
     buffer_bytes: int
-    """Its bytes, counted as those of the array that is explained."""
+    """The bytes of its buffer, computed as for the array that is explained."""
     saved_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The value as a dict for JSON."""
         return self._asdict() | {"shape": str(self.shape)}
 
     def __str__(self) -> str:
@@ -81,12 +81,12 @@ class Suggestion(NamedTuple):
 
 
 def share_of(part: int, whole: int) -> float:
-    """A part of a whole; 0.0 of nothing."""
+    """The fraction part / whole; 0.0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
 def factor_text(factor: float) -> str:
-    """How many times, with the digits that matter.
+    """A factor with the digits that matter.
 
     >>> factor_text(32.0), factor_text(1.2345678), factor_text(2048.4)
     ('32 times', '1.235 times', '2,048 times')

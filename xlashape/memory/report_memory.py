@@ -28,7 +28,7 @@ _MOST_SHAPES = 100
 
 
 def size_text(size: int, like: str = "") -> str:
-    """Bytes as reports write them, in the unit that fits, with the ending of `like`.
+    """A number of bytes as reports write it, in the unit that fits, with the ending of `like`.
 
     >>> size_text(34359738368), size_text(1536), size_text(12), size_text(2823933952, "1.00GiB")
     ('32.00G', '1.5K', '12B', '2.63GiB')
@@ -47,12 +47,12 @@ class AllocationMemory(NamedTuple):
 
     reported: ReportedAllocation
     memory: ArrayMemory | None
-    """None where the report states no shape, or `error` says why it cannot be explained."""
+    """The explanation; None if the report states no shape, or if it cannot be explained, and `error` says why."""
     error: XlashapeError | None = None
 
     @property
     def size(self) -> str:
-        """Our size of the buffer, as the report would write it; empty where there is none."""
+        """Our size of the buffer, as the report would write it; empty if we have none."""
         return "" if self.memory is None else size_text(self.memory.buffer_bytes, self.reported.size)
 
     @property
@@ -74,7 +74,7 @@ class AllocationMemory(NamedTuple):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether every number that the report states is ours; None where there is nothing to compare."""
+        """Whether every number that the report states equals ours; None if there is nothing to compare."""
         if self.memory is None:
             return None
         return all(
@@ -88,7 +88,7 @@ class AllocationMemory(NamedTuple):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The allocation as a dict for JSON."""
         reported = self.reported._asdict() | {
             "shape": None if self.reported.shape is None else str(self.reported.shape)
         }
@@ -154,11 +154,11 @@ class ReportMemory(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether all numbers of the report that can be compared are ours."""
+        """Whether all numbers of the report that can be compared equal ours."""
         return all(one.agrees is not False for one in self.allocations)
 
     def table(self) -> Table:
-        """A row for each allocation, named by what the report says of it."""
+        """A row for each allocation, named as in the report."""
         return Table(
             BUFFER_COLUMNS,
             [
@@ -180,7 +180,7 @@ class ReportMemory(NamedTuple):
     _repr_html_ = shown
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. Sizes are in bytes, or texts as in the report."""
+        """The explanation as a dict for JSON. Sizes are in bytes, or texts as in the report."""
         return {
             "kind": "report",
             "totals": None if self.totals is None else self.totals._asdict(),
@@ -213,7 +213,7 @@ class ReportMemory(NamedTuple):
 
 
 def _free_saving(memory: ArrayMemory) -> int:
-    """The most bytes that a change saves which keeps all elements and their type."""
+    """The most bytes that a single change saves that keeps all elements and their type."""
     return max([one.saved_bytes for one in memory.suggestions if one.kind not in ("type", "round")], default=0)
 
 
@@ -255,7 +255,7 @@ class ShapesMemory(NamedTuple):
     _repr_html_ = shown
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. Sizes are in bytes."""
+        """The explanation as a dict for JSON. Sizes are in bytes."""
         return {
             "kind": "shapes",
             "element_bytes": self.element_bytes,
@@ -272,8 +272,8 @@ class ShapesMemory(NamedTuple):
 def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     """Explains the allocations of a report: of XLA on TPUs, or of its allocator on GPUs and CPUs.
 
-    Reports of older TPU compilers write layouts without tiles. There the tiles are those of the target, or else of the TPU generation whose
-    size is the report's.
+    Reports of older TPU compilers write layouts without tiles. The tiles are then those of the target, or without a target those of the TPU
+    generation for which our size equals the report's.
 
     >>> text = "1. Size: 6.00G Shape: u32[12582912,1]{1,0:T(8,128)} Unpadded size: 48.00M Extra memory due to padding: 5.95G (128.0x expansion)"
     >>> (allocation,) = report_memory(text).allocations
@@ -312,7 +312,7 @@ def _explained(reported: ReportedAllocation, shape: Shape, target: Target | None
 
 
 def shapes_memory(text: str, target: Target | None = None) -> ShapesMemory:
-    """Explains the arrays in a text, each once, 100 at most; those whose size is not known are left out.
+    """Explains the arrays in a text, each once, at most 100; arrays of unknown size are left out.
 
     >>> [array.buffer_bytes for array in shapes_memory("fusion(f32[3,5]{1,0:T(2,2)} %x, s8[3])").arrays]
     [96, 3]

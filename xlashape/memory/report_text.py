@@ -1,4 +1,4 @@
-"""Reads what XLA prints when memory has run out, as people paste it: with colours, quotation marks, log prefixes, and lines broken anywhere.
+"""Reads XLA's out-of-memory reports as people paste them: with colours, quotation marks, log prefixes, and lines broken anywhere.
 
     report      any text with allocations in it
     allocation  [NUMBER "."] "Size:" SIZE field*                          TPU: "1. Size: 32.00G"
@@ -9,8 +9,8 @@
                 "Extra memory due to padding:" SIZE "(" FACTOR "x expansion)"
     SIZE        a number, then nothing, B, K, M, G or T, and perhaps iB: powers of 1,024
 
-White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. Of other text, the shapes
-in it are found.
+White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In other text, only shapes are
+found.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SIZE: Final = re.compile(r"(-?\d+(?:\.\d+)?)(KiB|MiB|GiB|TiB|PiB|[KMGTP]B?|B|by
 
 
 def _key(text: str) -> str:
-    """A pattern for the words of a field with white space anywhere."""
+    """A pattern that matches these words with white space anywhere in them."""
     return r"\s*".join([re.escape(letter) for letter in text.replace(" ", "")]) + r"\s*:"
 
 
@@ -91,12 +91,12 @@ _SHAPE_START: Final = re.compile(
 _DIMENSIONS: Final = re.compile(r"[\s\d,<=?]*\]")
 
 _MOST_SHAPE_CHARACTERS: Final = 100_000
-# No layout has braces within its braces, so that braces which are never closed are read over once and not once for each shape.
+# Layouts have no nested braces. So text after an unclosed brace is scanned once, and not once for each shape.
 _LAYOUT: Final = re.compile(r"\{[^{}]{0,100000}\}")
 
 
 class ReportedAllocation(NamedTuple):
-    """An allocation as a report states it. Sizes are texts such as `32.00G`; empty is what the report does not state."""
+    """An allocation as a report states it. Sizes are texts such as `32.00G`; a value that the report does not state is empty."""
 
     number: int | None
     size: str
@@ -111,7 +111,7 @@ class ReportedAllocation(NamedTuple):
 
 
 class ReportedTotals(NamedTuple):
-    """What a report says of the memory as a whole. Empty texts are what it does not say."""
+    """The numbers of a report about the whole memory. A number that it does not state is empty."""
 
     memory_space: str
     used: str
@@ -133,7 +133,7 @@ def clean(text: str) -> str:
 
 
 def _without_prefixes(line: str) -> str:
-    # Quotes and prefixes stand in front of each other in any order: quotes around a log, and logs of quotes.
+    # Quotes and log prefixes may be nested in any order.
     for _ in range(4):
         before = line
         line = _QUOTES.sub("", line)
@@ -145,7 +145,7 @@ def _without_prefixes(line: str) -> str:
 
 
 def is_report(text: str) -> bool:
-    """Whether the text has allocations of a report: a size and a shape or the like.
+    """Whether the text has allocations of a report: a size with a shape or another field.
 
     >>> is_report("1. Size: 2.00G Shape: f32[32,4096,4096]{1,2,0}"), is_report("f32[2]")
     (True, False)
@@ -193,7 +193,7 @@ def read_allocations(cleaned: str) -> list[ReportedAllocation]:
             fields = {}
             before = _NUMBER_BEFORE.search(cleaned[max(0, match.start() - 40) : match.start()])
             number = int(before[1] or before[2]) if before else None
-        # The first of each counts: text behind the report may repeat a word.
+        # The first of each field is used, since text after the report may repeat a word.
         fields.setdefault(name, value)
     finish()
     return found
@@ -216,7 +216,7 @@ def _allocation(number: int | None, fields: dict[str, str]) -> ReportedAllocatio
 
 
 def _shape_of(value: str) -> Shape | None:
-    """The shape at the beginning of a field: an array, or a tuple. None for other text, and for a shape that cannot be."""
+    """The shape at the beginning of a field: an array, or a tuple. None for other text, and for an invalid shape."""
     if not value.lstrip().startswith("("):
         return next(iter(read_shapes(value, 1)), None)
     compact = "".join(value[:_MOST_SHAPE_CHARACTERS].split())
@@ -237,7 +237,7 @@ def _size_text(value: str) -> str:
 
 
 def read_shapes(text: str, limit: int | None = None) -> list[Shape]:
-    """The shapes of arrays in a text, in its order, without those that cannot be. White space within a shape is ignored.
+    """The shapes of arrays in a text, in its order, without invalid ones. White space within a shape is ignored.
 
     >>> read_shapes("%fusion.1 = f32[8,<=4]{1,0: T(8, 128)} fusion(bf16[2,2] %x, q[3])")
     [Shape('f32[8,<=4]{1,0:T(8,128)}'), Shape('bf16[2,2]{1,0}')]
@@ -269,7 +269,7 @@ def read_shapes(text: str, limit: int | None = None) -> list[Shape]:
     return found
 
 
-# In text without white space.
+# For text without white space.
 _SPACE: Final = re.compile(r"Ranoutofmemory(?:inmemoryspace|on)(\w+)", re.IGNORECASE)
 _USED: Final = re.compile(r"Used(-?[\d.]+[KMGTP]?)of([\d.]+[KMGTP]?)(\w+)")
 _EXCEEDED: Final = re.compile(r"Exceeded\w+?capacityby(\d+(?:\.\d+)?[KMGTP]?)")
@@ -278,7 +278,7 @@ _REQUESTED: Final = re.compile(r"Outofmemory(?:whiletryingtoallocate|allocating)
 
 
 def read_totals(cleaned: str) -> ReportedTotals | None:
-    """What a cleaned text says of the memory as a whole; None if it says nothing.
+    """The numbers of a cleaned text about the whole memory; None if it has none.
 
     >>> read_totals("Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G.")
     ReportedTotals(memory_space='hbm', used='17.21G', capacity='15.48G', exceeded='1.73G')

@@ -1,9 +1,9 @@
-"""Reshapes that keep every element where it is in the order of memory: other dimensions of the same array, for free but for the tiles.
+"""Reshapes that keep the order of all elements in memory: other dimensions of the same array, at no cost if tiles are ignored.
 
-A reshape keeps the row-major number of each element. Dimensions that are neighbours in the shape and in memory alike form a *run*:
+A reshape keeps the row-major number of each element. Dimensions that are adjacent both in the shape and in memory form a *run*:
 within it row-major order is the order of memory, so that merging its dimensions, or splitting it at other places, keeps the linear order of all
 elements. Dimensions of size 1 have no order, and can be dropped. These are the reshapes for which
-`shape_util.reshape_is_bitcast` is true of the arrays without their tiles. Where the tiles differ, the device still copies.
+`shape_util.reshape_is_bitcast` is true of the arrays without their tiles. If the tiles differ, the device copies the array.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xlashape.shape import Layout, Shape
 __all__ = ["Reshaped", "free_reshapes"]
 
 _SPLITS = 8
-"""The most ways in which a run is split, the ones with the least padding first."""
+"""The maximum of ways to split a run; those with the least padding come first."""
 
 _LARGEST_PRIME = 1 << 10
-"""Larger prime factors of a size are not looked for."""
+"""Larger prime factors of a size are not searched."""
 
 _MOST_DIVISORS = 1_024
 
@@ -35,10 +35,10 @@ class Reshaped(NamedTuple):
 
 
 def free_reshapes(shape: Shape, rows: int, lanes: int) -> Iterator[Reshaped]:
-    """The reshapes of an array that are worth a look, with the layout's order but without tiles.
+    """Reshapes of an array that may need less memory, with the layout's order but without tiles.
 
-    `rows` and `lanes` are the sizes of the tile over the second most minor and the most minor dimension: runs are split where these
-    are filled best.
+    `rows` and `lanes` are the sizes of the tile over the second most minor and the most minor dimension: runs are split so
+    that tiles have the least padding.
 
     >>> [f"{one.kind} {one.shape}" for one in free_reshapes(Shape.parse("f32[6,4]"), 1, 8)][:3]
     ['merge f32[24]{0}', 'reshape f32[3,8]{1,0}', 'reshape f32[1,24]{1,0}']

@@ -1,4 +1,4 @@
-"""Why the buffers of any shape are as large as they are: of an array, or of a tuple with its tables and elements."""
+"""Explains the size of the buffers of any shape: an array, or a tuple with its tables and elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_pola
 __all__ = ["TupleElement", "TupleMemory", "shape_memory"]
 
 _SHOWN = 20
-"""The most elements of a tuple that text shows."""
+"""The maximum of a tuple's elements in the text."""
 
 
 class TupleElement(NamedTuple):
@@ -26,10 +26,10 @@ class TupleElement(NamedTuple):
     shape: Shape
     buffer_bytes: int
     array: ArrayMemory | None
-    """Of an array, what its buffer consists of. None for tables, tokens and opaques."""
+    """The explanation of an array's buffer; None for tables, tokens and opaques."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The buffer as a dict for JSON."""
         return {
             "index": str(self.shape_index),
             "shape": str(self.shape),
@@ -39,9 +39,9 @@ class TupleElement(NamedTuple):
 
 
 class TupleMemory(NamedTuple):
-    """Why the buffers of a tuple are as large as they are: its table of pointers, and the buffers of its elements.
+    """The explanation of a tuple's buffers: its table of pointers, and the buffers of its elements.
 
-    A token and an opaque are tuples of nothing here: they have one element, themselves.
+    A token or an opaque is explained as a tuple with one element: itself.
     """
 
     shape: Shape
@@ -76,7 +76,7 @@ class TupleMemory(NamedTuple):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The tables of pointers, and what the tuple adds to each array in it; the causes of the arrays are in `elements`."""
+        """The causes that the tuple adds: its tables of pointers, and overhead of the arrays within it. The causes of the arrays themselves are in `elements`."""
         causes: list[Cause] = []
         overhead = self.overhead_bytes
         tables = [one for one in self.elements if one.shape.is_tuple]
@@ -100,7 +100,7 @@ class TupleMemory(NamedTuple):
         return tuple(causes)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. Sizes are in bytes."""
+        """The explanation as a dict for JSON. Sizes are in bytes."""
         return {
             "kind": "tuple",
             "shape": str(self.shape),

@@ -1,7 +1,7 @@
-"""What would make the buffer of an array smaller, each with the array that it makes and the exact size of its buffer.
+"""Changes that make the buffer of an array smaller, each with the changed array and the exact size of its buffer.
 
 Tiles of a changed array: where the tiles have the form that TPUs give (`tpu_layout.has_tpu_tiles`), those that a TPU gives to the changed array;
-otherwise the same tiles. What is not smaller is left out.
+otherwise the same tiles. Changes that do not save memory are left out.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from xlashape.shape.tiling.padding import padding_report
 __all__ = ["array_memory", "suggestions_for"]
 
 _KINDS = ("order", "tiles", "merge", "split", "reshape", "packing", "round", "type")
-"""Of equal sizes, what changes less comes first."""
+"""The kinds of suggestions; of equal sizes, the kind that changes less comes first."""
 
 _MOST_OF_A_KIND = 3
 _RESHAPES = ("merge", "split", "reshape")
 _MOST_RESHAPES = 4
 _MOST_RANK = 24
-"""Orders and reshapes of arrays with more dimensions are not looked for."""
+"""Orders and reshapes of arrays with more dimensions are not searched."""
 
 _NARROWER = {
     "f64": "f32 bf16",
@@ -48,7 +48,7 @@ _NARROWER = {
 
 
 def array_memory(shape: Shape, target: Target | None = None, *, suggest: bool = True) -> ArrayMemory:
-    """Why the buffer of an array is as large as it is. Without `suggest` it does not say what would be smaller.
+    """Why the buffer of an array is as large as it is. Without `suggest` it has no suggestions.
 
     Errors as in `tiling.physical_bytes`.
 
@@ -73,14 +73,14 @@ def array_memory(shape: Shape, target: Target | None = None, *, suggest: bool = 
 
 
 def suggestions_for(shape: Shape, target: Target | None = None) -> tuple[Suggestion, ...]:
-    """What makes the buffer of an array smaller: the smallest buffer first, and of equal ones what changes less."""
+    """Changes that make the buffer of an array smaller: the smallest buffer first; of equal sizes, the one that changes less first."""
     array = array_of(shape)
     now = array_bytes(array, target)
     best: dict[Shape, Suggestion] = {}
     for kind, text, changed in _candidates(array, target):
         try:
             size = array_bytes(changed, target)
-        except XlashapeError:  # a changed array may be beyond int64 where this one is not
+        except XlashapeError:  # the size of a changed array may exceed int64
             continue
         if size < now and changed not in best:
             best[changed] = Suggestion(kind, text, changed, size, now - size)

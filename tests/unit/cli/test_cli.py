@@ -238,11 +238,11 @@ def test_draw_what_an_instruction_reads(tmp_path):
             ["draw", "f32[1024,?]", "-o", "-"],
             "dimension 1 of f32[1024,?]{1,0} is unbounded: its elements have no place in a buffer",
         ),
-        (["draw", "f32[2]", "-o", "x.pdf"], "a picture is saved as .svg, .html, .png or .txt, not '.pdf'"),
+        (["draw", "f32[2]", "-o", "x.pdf"], "expected the extension .svg, .html, .png or .txt, found '.pdf'"),
         (["draw", "f32[2]", "--format", "png"], "--format is for `-o -`; the extension of a file decides"),
         (
             ["draw", "f32[2]", "--color", "rwo"],
-            "color is memory, tile, row, bank or segment, not 'rwo': did you mean 'row'?",
+            "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
         ),
         (["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"], "/nonexistent/folder/x.svg: No such file or directory"),
         (["serve", "--address", "nowhere"], "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),

@@ -1,4 +1,4 @@
-"""Where the cells of a picture lie: numbers alone, without colours or text.
+"""The geometry of pictures: coordinates of cells, without colours or text.
 
 - `axes`: an array as its first tile sees it, the two axes that are shown, and the position of any cell, padding included.
 - `windows`: which coordinates of a long axis are shown.

@@ -1,10 +1,10 @@
 """An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding included.
 
-The first tile may add axes of size 1, and merges dimensions under a `*`. What comes out is an array of axes, each with a size and a padded size.
+The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of axes, each with a size and a padded size.
 A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are padding. All positions come from `xlashape.shape.tiling`:
 the padded array is itself an array whose dimensions are the padded axes, so that cells of padding have positions, too.
 
-Padding that later tiles or the tail add is not a cell: no coordinate of the array leads to it.
+Padding that later tiles or the tail add has no cell, because no coordinate of the array leads to it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ __all__ = ["ArrayAxes", "Axis", "axes_of"]
 
 
 class Axis(NamedTuple):
-    """An axis of an array: a dimension, several dimensions that the first tile merges, or one that it adds."""
+    """An axis of an array: a dimension, several dimensions that the first tile merges, or an axis that the tile adds."""
 
     dimensions: tuple[int, ...]
-    """The numbers of the dimensions, most major first. Empty: the tile is longer than the array, and adds this axis of size 1."""
+    """The numbers of the dimensions, most major first. Empty for an axis of size 1 that a tile of higher rank than the array adds."""
     sizes: tuple[int, ...]
-    """Their sizes."""
+    """The sizes of these dimensions."""
     size: int
     """The product of the sizes."""
     padded: int
     """`size`, rounded up to a multiple of `tile`."""
     tile: int
-    """The size of the first tile along this axis; 1 where the tile does not reach."""
+    """The size of the first tile along this axis; 1 if the tile does not have this axis."""
 
     @property
     def name(self) -> str:
@@ -66,13 +66,13 @@ class ArrayAxes(NamedTuple):
     blocks: tuple[int, ...]
     """The number of first tiles along each axis."""
     block_elements: int | None
-    """The elements of a first tile, padding of later tiles included. None where a later tile mixes first tiles, or there is none."""
+    """The elements of a first tile, padding of later tiles included. None where a later tile mixes first tiles, or the layout has no tiles."""
     group_elements: int
-    """The elements of the last of several tiles, such as 2 in T(8,128)(2,1); 1 where there is one tile or none."""
+    """The elements of the last of several tiles, such as 2 in T(8,128)(2,1); 1 with fewer than two tiles."""
     elements: int
-    """Of the buffer."""
+    """The bytes of the buffer."""
     bits: int
-    """From one element to the next."""
+    """The bits from one element to the next."""
 
     @property
     def is_tiled(self) -> bool:
@@ -118,9 +118,9 @@ class ArrayAxes(NamedTuple):
 
 
 def axes_of(shape: Shape) -> ArrayAxes:
-    """The axes of an array, or of the one a buffer holds.
+    """The axes of an array, or of the array that a buffer holds.
 
-    InvalidShapeError for what is no array or has an unbounded dimension, SizeOverflowError for a buffer beyond int64, UnsupportedError for a sparse
+    InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError for a buffer beyond int64, UnsupportedError for a sparse
     layout and for an element type of unknown width.
 
     >>> [(axis.name, axis.size, axis.padded) for axis in axes_of(Shape.parse("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}")).axes]
@@ -174,12 +174,12 @@ def _axis(numbers: Sequence[int | None], array: Shape, tile: int) -> Axis:
 
 
 def _shown_axes(axes: Sequence[Axis]) -> tuple[int | None, int]:
-    """The two most minor axes that have more than one coordinate, the one of the lower dimension as rows; where there are fewer, the most minor ones."""
+    """The two most minor axes that have more than one coordinate, the one of the lower dimension as rows; if fewer than two have, the most minor ones."""
     long = [i for i, axis in enumerate(axes) if axis.padded > 1]
     others = [i for i in range(len(axes)) if i not in long and axes[i].dimensions]
     chosen = sorted((others + long)[-2:])
     if len(chosen) < 2:
         return None, chosen[0] if chosen else len(axes) - 1
     a, b = chosen
-    # An axis that a tile adds has no dimension, and stands before those that have.
+    # An axis that a tile adds has no dimension, and comes before the axes that have one.
     return (b, a) if axes[b].dimensions[:1] < axes[a].dimensions[:1] else (a, b)

@@ -20,13 +20,13 @@ class Spot(NamedTuple):
     coordinates: tuple[int, ...]
     position: int
     element: tuple[int, ...] | None
-    """The index of its element; None: padding."""
+    """The index of its element; None for padding."""
     block: int
     """The number of its first tile, in the order of coordinates."""
 
 
 class SpotGrid(NamedTuple):
-    """The cells of part of a plane. Where a row or a column is a gap, so are its cells."""
+    """The cells of part of a plane. The cells of a row or column that is a gap are gaps."""
 
     fixed: tuple[int, ...]
     """The coordinates of all axes; those of the rows and columns have no meaning."""
@@ -44,9 +44,9 @@ class TileSpot(NamedTuple):
     position: int
     """The position of its first cell."""
     last: int | None
-    """The position of its last cell, where the tile is one piece of memory."""
+    """The position of its last cell, if the tile is contiguous in memory."""
     used_rows: tuple[int, int]
-    """How many of its rows hold elements, of how many."""
+    """The number of its rows that hold elements, and the number of all its rows."""
     used_columns: tuple[int, int]
     starts: tuple[int, ...]
     """The coordinates of its first cell."""

@@ -19,13 +19,13 @@ class MemoryCell(NamedTuple):
 
     position: int
     element: tuple[int, ...] | None
-    """The index of the element there; None: padding."""
+    """The index of the element at this position; None for padding."""
     bit: int
     """Its first bit, counted from the start of the row. Of the bits of a byte, the low-order ones come first."""
 
 
 class MemoryRow(NamedTuple):
-    """Positions that follow each other."""
+    """Consecutive positions."""
 
     bit: int
     """The first bit of the row, counted from the start of the buffer."""
@@ -33,7 +33,7 @@ class MemoryRow(NamedTuple):
 
 
 def positions_in_a_row(bits: int) -> int:
-    """How many elements of this width a row has: a 32-bit word of small elements, four larger ones.
+    """The number of elements of this width in a row: those of a 32-bit word for small elements, four for larger ones.
 
     >>> positions_in_a_row(4), positions_in_a_row(16), positions_in_a_row(32), positions_in_a_row(6)
     (8, 2, 4, 4)

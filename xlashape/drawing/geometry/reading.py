@@ -1,4 +1,4 @@
-"""The elements of an operand that part of an output reads: by evaluating a map where there are few, else as boxes pushed through it."""
+"""The elements of an operand that part of an output reads. A few elements are found by evaluating the map, many as boxes that the map transforms."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class Elements(NamedTuple):
     numbers: dict[tuple[int, ...], int]
     boxes: tuple[TileBox, ...] = ()
     reads: int = 0
-    """How many reads there are, repeated ones included."""
+    """The number of reads, including repeated ones."""
     outside: int = 0
-    """How many of them lie outside of the array."""
+    """The number of reads that lie outside the array."""
 
     def number(self, index: tuple[int, ...]) -> int | None:
-        """The number of the first output that an element belongs to, 0 in a box; None for an element that is none of these."""
+        """The number of the first output that an element belongs to, 0 in a box; None for an element that no output reads."""
         if index in self.numbers:
             return self.numbers[index]
         return 0 if any(_is_inside(index, box) for box in self.boxes) else None
 
     def distinct(self) -> int | None:
-        """How many elements these are; None where that is not counted."""
+        """The number of elements; None if they were not counted."""
         if not self.boxes:
             return len(self.numbers)
         return product(self.boxes[0].sizes) if len(self.boxes) == 1 and not self.numbers else None
 
     def samples(self) -> list[tuple[int, ...]]:
-        """All elements that have numbers; of a box, its first ones and its last one along each dimension."""
+        """The numbered elements, and of each box its first elements and its last one along each dimension."""
         found = list(self.numbers)
         for box in self.boxes:
             spans = [
@@ -65,18 +65,18 @@ def _is_inside(index: tuple[int, ...], box: TileBox) -> bool:
 
 
 class Outputs(NamedTuple):
-    """Elements of an output: all of them in their order, or a box of too many to list."""
+    """Elements of an output: a list in their order, or a box if there are too many to list."""
 
     indices: tuple[tuple[int, ...], ...]
     box: TileBox | None
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return len(self.indices) or (0 if self.box is None else product(self.box.sizes))
 
     def elements(self) -> Elements:
-        """The outputs themselves."""
+        """The elements themselves."""
         if self.indices or self.box is None:
             return Elements({index: number for number, index in enumerate(self.indices)})
         return Elements({}, (self.box,))
@@ -101,7 +101,7 @@ def outputs_of_tile(output: Shape, at: Sequence[int], sizes: Sequence[int]) -> O
 
 
 def outputs_of_warp(output: Shape, at: Sequence[int], lanes: int) -> Outputs:
-    """So many elements that follow each other in the output's buffer, padding left out. LimitExceededError for more than `MAX_READS`.
+    """The next `lanes` elements from `at` on in the output's buffer, without padding. LimitExceededError for more than `MAX_READS`.
 
     >>> outputs_of_warp(Shape.parse("f32[3,5]{0,1}"), (1, 0), 3).indices
     ((1, 0), (2, 0), (0, 1))
@@ -119,7 +119,7 @@ def outputs_of_warp(output: Shape, at: Sequence[int], lanes: int) -> Outputs:
 
 
 def elements_read(maps: Iterable[IndexingMap], outputs: Outputs, operand: Shape) -> Elements:
-    """What these elements of the output read by all the maps together. Runtime variables have their lower bounds.
+    """The elements that these elements of the output read by all the maps. Runtime variables have their lower bounds.
 
     LimitExceededError for more than `MAX_READS` reads that form no boxes; InvalidShapeError for an operand of another rank than a map's results.
 

@@ -1,4 +1,4 @@
-"""Which coordinates of a long axis are shown: all where there are few, else both ends and the surroundings of what matters."""
+"""Selects the coordinates of a long axis that are shown: all of a short axis, else both ends and the surroundings of the coordinates in focus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAP = None
 """Stands for coordinates that are left out."""
 
 Shown: TypeAlias = "tuple[int | None, ...]"
-"""Coordinates in ascending order, with `GAP` between two that are not neighbours."""
+"""Coordinates in ascending order, with `GAP` between two that are not adjacent."""
 
 
 _FEW = 8
@@ -26,7 +26,7 @@ class Window(NamedTuple):
     stop: int
 
     def clipped(self, size: int, what: str) -> Window:
-        """The part inside an axis of this size. InvalidArgumentError, which names `what`, if there is none."""
+        """The part inside an axis of this size. InvalidArgumentError, which names `what`, if no part is inside."""
         start, stop = max(0, self.start), min(size, self.stop)
         if start >= stop:
             raise InvalidArgumentError(
@@ -79,7 +79,7 @@ def coordinates_shown(
 ) -> Shown:
     """At most `budget` entries, 4 or more, for the coordinates from `start` on, `size` of them: gaps count as entries.
 
-    Where not all fit: both ends, the coordinates in `focus` (ascending; without any, the first), and as much around these as there is space for.
+    If not all fit: both ends, the coordinates in `focus` (ascending; if empty, the first coordinate), and as many around these as fit.
     `reach` bounds how far from `focus`; an axis of no more than eight coordinates is shown whole in any case.
 
     >>> coordinates_shown(5, 8), coordinates_shown(100, 6)

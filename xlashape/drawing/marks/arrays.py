@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 _SMALL_CELLS = 480
-_LEAST = (8, 12)  # the rows and columns that are opened at least, in whole tiles
+_LEAST = (8, 12)  # the fewest rows and columns that are opened, in whole tiles
 _WINDOW_CELLS = 1100
-_REACH = 2  # rows and columns around what is in question
+_REACH = 2  # rows and columns around the cells in focus
 
 
 def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
-    """The scene of an array. Errors as for `axes_of`; InvalidIndexError for an `at` outside of the array."""
+    """The scene of an array. Errors as for `axes_of`; InvalidIndexError for an `at` outside the array."""
     view = axes_of(shape)
     at = None if options.at is None else view.coordinates(options.at)
     if not view.elements:
@@ -54,7 +54,7 @@ def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
 
 
 def brush_of(view: ArrayAxes, options: Options, grids: Sequence[SpotGrid], at: Sequence[int] | None) -> Brush:
-    """The brush whose scale lies between the positions that the grids show."""
+    """The brush whose colour scale covers the positions that the grids show."""
     positions = [spot.position for grid in grids for row in grid.spots for spot in row if spot is not None]
     marked = None if at is None else view.position(at)
     return Brush(view, options, tuple(sorted(positions)) or (0,), marked)
@@ -69,7 +69,7 @@ def open_grids(
 ) -> Iterator[SpotGrid]:
     """The grids of elements: the window that the options name, else the whole array if it is small, else one tile, else what fits.
 
-    `focus` are the cells that should be seen, all axes in question: then no tile is opened.
+    `focus` are cells that must be shown, as coordinates of all axes; if there are any, no tile is opened.
     """
     label_length = Brush(view, options).label_length()
     budget = (space.rows, space.columns_for(label_length))
@@ -81,7 +81,7 @@ def open_grids(
         is_small_tile = product([axis.tile for axis in view.axes]) < _LEAST[0] * _LEAST[1]
         for i, axis in enumerate(view.axes):
             start = cell[i] // axis.tile * axis.tile
-            # Several tiles where one is small.
+            # Several tiles if one tile is small.
             least = {view.row_axis: _LEAST[0], view.column_axis: _LEAST[1]}.get(i, 1) if is_small_tile else 1
             windows[i] = Window(start, min(axis.padded, start + round_up(least, axis.tile)))
     elif at is not None:
@@ -93,12 +93,12 @@ def open_grids(
     cells: list[Sequence[int]] = [] if at is None else [at]
     cells += focus or []
     if focus:
-        # What is in question, and a little around it.
+        # The cells in focus, and some around them.
         found = dict.fromkeys([tuple([cell[i] for i in view.outer_axes]) for cell in focus])
         slices: tuple[tuple[int, ...] | None, ...] = tuple(found)[: space.slices]
     else:
         slices = slices_shown(view, space.slices if not whole else 64, cells, windows)
-    # A window that was asked for may be larger, up to a number of cells that keeps the picture small.
+    # A window that the caller chose may be larger, up to a number of cells that keeps the picture small.
     if columns is not None and options.columns is not None:
         budget = (budget[0], max(budget[1], min(columns.stop - columns.start, 4 * space.columns)))
     if rows is not None and options.rows is not None:
@@ -164,7 +164,7 @@ def is_small(view: ArrayAxes, space: Space) -> bool:
 
 
 def grid_title(view: ArrayAxes, grid: SpotGrid, options: Options) -> str:
-    """What a grid shows: the slice, what is written in its cells, and the tile if there is one alone."""
+    """The caption of a grid: the slice, the kind of the labels, and the tile if only one is shown."""
     where = f"{slice_text(view, grid.fixed)}: " if view.outer_axes else ""
     spots = [spot for row in grid.spots for spot in row if spot is not None]
     blocks = {spot.block for spot in spots}
@@ -206,7 +206,7 @@ def facts_of(view: ArrayAxes) -> tuple[str, ...]:
 
 
 def notes_of(view: ArrayAxes) -> tuple[str, ...]:
-    """What the grids do not show."""
+    """A note about what the grids leave out."""
     notes: list[str] = []
     shape, layout = view.shape, view.shape.layout
     cells = product([axis.padded for axis in view.axes])

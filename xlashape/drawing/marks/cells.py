@@ -1,4 +1,4 @@
-"""The cells of an array: what is written in them, how they are filled, and what a pointer on them shows."""
+"""The cells of an array: their labels, their fills, and their hover texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def index_text(index: tuple[int, ...] | None) -> str:
 
 
 def place_text(view: ArrayAxes, position: int) -> str:
-    """Where an element lies in the bytes of the buffer: `bytes 68–71`, `byte 7`, `bits 4–7 of byte 8`."""
+    """The bytes of the buffer that an element takes: `bytes 68–71`, `byte 7`, `bits 4–7 of byte 8`."""
     first, last = position * view.bits, (position + 1) * view.bits - 1
     if first % 8 == 0 and view.bits % 8 == 0:
         return f"byte {first // 8:,}" if view.bits == 8 else f"bytes {first // 8:,}–{last // 8:,}"
@@ -42,8 +42,8 @@ def place_text(view: ArrayAxes, position: int) -> str:
 class Brush(NamedTuple):
     """Makes the cells of one array.
 
-    `steps` are the positions that are shown, ascending: each is one step of the scale of colours, so that neighbours can be told apart also where
-    most of a large buffer is left out.
+    `steps` are the positions that are shown, ascending. Each is one step of the colour scale, so that neighbours have different colours even if most of
+    a large buffer is left out.
     """
 
     view: ArrayAxes
@@ -52,10 +52,10 @@ class Brush(NamedTuple):
     marked: int | None = None
     """The position of the element that the caller asked for."""
     origin: Brush | None = None
-    """The brush of the same array in another layout, which fills the cells of this one."""
+    """For an array in two layouts: the brush of the other layout, whose fills the cells of this layout have too, so that an element has one colour in both."""
     has_two_layouts: bool = False
     fill_at: Callable[[tuple[int, ...]], int] | None = None
-    """The fill of an element by its index, where fills show something else than the place in memory."""
+    """The fill of each element by its index, if fills show something other than the position in memory."""
 
     def cell(self, spot: Spot) -> Cell:
         """The cell of an array."""
@@ -73,7 +73,7 @@ class Brush(NamedTuple):
         )
 
     def memory_cell(self, position: int, index: tuple[int, ...] | None) -> Cell:
-        """The same element in memory, where the index is written."""
+        """The cell of the same element in a strip of memory, labelled with its index."""
         if index is None:
             fill, block = colours.PADDING, None
         else:
@@ -115,7 +115,7 @@ class Brush(NamedTuple):
         return self.fill(position, coordinates, self.view.block(coordinates))
 
     def key(self, position: int, index: tuple[int, ...] | None) -> int | None:
-        """What is equal for cells of the same element: its position, or its number in row-major order where there are two layouts."""
+        """A key that cells of the same element share: its position, or its row-major number if there are two layouts."""
         if not self.has_two_layouts:
             return position
         if index is None:
@@ -126,7 +126,7 @@ class Brush(NamedTuple):
         return number
 
     def label(self, position: int, index: tuple[int, ...] | None, block: int) -> str:
-        """What is written in a cell. Padding has the label too, except for the index, which it has not."""
+        """The label of a cell. Padding has a label too, unless labels are indices, which padding does not have."""
         label = self.options.label
         if label == "position":
             return str(position)
@@ -147,7 +147,7 @@ class Brush(NamedTuple):
         return len(self.label(last, None, max(0, self.view.block([axis.padded - 1 for axis in self.view.axes]))))
 
     def tip(self, position: int, index: tuple[int, ...] | None, block: int | None) -> str:
-        """What a pointer on the cell shows."""
+        """The hover text of a cell."""
         what = "padding" if index is None else f"index ({shortened(', '.join(map(str, index)), _LONGEST_TIP)})"
         parts = [f"{what} ↔ position {position:,}", place_text(self.view, position)]
         if self.view.is_tiled and block is not None:
@@ -159,7 +159,7 @@ class Brush(NamedTuple):
         return " · ".join(parts)
 
     def tile(self, position: int, block: int) -> int:
-        """The number of a first tile: in the order of memory, where a tile is one piece of it."""
+        """The number of a first tile; in the order of memory if tiles are contiguous."""
         return block if self.view.block_elements is None else position // self.view.block_elements
 
     def bank(self, position: int) -> int:
@@ -171,7 +171,7 @@ class Brush(NamedTuple):
         return position * self.view.bits // 8 // self.options.segment_bytes
 
     def legends(self) -> tuple[Legend, ...]:
-        """What the fills mean."""
+        """The legend of the fills."""
         options = self.options
         meaning = {
             "memory": Legend(colours.SCALE, f"order in memory: position {self.steps[0]:,} to {self.steps[-1]:,}"),

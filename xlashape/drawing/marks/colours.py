@@ -1,4 +1,4 @@
-"""Fills of cells. All of them can be told apart with any kind of colour vision, and carry black text with a contrast of at least 4.5.
+"""Fills of cells. They are distinguishable with any kind of colour vision, and black text on them has a contrast of at least 4.5.
 
 The scale is the first part of Paul Tol's "iridescent", the palette his "light" (https://personal.sron.nl/~pault/). The fills are the same in light
 and dark pictures: a cell brings its own background.
@@ -29,10 +29,10 @@ PALETTE: tuple[int, ...] = tuple(range(20, 28))
 """Fills without an order."""
 
 BLANK = 40
-"""An element that is not the matter."""
+"""An element that is not emphasised."""
 
 PADDING = 41
-"""Hatched."""
+"""Padding, which is hatched."""
 
 READ = 27
 """An element that is read."""
@@ -58,7 +58,7 @@ INDEXED: dict[int, int] = {
 
 
 def hex_of(fill: int) -> str:
-    """The colour of a fill; of padding, that of its ground."""
+    """The colour of a fill; for padding, the colour behind the hatching."""
     return _COLOURS[fill]
 
 

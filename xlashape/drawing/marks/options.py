@@ -1,4 +1,4 @@
-"""What a caller may choose about a picture, and how much space there is for it."""
+"""The options of a picture, and the space that it may take."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from xlashape.shape.parts.checks import integer
 __all__ = ["COLORS", "LABELS", "SCREEN", "Options", "Space", "options_of"]
 
 COLORS = ("memory", "tile", "row", "bank", "segment")
-"""What the fills of cells show."""
+"""The values of the option `color`: what the fills of cells show."""
 
 LABELS = ("position", "index", "byte", "tile", "bank", "segment")
-"""What is written in cells."""
+"""The values of the option `label`: what is written in cells."""
 
 
 class Options(NamedTuple):
-    """What a caller may choose; checked by `options_of`."""
+    """The options of a picture, checked by `options_of`."""
 
     at: tuple[int, ...] | None = None
     rows: Window | None = None
@@ -39,17 +39,17 @@ class Space(NamedTuple):
     rows: int
     columns: int
     characters: int
-    """Of all labels in a row together."""
+    """The most characters of all labels in a row together."""
     tile_rows: int
     tile_columns: int
     slices: int
-    """Gaps between slices count too, so that 5 is the first and the last slice with another one between them."""
+    """The most slices. Gaps count too, so 5 are the first and the last slice, another one between them, and two gaps."""
     memory_rows: int
     leaves: int
-    """The arrays of a tuple."""
+    """The most arrays of a tuple."""
 
     def columns_for(self, label_length: int) -> int:
-        """How many columns fit with labels of this length; four at least."""
+        """The number of columns that fit with labels of this length; at least four."""
         return max(4, min(self.columns, self.characters // (label_length + 2)))
 
 
@@ -68,11 +68,11 @@ def options_of(
     banks: int = 32,
     bank_bytes: int = 4,
 ) -> Options:
-    """Checked options. InvalidArgumentError, with the name of the option as its field, for what they do not take.
+    """Checked options. InvalidArgumentError, with the name of the option as its field, for a value that an option does not take.
 
     >>> options_of(color="memroy")
     Traceback (most recent call last):
-    xlashape.errors.InvalidArgumentError: color is memory, tile, row, bank or segment, not 'memroy': did you mean 'memory'?
+    xlashape.errors.InvalidArgumentError: color: expected memory, tile, row, bank or segment, found 'memroy': did you mean 'memory'?
     """
     return Options(
         None if at is None else _index(at),
@@ -102,12 +102,14 @@ def _one_of(value: object, known: tuple[str, ...], what: str) -> str:
     close = get_close_matches(value[:40], known, 1) if isinstance(value, str) else []
     hint = f": did you mean {close[0]!r}?" if close else ""
     raise InvalidArgumentError(
-        f"{what} is {', '.join(known[:-1])} or {known[-1]}, not {str(value)[:40]!r}{hint}", field=what
+        f"{what}: expected {', '.join(known[:-1])} or {known[-1]}, found {str(value)[:40]!r}{hint}", field=what
     )
 
 
 def _positive(value: object, what: str) -> int:
     number = integer(value, what)
     if not 1 <= number < 1 << 31:
-        raise InvalidArgumentError(f"{what} is from 1 to 2147483647, not {str(value)[:40]}", field=what)
+        raise InvalidArgumentError(
+            f"{what}: expected a number from 1 to 2147483647, found {str(value)[:40]}", field=what
+        )
     return number

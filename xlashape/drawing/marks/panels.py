@@ -15,11 +15,11 @@ from xlashape.drawing.marks.scene import Cell, Grid, Strip, StripCell, StripRow,
 
 __all__ = ["coordinate_text", "grid_panel", "slice_text", "strip_panel", "tile_panel"]
 
-_MAX_PATH = 700  # cells; a longer path could not be followed
+_MAX_PATH = 700  # cells; a longer path cannot be followed by eye
 
 
 def coordinate_text(axis: Axis, coordinate: int) -> str:
-    """A coordinate as the indices of its dimensions; `·` where there is padding.
+    """A coordinate as the indices of its dimensions; `·` for padding.
 
     >>> coordinate_text(Axis((0, 1), (3, 5), 15, 16, 4), 7), coordinate_text(Axis((0,), (3,), 3, 4, 4), 3)
     ('1,2', '·')
@@ -91,7 +91,7 @@ def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", styl
         "" if row_axis is None else row_axis.name,
         "" if is_scalar else column_axis.name,
         style,
-        # Rows that an axis is cut into are no neighbours: only whole rows make a path.
+        # Rows that an axis is cut into are not neighbours: only whole rows make a path.
         brush.options.path and 1 < count <= _MAX_PATH and not (grid.wrapped and view.group_elements > 1),
         caption,
     )
@@ -153,7 +153,7 @@ def _range_text(axis: Axis, block: int) -> str:
 def strip_panel(
     brush: Brush, space: Space, focus: Iterable[int], title: str = "memory: the index at each position"
 ) -> Strip:
-    """Part of the buffer: as many rows as there is space for, around the positions in `focus`."""
+    """Part of the buffer: as many rows as fit, around the positions in `focus`."""
     view = brush.view
     count = positions_in_a_row(view.bits)
     longest = min(36, sum(len(str(max(0, size - 1))) + 1 for size in view.shape.dimensions))

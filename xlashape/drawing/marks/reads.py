@@ -32,13 +32,13 @@ _MAX_TILE_CELLS = 4096
 
 
 class Readers(NamedTuple):
-    """Which elements of an output are looked at: one, a tile, or a warp."""
+    """The elements of an output whose reads are drawn: one element, a tile, or a warp."""
 
     tile: tuple[int, ...] | None = None
     warp: int | None = None
 
     def outputs(self, output: Shape, at: tuple[int, ...] | None) -> Outputs:
-        """These elements; the first is at `at`, or 0 along each dimension."""
+        """The elements of `output` that this selects; the first is at `at`, or 0 along each dimension."""
         if 0 in output.dimensions:
             return Outputs((), None)
         start = (0,) * output.rank if at is None else at
@@ -74,12 +74,12 @@ def map_scene(
     readers: Readers,
     options: Options,
 ) -> Callable[[Space], Scene]:
-    """What makes the scene of a map. Without shapes, the smallest arrays of f32 in default layouts that hold all indices of the map.
+    """A function that makes the scene of a map. Without shapes, arrays are the smallest ones of f32 in default layouts that hold all indices of the map.
 
     InvalidMapError for an undefined map, and for shapes of other ranks.
     """
     if indexing_map.is_undefined:
-        raise InvalidMapError("an undefined map says nothing that could be drawn", field="map")
+        raise InvalidMapError("an undefined map has nothing to draw", field="map")
     notes: list[str] = []
     if output is None:
         output = Shape.array("f32", [max(0, var.bounds.upper + 1) for var in indexing_map.dims])
@@ -106,9 +106,9 @@ def instruction_scene(
     readers: Readers,
     options: Options,
 ) -> Callable[[Space], Scene]:
-    """What makes the scene of an instruction: what one of its outputs reads of its operands, or of one of them.
+    """A function that makes the scene of an instruction: what one of its outputs reads of all operands, or of one.
 
-    NotFoundError for an output or an operand that the instruction has not; errors as for `output_to_input`.
+    NotFoundError for an output or an operand that the instruction does not have; errors as for `output_to_input`.
     """
     outputs = leaves(instruction.shape)
     if not 0 <= output < len(outputs):
@@ -143,7 +143,7 @@ def instruction_scene(
 
 
 class _Array(NamedTuple):
-    """An array of the scene: the output, or one that is read."""
+    """An array of the scene: the output, or an operand."""
 
     name: str
     view: ArrayAxes
@@ -159,7 +159,7 @@ def _scene(
     options: Options,
     notes: list[str],
 ) -> Callable[[Space], Scene]:
-    """Finds what is read, once. The result draws it in a space."""
+    """Finds the elements that are read. The returned function draws them in a space of any size."""
     outputs = readers.outputs(output, options.at)
     facts: list[str] = []
     arrays = [_Array(f"output {output}", axes_of(output), outputs.elements(), "memory")]
@@ -212,7 +212,7 @@ def _legends(arrays: Sequence[_Array], outputs: Outputs, options: Options) -> tu
 
 
 def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tuple[list[Grid], list[str]]:
-    """The tiles of an array that hold elements in question, the surroundings of these elements, and what is left out."""
+    """The tiles of an array that hold marked elements, the surroundings of these elements, and a note about what is left out."""
     view, elements = array.view, array.elements
     in_colour = Brush(view, options._replace(color=array.color))
 
@@ -252,7 +252,7 @@ def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tupl
 
 
 def _holds_any(view: ArrayAxes, block: int, elements: Elements) -> bool:
-    """Whether a first tile holds an element in question; of a tile of very many cells, the first ones are looked at."""
+    """Whether a first tile holds a marked element; in a tile of very many cells, only the first cells are checked."""
     starts: list[int] = []
     for axis, count in zip(reversed(view.axes), reversed(view.blocks), strict=True):
         block, number = divmod(block, count)

@@ -26,7 +26,7 @@ __all__ = ["relayout_scene"]
 
 
 def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) -> Scene:
-    """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; else errors as for one array."""
+    """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; other errors as for one array."""
     first, second = axes_of(before), axes_of(after)
     before, after = first.shape, second.shape
     if before.dimensions != after.dimensions:

@@ -1,4 +1,4 @@
-"""The marks of a picture. They have text and fills, and no sizes: each writer decides how large they are."""
+"""The marks of a picture. They have text and fills. Each writer decides how large they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text of at most `limit` characters: of a longer one, its beginning and its end.
+    """A text of at most `limit` characters; a longer text is shortened to its beginning and its end.
 
     >>> shortened("0,0,0,0,0,0,0,1", 9)
     '0,0,…,0,1'
@@ -38,30 +38,30 @@ class Cell(NamedTuple):
     fill: int
     """A fill of `xlashape.drawing.marks.colours`."""
     tip: str = ""
-    """What a pointer on the cell shows."""
+    """The hover text."""
     key: int | None = None
     """Cells of one scene with the same key are the same element, or the same padding."""
     block: int = 0
-    """Between neighbours of different blocks a thick line is drawn."""
+    """A thick line is drawn between neighbours of different blocks."""
     group: int = 0
-    """Between neighbours of different groups a thin line is drawn."""
+    """A thin line is drawn between neighbours of different groups."""
     order: int | None = None
-    """The place of the cell in the path through the grid."""
+    """The index of the cell in the path through the grid."""
     used: tuple[float, float] = (1.0, 1.0)
-    """The part of its height and of its width that holds elements; the rest is hatched as padding."""
+    """The fractions of its height and width that hold elements; the rest is hatched as padding."""
     note: str = ""
     """A second line below the label."""
     is_marked: bool = False
-    """Whether it has a frame."""
+    """Whether the cell has a frame."""
 
 
 class Grid(NamedTuple):
-    """Rows and columns of cells. None stands for what is left out."""
+    """Rows and columns of cells. None stands for cells that are left out."""
 
     title: str
     cells: tuple[tuple[Cell | None, ...], ...]
     row_heads: tuple[str | None, ...]
-    """None: a gap."""
+    """None for a gap."""
     column_heads: tuple[str | None, ...]
     row_name: str
     column_name: str
@@ -76,7 +76,7 @@ class StripCell(NamedTuple):
 
     cell: Cell
     bit: int
-    """Its first bit, from the start of the row."""
+    """The first bit of the element, counted from the start of the row."""
     bits: int
 
 
@@ -84,7 +84,7 @@ class StripRow(NamedTuple):
     """A row of memory."""
 
     head: str | None
-    """None: a gap."""
+    """None for a gap."""
     cells: tuple[StripCell, ...]
 
 
@@ -118,10 +118,10 @@ Panel: TypeAlias = "Grid | Strip | Listing"
 
 
 class Legend(NamedTuple):
-    """What the fills mean."""
+    """An entry of the legend."""
 
     fills: tuple[int, ...]
-    """Several fills are a scale."""
+    """The fills; several fills form a scale."""
     text: str
 
 

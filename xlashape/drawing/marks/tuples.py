@@ -72,7 +72,7 @@ def _row(path: tuple[int, ...], leaf: Shape, array: Shape, options: Options) -> 
 
 
 def thumbnail(shape: Shape, options: Options) -> Grid | None:
-    """A small picture of an array: its tiles, or its elements where it has none; None where there are no elements, or no picture can be made."""
+    """A small picture of an array: its tiles, or its elements if it has no tiles. None if it has no elements or cannot be drawn."""
     try:
         view = axes_of(shape)
     except XlashapeError:

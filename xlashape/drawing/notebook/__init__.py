@@ -1,8 +1,8 @@
-"""How objects show themselves in a notebook: their text, their sizes, tables, and a small picture of a layout where it helps.
+"""HTML of objects for notebooks: their text, their sizes, tables, and a small picture of a layout.
 
-The HTML is small, escapes what it shows, and takes its colours from the page, light or dark.
+The HTML is small and escaped, and takes its colours from the page, light or dark.
 
-card      a box with a title, lines, a table and a picture: what everything here is made of
+card      a box with a title, lines, a table and a picture, which all others use
 shapes    shapes, layouts and maps
 modules   modules, computations and instructions
 reports   why buffers are as large as they are, how instructions read, tables
@@ -23,7 +23,7 @@ _HOMES: Final = (
     ("xlashape.indexing", "reports"),
     ("xlashape.tables", "reports"),
 )
-"""The package of a class, and the file here that shows it. Files are loaded when they are needed: a shape needs no modules."""
+"""The package of a class, and the file here that makes its HTML. Files are loaded when they are needed: the HTML of a shape needs no modules."""
 
 
 def html(value: object) -> str | None:

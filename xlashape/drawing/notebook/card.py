@@ -1,4 +1,4 @@
-"""A box with a title, lines of text, a table and a picture. All colours are those of the page: notebooks have themes of their own."""
+"""A box with a title, lines of text, a table and a picture. All colours come from the page, since notebooks have themes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def card(title: str, lines: Sequence[str], picture: str = "", table: str = "") -
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: Container[int] = (0,)) -> str:
-    """A table as HTML; the columns `left` are aligned to the left. Long cells are cut, and whole under the pointer."""
+    """A table as HTML; the columns `left` are aligned to the left. Long cells are shortened, with the whole text as hover text."""
 
     def cell(tag: str, number: int, value: object) -> str:
         text = str(value)
@@ -49,17 +49,17 @@ def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left:
 
 
 def picture_of(shape: Shape) -> str:
-    """A small picture of the layout as SVG; empty where there is none."""
+    """A small picture of the layout as SVG; empty if the shape cannot be drawn."""
     try:
         grid = thumbnail(shape.buffer_shape if shape.is_buffer else shape, options_of())
     except XlashapeError:  # dimensions without a bound, sizes beyond int64
         return ""
     if grid is None:
         return ""
-    # Without a title of its own: the card has it.
+    # The picture has no title, since the card has one.
     return svg_text(Scene("", (), ((grid,),)), standalone=False, tips="title", bare=True)
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, or its beginning."""
+    """The text, or the beginning of a long text."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,6 +1,6 @@
-"""A scene as a page of its own: nothing is loaded from elsewhere, so that it works from a file and without a network.
+"""A scene as a self-contained page, which works from a file and without a network.
 
-A pointer on a cell shows its index and its position, and frames the same element wherever else it is drawn. Cells can also be reached with the
+The page shows the index and position of the cell under the pointer, and frames all cells of the same element. Cells can also be reached with the
 keyboard.
 """
 

@@ -1,4 +1,4 @@
-"""Grids, strips and lists as SVG: each panel is measured first and then written at a place."""
+"""Grids, strips and lists as SVG: each panel is measured first, then written at its coordinates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLE: Final = 20
 _HEAD: Final = 16
 _GAP: Final = 18
 _LANE: Final = 8  # the width that the path takes beside a label
-_LONGEST_JUMP: Final = (8, 1)  # rows and columns; between elements a longer line would cross too many labels
+_LONGEST_JUMP: Final = (8, 1)  # rows and columns; a longer line between elements would cross too many labels
 
 
 class Pen(NamedTuple):
@@ -27,11 +27,11 @@ class Pen(NamedTuple):
     padding: str
     """The id of the pattern of padding."""
     tips: str
-    """`title`: as SVG's own hover text. `data`: as attributes for a script. `none`: not at all."""
+    """How hover texts are written. `title`: as SVG's own. `data`: as attributes for a script. `none`: not at all."""
 
 
 class PlacedPanel(NamedTuple):
-    """A panel with its size; `write` gives its SVG with the upper left corner at a place."""
+    """A panel with its size; `write` returns its SVG with the upper left corner at (x, y)."""
 
     width: float
     height: float
@@ -75,7 +75,7 @@ def _caption(text: str, width: float) -> list[str]:
 
 
 def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen: Pen) -> Iterator[str]:
-    """The ground of a cell, with its hover text."""
+    """The background of a cell, with its hover text."""
     size = f'width="{number(width)}" height="{number(height)}"'
     tip = f"<title>{escape(cell.tip)}</title>" if pen.tips == "title" and cell.tip else ""
     data = f' data-t="{escape(cell.tip)}"' if pen.tips == "data" and cell.tip else ""
@@ -120,7 +120,7 @@ class _GridWriter:
         if grid.style == "tile":
             note = max([text_width(cell.note, 9) for cell in cells] + [0])
             return max(62, label + 10, note + 10), 48
-        # The path passes at the right of the label and below it.
+        # The path runs to the right of the label and below it.
         return (max(28, label + 10 + _LANE), 25) if grid.has_path else (max(24, label + 12), 22)
 
     @staticmethod
@@ -268,7 +268,7 @@ class _GridWriter:
         yield f'<circle class="xso" cx="{number(x)}" cy="{number(y)}" r="2.6"/>'
 
     def _point(self, row: int, column: int) -> tuple[float, float]:
-        """Where the path passes a cell: below its label."""
+        """The point at which the path passes a cell, below the label."""
         if self._grid.style == "tile":
             return self._xs[column] + self._cell_width / 2, self._ys[row + 1] - 9
         return self._xs[column + 1] - 6, self._ys[row + 1] - 5
@@ -328,7 +328,7 @@ class _StripWriter:
                 style = "xsq" if cell.fill == colours.PADDING else "xsk"
                 yield _text(left + width / 2, top + 15, cell.label, style)
             last = row.cells[-1]
-            # A byte that begins inside an element has a short line.
+            # The boundary of a byte inside an element is a short line.
             lines = [
                 f"M{number(self._left + bit * self._bit)} {number(top + (0 if is_whole else height - 5))}V{number(top + height - 2)}"
                 for bit in range(0, last.bit + last.bits + 1, 8)
@@ -346,7 +346,7 @@ class _StripWriter:
         yield "</g>"
 
     def _ruler(self) -> Iterator[str]:
-        """Bits where elements are small, bytes where they are large."""
+        """Ticks at bits if elements are small, at bytes if they are large."""
         in_bits = self._bits < 32 or self._bits % 8 > 0
         yield _text(self._left - 6, self._top - 5, "bit" if in_bits else "", "xsu xse")
         for bit in range(0, self._strip.row_bits, self._bits):

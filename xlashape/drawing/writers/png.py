@@ -1,4 +1,4 @@
-"""A scene as a PNG image, by resvg (the extra `png`): a renderer in one wheel that needs no library of the system."""
+"""A scene as a PNG image, rendered by resvg (the extra `png`), whose wheel needs no system libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xlashape.errors import InvalidArgumentError, UnavailableError
 __all__ = ["MAX_PIXELS", "png_bytes"]
 
 MAX_PIXELS: Final = 1 << 26
-"""A larger image would take more than 256 MiB while it is made."""
+"""The most pixels of an image, which then takes 256 MiB while it is made."""
 
 _SIZE: Final = re.compile(r' width="([0-9.]+)" height="([0-9.]+)"')
 
@@ -29,7 +29,9 @@ def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:
     LimitExceededError for an image of more than `MAX_PIXELS`.
     """
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale <= _MAX_SCALE:  # pyright: ignore[reportUnnecessaryIsInstance]  # code without types
-        raise InvalidArgumentError(f"scale is above 0 and up to {_MAX_SCALE}, not {str(scale)[:40]}", field="scale")
+        raise InvalidArgumentError(
+            f"scale: expected a number above 0 and up to {_MAX_SCALE}, found {str(scale)[:40]}", field="scale"
+        )
     extras.require("png", "A PNG image")
     import resvg_py  # an optional package
 

@@ -1,6 +1,6 @@
 """The style sheet of pictures, for light and dark pages.
 
-All names begin with `xs`, since pictures in a notebook or in a page share one name space with everything else there.
+All names begin with `xs`, since a picture shares the names of classes with the rest of the notebook or page.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from xlashape.drawing.writers.style import CHARACTER, style_sheet
 __all__ = ["MAX_BYTES", "svg_text"]
 
 MAX_BYTES: Final = 200_000
-"""An SVG file is smaller. Hover texts are left out where the file would not be."""
+"""An upper bound of the size of an SVG file. Hover texts are left out if the file would exceed it."""
 
 _WIDTH: Final = 1300
 _MARGIN: Final = 20
