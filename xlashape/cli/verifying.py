@@ -18,8 +18,23 @@ __all__ = ["verify"]
 @click.option(
     "--limit", type=click.IntRange(min=0), default=0, metavar="N", help="The most problems to list; 0 lists all."
 )
+@click.option(
+    "--replica-count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many replicas the module is for; by default what its text or its device assignment says.",
+)
+@click.option("--num-partitions", type=click.IntRange(min=1), metavar="N", help="The same for partitions.")
+@click.option("--allow-unbounded", is_flag=True, help="Allow dimensions without a bound, f32[?].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people.")
-def verify(file: str, limit: int, as_json: bool) -> int:
+def verify(
+    file: str,
+    limit: int,
+    replica_count: int | None,
+    num_partitions: int | None,
+    allow_unbounded: bool,
+    as_json: bool,
+) -> int:
     """Whether the HLO module in FILE keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.
 
     A line for each problem, and exit code 1 if there is one. `-` is standard input; FILE#NAME is one of several modules in a profile.
@@ -31,7 +46,16 @@ def verify(file: str, limit: int, as_json: bool) -> int:
     progress("reading the module")
     document = decode(sys.stdin.buffer.read(), "<stdin>") if file == "-" else read_file(file)
     progress("checking")
-    problems = problems_of(document.module)
+    config = document.config
+    if config is not None:
+        replica_count = config.replica_count if replica_count is None else replica_count
+        num_partitions = config.num_partitions if num_partitions is None else num_partitions
+    problems = problems_of(
+        document.module,
+        replica_count=replica_count,
+        num_partitions=num_partitions,
+        allow_unbounded_dimensions=allow_unbounded,
+    )
     shown = problems[: limit or None]
     if as_json:
         found = [problem._asdict() for problem in shown]

@@ -34,6 +34,7 @@ The files. Each imports only from those above it:
     module.py     the views
     buffers.py    which results are buffers in memory
     annotation_rules.py, module_rules.py   rules of shardings and origins; rules of several instructions together
+    async_rules.py, buffer_rules.py  rules of asynchronous operations and transfers; rules of buffers
     verifier.py   check, verify
     editing/      Editor
 """

@@ -6,9 +6,9 @@ HloModule made from text keeps them, so that it prints as XLA prints the module 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["ModuleConfig"]
+__all__ = ["UNSAID", "ModuleConfig"]
 
 
 class ModuleConfig(NamedTuple):
@@ -57,3 +57,7 @@ class ModuleConfig(NamedTuple):
         if self.num_partitions != 1:
             text += f", num_partitions={self.num_partitions}"
         return text
+
+
+UNSAID: Final = ModuleConfig()
+"""The configuration of a module that was not read from text: the defaults, of which nothing is known."""

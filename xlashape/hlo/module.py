@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from xlashape.display import Displayed
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
 from xlashape.hlo import older
-from xlashape.hlo.config import ModuleConfig
+from xlashape.hlo.config import UNSAID, ModuleConfig
 from xlashape.hlo.content import holds_hlo_proto
 from xlashape.hlo.older import Original
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
@@ -73,7 +73,7 @@ class HloModule(Displayed, Tabular):
     hlo_proto: xla.HloProto | None
     """The HloProto that held the module, with its buffer assignment; None if the module came without one."""
     config: ModuleConfig
-    """What the module's text said and its proto cannot hold; the defaults for a module made from a proto."""
+    """What the module's text said and its proto cannot hold; for a module made from a proto the defaults, `UNSAID`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class HloModule(Displayed, Tabular):
         self.proto = proto
         self._original = original
         self.hlo_proto = hlo_proto
-        self.config = ModuleConfig() if config is None else config
+        self.config = UNSAID if config is None else config
         self._index_by_local_id = check_module(proto)
         self._computations = tuple(
             HloComputation(self, index, computation) for index, computation in enumerate(proto.computations)

@@ -6,23 +6,34 @@
 
 The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an operation does to
 layouts is not checked, and an opcode whose row has no rule may have any shape. The rules of shardings and origins are in
-annotation_rules.py, those of several instructions together in module_rules.py. Matches the part of XLA's HloVerifier that needs no target.
+annotation_rules.py, those of several instructions together in
+module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
 
-from xlashape.errors import InvalidModuleError, XlashapeError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
 from xlashape.hlo import structure
 from xlashape.hlo.annotation_rules import origin_problem, sharding_problem
+from xlashape.hlo.async_rules import async_problems
+from xlashape.hlo.buffer_rules import buffer_problems
+from xlashape.hlo.config import UNSAID, ModuleConfig
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_rules import Problem, module_problems
 from xlashape.hlo.older import decode
+from xlashape.hlo.ops.collective_rules import Devices, check_devices
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.ops.verification import check_shape, same_type_or_both_floating
+from xlashape.hlo.ops.verification import (
+    check_reduction,
+    check_shape,
+    reduced_types_problem,
+    same_type_or_both_floating,
+)
 from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -33,44 +44,103 @@ __all__ = ["Problem", "check", "verify"]
 _SHOWN = 20
 
 
-def check(module: HloModule | xla.HloModuleProto | bytes) -> None:
-    """Raises InvalidModuleError if a rule is broken, with up to 20 of the problems."""
-    problems = verify(module)
+def check(
+    module: HloModule | xla.HloModuleProto | bytes,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    allow_unbounded_dimensions: bool = False,
+) -> None:
+    """Raises InvalidModuleError if a rule is broken, with up to 20 of the problems. The arguments are those of `verify`."""
+    problems = verify(
+        module,
+        replica_count=replica_count,
+        num_partitions=num_partitions,
+        allow_unbounded_dimensions=allow_unbounded_dimensions,
+    )
     if problems:
         shown = "\n".join(str(problem) for problem in problems[:_SHOWN])
         more = f"\n… and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise InvalidModuleError(shown + more)
 
 
-def verify(module: HloModule | xla.HloModuleProto | bytes) -> tuple[Problem, ...]:
+def verify(
+    module: HloModule | xla.HloModuleProto | bytes,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    allow_unbounded_dimensions: bool = False,
+) -> tuple[Problem, ...]:
     """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says why.
+
+    `replica_count` and `num_partitions` say how many devices the module is for, which rules of collectives depend on. By default they are
+    those that the module's text or its device assignment says. A module from a proto without such an assignment does not say them, and the
+    rules that depend on them are left out. XLA refuses dimensions without a bound, `f32[?]`, unless it is told to allow them. Raises
+    InvalidArgumentError for a number below 1.
 
     >>> negate = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
     >>> main = xla.HloComputationProto(name="main", instructions=[negate])
     >>> [str(problem) for problem in verify(xla.HloModuleProto(name="m", computations=[main]))]
     ["computation 'main': instruction 'n': negate takes 1 operand, found 0"]
     """
+    _check_count(replica_count, "replica_count")
+    _check_count(num_partitions, "num_partitions")
+    config = UNSAID
     if isinstance(module, HloModule):
         # A view keeps what it has decoded; the proto may have changed since.
-        module = module.proto
+        module, config = module.proto, module.config
     proto, _ = decode(xla.HloModuleProto, module)
     try:
         structure.check_module(proto)
         view = HloModule(proto)
     except XlashapeError as error:
         return (Problem("", "", error.message),)
-    return tuple(_problems(view))
+    devices = _devices(proto, config, replica_count, num_partitions)
+    rules = _Rules(_is_tiled(view), allow_unbounded_dimensions, devices, frozenset(config.channels_0))
+    return tuple(_problems(view, rules))
 
 
-def _problems(module: HloModule) -> Iterator[Problem]:
+def _check_count(value: int | None, name: str) -> None:
+    if value is not None and value < 1:
+        raise InvalidArgumentError(f"{name} must be at least 1, found {value}", field=name)
+
+
+class _Rules(NamedTuple):
+    """What decides which rules hold for a module."""
+
+    mixed_precision: bool
+    """The precision of floating-point numbers may differ between operands and result."""
+    unbounded_dimensions: bool
+    devices: Devices | None
+    with_channel_0: Set[str]
+    """The names of the instructions whose text says `channel_id=0`."""
+
+
+def _devices(
+    proto: xla.HloModuleProto, config: ModuleConfig, replica_count: int | None, num_partitions: int | None
+) -> Devices | None:
+    """The devices that a module is for; None if neither the caller nor the module says them."""
+    known = config is not UNSAID
+    said = Devices(config.replica_count, config.num_partitions)
+    if not known and proto.HasField("device_assignment"):
+        assignment = proto.device_assignment
+        known, said = True, Devices(max(assignment.replica_count, 1), max(assignment.computation_count, 1))
+    if not known and replica_count is None and num_partitions is None:
+        return None
+    return Devices(
+        said.replica_count if replica_count is None else replica_count,
+        said.num_partitions if num_partitions is None else num_partitions,
+    )
+
+
+def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
     first_computations: dict[str, str] = {}
-    mixed_precision = _is_tiled(module)
     for index, computation in enumerate(module.computations):
         if not computation.name:
             yield Problem("", "", f"computation {index} has no name")
         for instruction in computation.instructions:
             where = instruction.name or f"of id {instruction.id}"
-            for message in _instruction(instruction, index, mixed_precision=mixed_precision):
+            for message in _instruction(instruction, index, rules):
                 yield Problem(computation.name, where, message)
             first = first_computations.setdefault(instruction.name, computation.name)
             if not instruction.name:
@@ -90,6 +160,8 @@ def _problems(module: HloModule) -> Iterator[Problem]:
         yield Problem("", "", message)
     yield from _schedule(module)
     yield from module_problems(module)
+    yield from async_problems(module)
+    yield from buffer_problems(module)
 
 
 def _is_tiled(module: HloModule) -> bool:
@@ -108,11 +180,8 @@ def _has_tiles(shape: xla.ShapeProto) -> bool:
 # -- instructions ---------------------------------------------------------------------------
 
 
-def _instruction(instruction: HloInstruction, computation_index: int, *, mixed_precision: bool) -> Iterator[str]:
-    """What is wrong with an instruction of the computation at an index.
-
-    With `mixed_precision` the precision of floating-point numbers may differ between operands and result.
-    """
+def _instruction(instruction: HloInstruction, computation_index: int, rules: _Rules) -> Iterator[str]:
+    """What is wrong with an instruction of the computation at an index."""
     row = OPERATIONS.get(instruction.proto.opcode)
     if row is None:
         yield f"has the unknown opcode {instruction.proto.opcode!r}"
@@ -134,16 +203,29 @@ def _instruction(instruction: HloInstruction, computation_index: int, *, mixed_p
         bound = str(row.operands.least) if row.operands.least == row.operands.most else bound
         yield f"{row.opcode} takes {bound} operand{'' if bound == '1' else 's'}, found {len(operands)}"
         return
-    for check_annotation in (sharding_problem, origin_problem):
-        problem = check_annotation(instruction.proto, shape)
+    partitions = 1 if rules.devices is None else rules.devices.num_partitions
+    for problem in (sharding_problem(instruction.proto, shape, partitions), origin_problem(instruction.proto, shape)):
         if problem:
             yield problem
-    problem = _operands_problem(row, operands, mixed_precision=mixed_precision)
+    proto = instruction.proto
+    if instruction.name in rules.with_channel_0:
+        if row.opcode == Opcode.ALL_REDUCE:
+            yield "channel_id must be above 0, found 0"
+        # A proto cannot have channel 0. The rules of any other number are those of this one.
+        proto = xla.HloInstructionProto()
+        proto.CopyFrom(instruction.proto)
+        proto.channel_id = 1
+    if not rules.unbounded_dimensions and shape.is_unbounded_dynamic:
+        yield f"its shape must have bounded dimensions, found {shape}"
+    problem = _operands_problem(row, operands, mixed_precision=rules.mixed_precision)
     if problem:
         yield problem
         return
     try:
-        problem = _shape_problem(instruction, row, shape, operands, mixed_precision=mixed_precision)
+        called = instruction.called_computations
+        problem = _shape_problem(proto, called, row, shape, operands, mixed_precision=rules.mixed_precision)
+        if problem is None and row.exchanges_with_replicas:
+            problem = check_devices(proto, shape, operands, rules.devices)
     except XlashapeError as error:
         problem = error.message
     if problem:
@@ -163,24 +245,31 @@ def _operands_problem(row: Operation, operands: Sequence[Shape], *, mixed_precis
 
 
 def _shape_problem(
-    instruction: HloInstruction, row: Operation, shape: Shape, operands: Sequence[Shape], *, mixed_precision: bool
+    proto: xla.HloInstructionProto,
+    called: Sequence[HloComputation],
+    row: Operation,
+    shape: Shape,
+    operands: Sequence[Shape],
+    *,
+    mixed_precision: bool,
 ) -> str | None:
-    called = instruction.called_computations
     results = [computation.root.shape for computation in called]
     if row.verify_calls is not None:
         parameters = [[parameter.shape for parameter in computation.parameters] for computation in called]
-        problem = row.verify_calls(shape, operands, parameters, results)
+        problem = row.verify_calls(proto, shape, operands, parameters, results)
+        if problem is None and row.verify_calls is check_reduction and not mixed_precision:
+            problem = reduced_types_problem(operands, parameters[0])
         if problem:
             return problem
     try:
         if row.verify is not None:
-            problem = row.verify(instruction.proto, shape, operands)
+            problem = row.verify(proto, shape, operands)
             if problem and mixed_precision and _both_floating_arrays(shape, operands):
-                problem = row.verify(instruction.proto, shape.with_element_type(operands[0].element_type), operands)
+                problem = row.verify(proto, shape.with_element_type(operands[0].element_type), operands)
             return problem
         if row.infer is None:
             return None
-        inferred = row.infer_shape(instruction.proto, operands, results)
+        inferred = row.infer_shape(proto, operands, results)
     except CannotInfer as error:
         message = str(error)
         return message if message.startswith(f"{row.opcode}: ") else f"{row.opcode}: {message}"

@@ -164,6 +164,19 @@ def test_verify(tmp_path):
     assert b"instructions keep the rules" in command_line.run("verify", MODULE).stdout
 
 
+def test_verify_for_numbers_of_devices(tmp_path):
+    path = tmp_path / "gather.hlo"
+    path.write_text(
+        "HloModule m, replica_count=2\nENTRY e { p = f32[?,4] parameter(0) q = f32[4,4] parameter(1)"
+        " ROOT r = f32[8,4] all-gather(q), dimensions={0} }\n"
+    )
+    assert b"bounded dimensions" in command_line.run("verify", path).stdout
+    assert command_line.run("verify", path, "--allow-unbounded").returncode == 0
+    result = command_line.run("verify", path, "--allow-unbounded", "--replica-count", "4")
+    assert (result.returncode, b"the 4 devices of a group" in result.stdout) == (1, True)
+    assert command_line.run("verify", path, "--replica-count", "0").returncode == 2
+
+
 def test_the_protobuf_schema_compiles(tmp_path):
     result = command_line.run("protos", tmp_path)
     files = result.stdout.decode().split()

@@ -51,7 +51,7 @@ def blend() -> Iterator[Opcode]:
             calls=TO_APPLY,
             check=check,
             infer=infer,
-            verify_calls=lambda shape, operands, called, results: check_one_call(called),
+            verify_calls=lambda message, shape, operands, called, results: check_one_call(called),
         )
     )
     yield member

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xlashape.errors import InvalidModuleError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloModule
 from xlashape.hlo.verifier import Problem, check, verify
 from xlashape.proto import xla
@@ -69,8 +69,11 @@ def messages(proto: xla.HloModuleProto) -> list[str]:
     return [str(problem) for problem in verify(proto)]
 
 
-# XLA reads and prints these without verifying them. Its verifier (0.11.2) refuses them.
+# XLA reads and prints these without verifying them. Its verifier (0.12.0.1) refuses them.
 REFUSED_BY_XLA = {
+    "async_all": "an asynchronous computation of several instructions",
+    "shapes": "dimensions without a bound",
+    "all_coll": "a collective-permute-start that nothing ends",
     "collectives2": "a copy-start that nothing ends",
     "custom": "an alias between buffers of two shapes",
     "head_alias2": "a donor that is an alias too",
@@ -166,7 +169,7 @@ def change(proto: xla.HloModuleProto, name: str) -> xla.HloInstructionProto:
             "names parameter 3 at [], which does not exist",
         ),
         (
-            lambda p: p.input_output_alias.entries.add(kind=1, output_shape_index=[0]),
+            lambda p: p.input_output_alias.entries.add(kind=2, output_shape_index=[0]),
             "input_output_alias joins output f32[4]{0} with parameter 0, f32[4,6]{1,0}",
         ),
         (lambda p: p.buffer_donor.entries.add(parameter_shape_index=[1]), "buffer_donor names parameter 0 at [1]"),
@@ -297,7 +300,7 @@ STATE = "((f32[4], f32[4]), f32[4], u32[])"
         (f"ROOT s = {STATE} add-start(p, p)", "the async-start must be ended, found no user"),
         (
             f"s = {STATE} add-start(p, p)\n ROOT r = f32[4] get-tuple-element(s), index=1",
-            "an element is taken of the async-start, which an async-done must end",
+            "the async-start must be ended by async-update or async-done or handed on, found get-tuple-element 'r'",
         ),
     ],
 )
@@ -309,7 +312,7 @@ def test_rules_that_xla_has_too(body, message):
 def test_an_end_of_a_parameter_of_the_entry_has_no_start():
     text = "HloModule m ENTRY e { p = (f32[4], f32[4], u32[]) parameter(0)  ROOT d = f32[4] copy-done(p) }"
     assert messages(HloModule.parse(text).proto) == [
-        "computation 'e': instruction 'd': the copy-done must end a copy-start, found a parameter of the entry"
+        "computation 'e': instruction 'd': the copy-done must end a copy-start, found parameter 'p'"
     ]
 
 
@@ -336,3 +339,61 @@ def test_a_buffer_of_the_entry_is_given_away_once(head, message):
 def test_operands_that_updates_bring_make_a_valid_module():
     body = f"s = ((f32[4]), f32[4], u32[]) add-start(p)\n u = {STATE} add-update(s, p)\n ROOT r = f32[4] add-done(u)"
     assert messages(HloModule.parse(ENTRY.format(head="", more="", body=body)).proto) == []
+
+
+GATHER = """{header}
+ENTRY e {{
+  p = f32[4,4] parameter(0)
+  ROOT r = f32[8,4] all-gather(p), dimensions={{0}}{attributes}
+}}
+"""
+
+
+def gather(header: str, attributes: str = "") -> HloModule:
+    return HloModule.parse(GATHER.format(header=header, attributes=attributes))
+
+
+def test_numbers_of_devices_come_from_the_text_the_device_assignment_or_the_caller():
+    of_two, of_four = gather("HloModule m, replica_count=2"), gather("HloModule m, replica_count=4")
+    assert verify(of_two) == ()
+    [problem] = verify(of_four)
+    assert problem.message == (
+        "dimension 0 of f32[8,4]{1,0} must be that of f32[4,4]{1,0} times the 4 devices of a group"
+    )
+    # The proto does not say the number, so the rules that need it are left out.
+    assert verify(of_four.to_proto()) == ()
+    assert verify(of_four.to_proto(), replica_count=4) == (problem,)
+    assert verify(of_four, replica_count=2) == ()
+    assigned = of_four.to_proto()
+    assigned.device_assignment.replica_count = 4
+    assigned.device_assignment.computation_count = 1
+    assert verify(assigned) == (problem,)
+    with_partitions = gather("HloModule m", ", channel_id=1, replica_groups={{0}}")
+    assert verify(with_partitions, num_partitions=2) == ()
+    [problem] = verify(with_partitions, num_partitions=4)
+    assert "times the 4 devices" in problem.message
+    with pytest.raises(InvalidModuleError, match="times the 4 devices"):
+        check(with_partitions, num_partitions=4)
+
+
+@pytest.mark.parametrize("name", ["replica_count", "num_partitions"])
+@pytest.mark.parametrize("value", [0, -1, -(2**70)])
+def test_numbers_of_devices_are_positive(name, value):
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be at least 1, found {value}") as caught:
+        verify(gather("HloModule m"), **{name: value})
+    assert caught.value.field == name
+
+
+def test_more_devices_than_the_groups_hold():
+    module = gather("HloModule m", ", replica_groups={{0,1}}")
+    assert verify(module, replica_count=2**62) != ()
+    assert verify(module, num_partitions=2**62) == ()
+
+
+def test_unbounded_dimensions_are_refused_unless_they_are_allowed():
+    module = HloModule.parse("HloModule m ENTRY e { p = f32[?] parameter(0) ROOT r = f32[?] negate(p) }")
+    assert [(problem.instruction, problem.message) for problem in verify(module)] == [
+        ("p", "its shape must have bounded dimensions, found f32[?]{0}"),
+        ("r", "its shape must have bounded dimensions, found f32[?]{0}"),
+    ]
+    assert verify(module, allow_unbounded_dimensions=True) == ()

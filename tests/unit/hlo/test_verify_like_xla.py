@@ -1,8 +1,8 @@
 """The verifier against XLA's own: what XLA accepts has no problem, what XLA refuses has one.
 
-`verifier.jsonl` has a module in each row and what XLA says of it: jaxlib 0.12.0.1 reads the text, and XLA's plugin for CPUs of version 0.11.2
-loads and verifies the proto. `by` says which of the three refuses: the reader, the loader or the verifier. A row with `missed` is refused by
-XLA, and no rule here is known to find its problem.
+`verifier.jsonl` has a module in each row and what XLA says of it: jaxlib 0.12.0.1 reads the text, and its HloVerifier, with the options that
+hold for any target, verifies the module. `by` says which of the two refuses. A row with `differs` is refused by XLA and accepted here, for
+the reason that it gives.
 """
 
 import gzip
@@ -34,14 +34,16 @@ def problems_of(text: str) -> list[str]:
         return [error.message]
 
 
-@pytest.mark.parametrize(("rule", "rows"), rows_by_rule().items(), ids=str)
-def test_a_module_has_problems_where_xla_refuses_it(rule: str, rows: list[dict[str, str]]) -> None:
-    del rule
-    for row in rows:
+RULES = rows_by_rule()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_module_has_problems_where_xla_refuses_it(rule: str) -> None:
+    for row in RULES[rule]:
         problems = problems_of(row["text"])
-        if row["xla"] == "accepts":
+        if row["xla"] == "accepts" or "differs" in row:
             assert not problems, f"XLA accepts\n{row['text']}"
-        elif not row.get("missed"):
+        else:
             assert problems, f"XLA's {row['by']} refuses\n{row['text']}"
 
 
@@ -63,4 +65,7 @@ def test_modules_that_xla_made_have_no_problems() -> None:
     assert len(found) > 900
     # An opcode that this library does not know yet has no rule; the instruction is named as unknown.
     wrong = {name: [each for each in said if "unknown opcode" not in each] for name, said in found.items()}
+    # XLA's verifier refuses them, too: a fused computation has a parameter that it does not use.
+    unused = "nothing in its fusion uses it"
+    wrong = {name: [each for each in said if not each.endswith(unused)] for name, said in wrong.items()}
     assert not {name: said for name, said in wrong.items() if said}

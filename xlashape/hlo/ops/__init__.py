@@ -15,6 +15,7 @@ What rows of several families share:
     completion        what XLA fills in where text has no attribute
     inference         shapes of results that text leaves out
     verification      what must hold of shapes and called computations
+    collective_rules  what must hold of collectives
 
 The rows, by family:
     asynchronous, collective, contraction, control, creation, custom, dimension_sizes, elementwise, indexed, linear_algebra, movement,

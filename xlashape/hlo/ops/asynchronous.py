@@ -33,7 +33,11 @@ ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread
 
 
 def _verify_wrapped(
-    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     """The rule of async-start. Operands that are missing here are given to an update."""
     problem = check_one_call(called)

@@ -30,13 +30,21 @@ __all__ = ["OPERATIONS"]
 
 
 def _verify_call(
-    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     return check_one_call(called) or check_parameters(operands, called[0]) or check_result(shape, results[0])
 
 
 def _verify_fusion(
-    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     problem = check_one_call(called)
     if problem:
@@ -47,7 +55,11 @@ def _verify_fusion(
 
 
 def _verify_while(
-    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     if len(called) != 2:
         return f"calls {len(called)} computations, not a body and a condition"
@@ -83,7 +95,11 @@ def _check_conditional(written: Written) -> None:
 
 
 def _verify_conditional(
-    shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     if not called:
         return "needs a branch"

@@ -12,7 +12,7 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Infer, Operation, exactly, rows
-from xlashape.hlo.ops.verification import check_arrays, check_shape
+from xlashape.hlo.ops.verification import check_arrays, check_shape, same_type_or_both_floating
 from xlashape.hlo.values.comparison import (
     COMPARISON_ORDER,
     COMPARISON_TYPE,
@@ -176,7 +176,8 @@ def _binary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
 
 def _infer_compare(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     a, b = array(operands[0]), array(operands[1])
-    wider_type(a, b)
+    if not same_type_or_both_floating(a, b):
+        raise CannotInfer(f"the operand types {a.element_type} and {b.element_type} do not fit together")
     return _broadcast_together(a, b, _P.PRED)
 
 
@@ -197,9 +198,9 @@ def _comparison_order(written: Written, value: bytes | None) -> bytes:
 
 def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     a, b = array(operands[0]), array(operands[1])
-    element_type = {_P.F32: _P.C64, _P.F64: _P.C128}.get(wider_type(a, b))
-    if element_type is None:
-        raise CannotInfer(f"its operands must be f32 or f64, found {a}")
+    element_type = {_P.F32: _P.C64, _P.F64: _P.C128}.get(a.element_type)
+    if element_type is None or b.element_type != a.element_type:
+        raise CannotInfer(f"its operands must both be f32 or both f64, found {a} and {b}")
     return _broadcast_together(a, b, element_type)
 
 
@@ -225,7 +226,7 @@ def _infer_select(_: xla.HloInstructionProto, operands: Sequence[Shape], _result
 def _infer_clamp(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     low, value, high = map(array, operands)
     for bound in (low, high):
-        if bound.element_type != value.element_type or (bound.rank and bound.dimensions != value.dimensions):
+        if not same_type_or_both_floating(bound, value) or (bound.rank and bound.dimensions != value.dimensions):
             raise CannotInfer(f"the bound {bound} does not fit {value}")
     return value
 
@@ -309,11 +310,12 @@ OPERATIONS: Final = (
         operands_of_equal_sizes=True,
     ),
     *rows(
-        (_O.SHIFT_LEFT, _O.SHIFT_RIGHT_ARITHMETIC, _O.SHIFT_RIGHT_LOGICAL, _O.MULHI),
+        (_O.SHIFT_LEFT, _O.SHIFT_RIGHT_ARITHMETIC, _O.SHIFT_RIGHT_LOGICAL),
         operands=_TWO,
-        infer=_binary(lambda each: each.is_integral, "integers"),
+        infer=_binary(is_number, "numbers"),
         operands_of_equal_sizes=True,
     ),
+    Operation(_O.MULHI, operands=_TWO, infer=_binary(lambda _: True, "arrays"), operands_of_equal_sizes=True),
     Operation(
         _O.ATAN2,
         operands=_TWO,

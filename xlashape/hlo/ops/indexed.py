@@ -49,11 +49,20 @@ def _infer_gather(message: xla.HloInstructionProto, operands: Sequence[Shape], _
         )
     if not indices.element_type.is_integral:
         raise CannotInfer(f"its indices must be integers, found {indices}")
-    if not all(0 <= dim < shape.rank for dim in numbers.start_index_map):
-        raise CannotInfer(f"start_index_map={list(numbers.start_index_map)} must be dimensions of {shape}")
-    if any(0 <= dim < shape.rank and slices[dim] > 1 for dim in numbers.collapsed_slice_dims):
-        raise CannotInfer("a collapsed dimension must have slices of at most 1 element")
-    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    indexed = list(numbers.start_index_map)
+    if len(set(indexed)) != len(indexed) or not all(0 <= dim < shape.rank for dim in indexed):
+        raise CannotInfer(f"start_index_map={indexed} must be distinct dimensions of {shape}")
+    if any(not 0 <= size <= bound for size, bound in zip(slices, shape.dimensions, strict=True) if bound >= 0):
+        raise CannotInfer(f"slices of {slices} do not fit {shape}")
+    absent = [*numbers.collapsed_slice_dims, *numbers.operand_batching_dims]
+    dropped = set(absent)
+    if len(dropped) != len(absent) or not all(0 <= dim < shape.rank for dim in absent):
+        raise CannotInfer(f"collapsed and batching dimensions {absent} must be distinct dimensions of {shape}")
+    if any(slices[dim] > 1 for dim in absent):
+        raise CannotInfer("a collapsed or batching dimension must have slices of at most 1 element")
+    if not all(0 <= dim < indices.rank for dim in numbers.start_indices_batching_dims):
+        batching = list(numbers.start_indices_batching_dims)
+        raise CannotInfer(f"start_indices_batching_dims={batching} must be dimensions of {indices}")
     window = [size for dim, size in enumerate(slices) if dim not in dropped]
     batch = [dim for dim in range(indices.rank) if dim != numbers.index_vector_dim]
     rank = len(window) + len(batch)
@@ -105,6 +114,10 @@ def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: 
     absent = [*numbers.inserted_window_dims, *numbers.input_batching_dims]
     if len(set(absent)) != len(absent) or not all(0 <= dim < operand.rank for dim in absent):
         return f"inserted and batching dimensions {absent} must be distinct dimensions of {operand}"
+    batching = list(numbers.scatter_indices_batching_dims)
+    if len(batching) != len(numbers.input_batching_dims) or not all(0 <= dim < indices.rank for dim in batching):
+        count = len(numbers.input_batching_dims)
+        return f"scatter_indices_batching_dims={batching} must be {count} dimensions of the indices {indices}"
     window = list(numbers.update_window_dims)
     if len(set(window)) != len(window) or not all(0 <= dim < updates.rank for dim in window):
         return f"update_window_dims={window} must be distinct dimensions of the updates {updates}"
@@ -123,11 +136,15 @@ def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: 
 
 
 def _verify_combiner(
-    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    _shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     count = len(operands) // 2
     # Each accumulator begins as an element of an operand.
-    elements = [Shape.array(operand.element_type, ()) for operand in operands[:count] if operand.is_array]
+    elements = [Shape.array(array(operand).element_type, ()) for operand in operands[:count]]
     return check_one_call(called) or check_reducer(operands[count + 1 :], elements, called[0], results[0])
 
 
@@ -172,5 +189,6 @@ OPERATIONS: Final = (
         infer=_infer_scatter,
         verify=_verify_scatter,
         verify_calls=_verify_combiner,
+        one_precision=True,
     ),
 )

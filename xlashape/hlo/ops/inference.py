@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from xlashape.hlo.ops.operation import CannotInfer
 from xlashape.proto import xla
@@ -61,24 +62,46 @@ def is_number(element_type: PrimitiveType) -> bool:
     return element_type.is_integral or element_type.is_floating or element_type.is_complex
 
 
+_BY_PRECISION: Final = (
+    *(
+        ("pred", "u1"),
+        ("s1",),
+        ("u2",),
+        ("s2",),
+        ("u4",),
+        ("s4",),
+        ("u8",),
+        ("s8",),
+        ("u16",),
+        ("s16",),
+        ("u32",),
+        ("s32",),
+    ),
+    *(("u64",), ("s64",), ("f4e2m1fn",), ("f8e3m4",), ("f8e4m3b11fnuz",), ("f8e4m3fnuz", "f8e4m3"), ("f8e4m3fn",)),
+    *(("f8e5m2", "f8e5m2fnuz"), ("f16",), ("f8e8m0fnu",), ("bf16",), ("f32",), ("f64",), ("c64",), ("c128",)),
+)
+"""The element types in the order in which one gives way to the other in a result that text has no shape of. Between two of equal rank XLA
+ends the process."""
+_RANKS: Final = {PrimitiveType.parse(name): rank for rank, names in enumerate(_BY_PRECISION) for name in names}
+
+
 def wider_type(a: Shape, b: Shape) -> PrimitiveType:
-    """The element type of both operands, or the wider of two floating ones. Raises CannotInfer for any other pair."""
+    """The element type of both operands, or the more precise of two floating ones. Raises CannotInfer for any other pair."""
     x, y = a.element_type, b.element_type
-    if x == y:
-        return x
-    if x.is_floating and y.is_floating and x.bit_width != y.bit_width:
-        return x if x.bit_width > y.bit_width else y
-    raise CannotInfer(f"the operand types {x} and {y} do not fit together")
+    if x != y and not (x.is_floating and y.is_floating):
+        raise CannotInfer(f"the operand types {x} and {y} do not fit together")
+    return promoted_type(a, b)
 
 
 def promoted_type(a: Shape, b: Shape) -> PrimitiveType:
-    """As `wider_type`, but also the wider of two integral types, and the first of two types of the same width."""
+    """The more precise of two element types of any kinds. Raises CannotInfer for two of equal rank."""
     x, y = a.element_type, b.element_type
     if x == y:
         return x
-    if (x.is_floating and y.is_floating) or (x.is_integral and y.is_integral):
-        return x if x.bit_width >= y.bit_width else y
-    raise CannotInfer(f"the operand types {x} and {y} do not fit together")
+    rank_x, rank_y = _RANKS.get(x), _RANKS.get(y)
+    if rank_x is None or rank_y is None or rank_x == rank_y:
+        raise CannotInfer(f"the operand types {x} and {y} do not fit together")
+    return x if rank_x > rank_y else y
 
 
 def window_steps(size: int, window: xla.WindowDimension) -> int:

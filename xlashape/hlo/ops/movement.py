@@ -7,7 +7,7 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.completion import exactly_one_dimension
-from xlashape.hlo.ops.inference import array, first_operand, promoted_type, wider_type
+from xlashape.hlo.ops.inference import array, first_operand, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
 from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type, check_shape
@@ -127,9 +127,7 @@ def _infer_pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: S
         if padded < 0:
             raise CannotInfer("negative padding removes more elements than the operand has")
         sizes.append(padded)
-    if shape.element_type.is_integral and shape.element_type != value.element_type:
-        raise CannotInfer(f"the operand types {shape.element_type} and {value.element_type} do not fit together")
-    return Shape(promoted_type(shape, value), sizes, shape.dynamic_dimensions).with_default_layout()
+    return Shape(wider_type(shape, value), sizes, shape.dynamic_dimensions).with_default_layout()
 
 
 def _verify_reverse(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:

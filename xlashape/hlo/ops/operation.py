@@ -97,9 +97,11 @@ Raises CannotInfer."""
 Verify = Callable[[xla.HloInstructionProto, Shape, Sequence[Shape]], "str | None"]
 """What is wrong with the shape of a result, or None, from (the instruction, its shape, its operands' shapes). Layouts are ignored."""
 
-VerifyCalls = Callable[[Shape, Sequence[Shape], Sequence[Sequence[Shape]], Sequence[Shape]], "str | None"]
-"""What is wrong with the computations that an instruction calls, or None, from (its shape, its operands' shapes, the parameters' shapes
-of each called computation, the result shape of each)."""
+VerifyCalls = Callable[
+    [xla.HloInstructionProto, Shape, Sequence[Shape], Sequence[Sequence[Shape]], Sequence[Shape]], "str | None"
+]
+"""What is wrong with the computations that an instruction calls, or None, from (the instruction, its shape, its operands' shapes, the
+parameters' shapes of each called computation, the result shape of each)."""
 
 
 FixedShape = Callable[[Shape, Sequence[Shape]], Shape]

@@ -61,11 +61,17 @@ def _infer_map(message: xla.HloInstructionProto, operands: Sequence[Shape], resu
     shape = array(operands[0])
     if list(message.dimensions) != list(range(shape.rank)):
         raise CannotInfer(f"its dimensions must be all those of {shape}, found {list(message.dimensions)}")
+    if any(array(operand).dimensions != shape.dimensions for operand in operands):
+        raise CannotInfer(f"its operands must have equal dimensions, found {', '.join(map(str, operands))}")
     return Shape(results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
 
 
 def _verify_mapped(
-    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    _shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     problem = check_one_call(called)
     if problem:
@@ -102,17 +108,40 @@ def _verify_scan(message: xla.HloInstructionProto, shape: Shape, operands: Seque
 
 
 def _verify_scan_body(
-    _: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    message: xla.HloInstructionProto,
+    shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
+    """Its computation takes a slice of each input and the carries, and gives a slice of each output and the carries."""
     problem = check_one_call(called)
     if problem or len(called[0]) != len(operands):
         return problem or f"calls a computation of {len(called[0])} parameters with {len(operands)}"
-    if not results[0].is_tuple:
-        return f"its computation must give outputs and carries, found {results[0]}"
-    for number, (operand, parameter) in enumerate(zip(operands, called[0], strict=True)):
-        is_carry = compatible_shapes(operand, parameter)
-        if not is_carry and not (operand.is_array and parameter.is_array and operand.rank == parameter.rank + 1):
-            return f"operand {number} is {operand}, its computation takes {parameter}"
+    given, steps = shape.tuple_shapes, results[0].tuple_shapes
+    if not results[0].is_tuple or len(given) != len(steps):
+        return f"its computation must give {len(given)} outputs and carries, found {results[0]}"
+    inputs, outputs = len(operands) - message.num_carries, len(given) - message.num_carries
+    if not inputs and not outputs:
+        return "it needs an input or an output, found carries alone"
+    dim = message.dimensions[0] if message.dimensions else 0
+    sliced = [*zip(operands[:inputs], called[0], strict=False), *zip(given[:outputs], steps, strict=False)]
+    sizes: set[int] = set()
+    for whole, step in sliced:
+        if not whole.is_array or not 0 <= dim < whole.rank:
+            return f"its inputs and outputs must be arrays with a dimension {dim}, found {whole}"
+        rest = (*whole.dimensions[:dim], *whole.dimensions[dim + 1 :])
+        if not compatible_shapes(Shape.array(whole.element_type, rest), step):
+            return f"without dimension {dim}, {whole} must be as in its computation, {step}"
+        sizes.add(whole.dimensions[dim])
+    if len(sizes) > 1:
+        return f"its inputs and outputs must have equal sizes along dimension {dim}, found {sorted(sizes)}"
+    for carry, parameter in zip(operands[inputs:], called[0][inputs:], strict=True):
+        if not compatible_shapes(carry, parameter):
+            return f"its carry begins as {carry}, its computation takes {parameter}"
+    for carry, step in zip(given[outputs:], steps[outputs:], strict=True):
+        if not compatible_shapes(carry, step):
+            return f"its carry ends as {carry}, its computation gives {step}"
     return None
 
 
@@ -146,6 +175,8 @@ def _infer_inference(message: xla.HloInstructionProto, operands: Sequence[Shape]
 
 def _infer_gradient(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
     # The last operand is the gradient of the result, which has the shape of the first.
+    if operands[4].dimensions != array(operands[0]).dimensions:
+        raise CannotInfer(f"the gradient {operands[4]} must have the dimensions of {operands[0]}")
     return _infer_training(message, operands[:4], ())
 
 
@@ -160,6 +191,7 @@ OPERATIONS: Final = (
         check=check_even_operand_count,
         infer=_infer_reduce,
         verify_calls=check_reduction,
+        one_precision=True,
     ),
     Operation(
         Opcode.MAP,

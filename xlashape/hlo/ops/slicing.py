@@ -8,7 +8,7 @@ from typing import Final
 from xlashape.hlo.ops.attributes import CannotComplete, Written, required
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, at_least, exactly
-from xlashape.hlo.ops.verification import check_array, check_arrays, check_element_type
+from xlashape.hlo.ops.verification import check_array, check_arrays, check_element_type, held_array
 from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -41,7 +41,7 @@ def _check_start_indices(first: int) -> Callable[[Written], None]:
     def check(written: Written) -> None:
         # The indices are one scalar a dimension, or in older text one vector.
         operands = written.operands
-        indices, rank = operands[first:], operands[0].rank
+        indices, rank = operands[first:], held_array(operands[0]).rank
         if len(indices) != rank and not (len(indices) == 1 and indices[0].is_array and indices[0].rank == 1):
             raise CannotComplete(f"expected {rank} start indices, found {len(indices)}")
 
@@ -62,12 +62,12 @@ def _verify_dynamic_slice(message: xla.HloInstructionProto, shape: Shape, operan
 
 
 def _verify_dynamic_update_slice(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    operand, update = operands[0], operands[1]
+    operand, update = held_array(operands[0]), operands[1]
     problem = check_array(operand, "operand") or check_array(update, "update")
     if problem:
         return problem
-    if not compatible_shapes(shape, operand):
-        return f"its shape must be its operand's, {operand}, found {shape}"
+    if not compatible_shapes(shape, operands[0]):
+        return f"its shape must be its operand's, {operands[0]}, found {shape}"
     if not _fits_within(update.dimensions, operand):
         return f"an update of {update} does not fit its operand {operand}"
     return check_element_type(update, operand) or _verify_start_indices(operands[2:], operand)

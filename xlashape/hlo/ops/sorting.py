@@ -34,7 +34,11 @@ def _verify_sort(message: xla.HloInstructionProto, shape: Shape, operands: Seque
 
 
 def _verify_comparator(
-    _: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _message: xla.HloInstructionProto,
+    _shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     problem = check_one_call(called)
     if problem:

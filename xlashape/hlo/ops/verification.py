@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum
 
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.shape.value.equality import compatible_shapes
 
 __all__ = [
+    "BufferTarget",
     "any_shape",
     "check_aliasing",
     "check_array",
@@ -23,13 +25,33 @@ __all__ = [
     "check_shape",
     "check_token",
     "has_part",
+    "held_array",
+    "reduced_types_problem",
+    "reduction_problem",
+    "same_type",
     "same_type_or_both_floating",
 ]
+
+
+class BufferTarget(str, Enum):
+    """The custom calls that make a buffer and those that end it."""
+
+    CREATE = "CreateBuffer"
+    PIN = "Pin"
+    UNPIN = "Unpin"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 def any_shape(_message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
     """The rule of an operation whose shape is not checked."""
     return None
+
+
+def same_type(lhs: Shape, rhs: Shape) -> bool:
+    """Whether element types are equal."""
+    return lhs.element_type == rhs.element_type
 
 
 def same_type_or_both_floating(lhs: Shape, rhs: Shape) -> bool:
@@ -67,12 +89,17 @@ def check_one_call(called: Sequence[Sequence[Shape]]) -> str | None:
     return None if len(called) == 1 else f"calls {len(called)} computations, not one"
 
 
-def check_parameters(expected: Sequence[Shape], parameters: Sequence[Shape], what: str = "operand") -> str | None:
-    """The parameters of a called computation must have the shapes `expected`."""
+def check_parameters(
+    expected: Sequence[Shape],
+    parameters: Sequence[Shape],
+    what: str = "operand",
+    compare: Callable[[Shape, Shape], bool] = same_type,
+) -> str | None:
+    """The parameters of a called computation must have the shapes `expected`; `compare` compares their element types."""
     if len(expected) != len(parameters):
         return f"calls a computation of {len(parameters)} parameters with {len(expected)}"
     for index, (given, parameter) in enumerate(zip(expected, parameters, strict=True)):
-        if not compatible_shapes(given, parameter):
+        if not compatible_shapes(given, parameter, compare):
             return f"{what} {index} is {given}, the parameter of the called computation {parameter}"
     return None
 
@@ -98,9 +125,16 @@ def check_aliasing(message: xla.HloInstructionProto, shape: Shape, operands: Seq
             if not has_part(whole, index):
                 return f"output_to_operand_aliasing names {list(index)} of {whole}, which does not exist"
         given, result = _part(operands[number], alias.operand_shape_index), _part(shape, alias.output_shape_index)
+        if message.custom_call_target in (BufferTarget.PIN, BufferTarget.UNPIN):
+            given, result = held_array(given), held_array(result)
         if not compatible_shapes(given, result):
             return f"output_to_operand_aliasing joins {result} with {given} of operand {number}"
     return None
+
+
+def held_array(shape: Shape) -> Shape:
+    """The array that a buffer holds; any other shape as it is."""
+    return shape.buffer_shape if shape.is_buffer else shape
 
 
 def has_part(shape: Shape, index: Sequence[int]) -> bool:
@@ -146,8 +180,28 @@ def check_reducer(
 
 
 def check_reduction(
-    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    _shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     """The rule of an operation whose operands are inputs and as many initial values: one computation, which combines them."""
+    return reduction_problem(operands, called, results)
+
+
+def reduced_types_problem(operands: Sequence[Shape], parameters: Sequence[Shape]) -> str | None:
+    """What is wrong with a reduction whose computation must take elements of the operands' own precision."""
+    count = len(operands) // 2
+    for number, (operand, element) in enumerate(zip(operands[:count], parameters[count:], strict=True)):
+        if operand.element_type != element.element_type:
+            return f"input {number} is {operand}, its computation takes {element}"
+    return None
+
+
+def reduction_problem(
+    operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+) -> str | None:
+    """As `check_reduction`, without the instruction."""
     count = len(operands) // 2
     return check_one_call(called) or check_reducer(operands[:count], operands[count:], called[0], results[0])

@@ -11,7 +11,13 @@ from xlashape.hlo.ops.completion import EMPTY_WINDOW, check_even_operand_count
 from xlashape.hlo.ops.inference import array, window_steps
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
-from xlashape.hlo.ops.verification import check_parameters, check_predicate, check_reducer, check_reduction
+from xlashape.hlo.ops.verification import (
+    check_parameters,
+    check_predicate,
+    check_reducer,
+    check_reduction,
+    same_type_or_both_floating,
+)
 from xlashape.hlo.values.window import WINDOW
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -55,13 +61,17 @@ def _infer_select_and_scatter(message: xla.HloInstructionProto, operands: Sequen
 
 
 def _verify_select_and_scatter(
-    _shape: Shape, operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
+    _: xla.HloInstructionProto,
+    _shape: Shape,
+    operands: Sequence[Shape],
+    called: Sequence[Sequence[Shape]],
+    results: Sequence[Shape],
 ) -> str | None:
     if len(called) != 2:
         return f"calls {len(called)} computations, not select and scatter"
     scalar = Shape.array(operands[0].element_type, ())
     return (
-        check_parameters([scalar, scalar], called[0], "element")
+        check_parameters([scalar, scalar], called[0], "element", same_type_or_both_floating)
         or check_predicate(results[0], "select")
         or check_reducer([operands[1]], [operands[2]], called[1], results[1])
     )

@@ -13,7 +13,7 @@ from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.ops.verification import check_reduction
+from xlashape.hlo.ops.verification import check_reduction, reduction_problem
 from xlashape.hlo.text.reader.state import ParsedAttribute, ParsedInstruction, ParsedShape, State
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -196,9 +196,7 @@ def _infer(
         parameters = [
             [each.instructions[each.parameters[i]].shape.shape for i in range(len(each.parameters))] for each in called
         ]
-        problem = check_reduction(
-            shapes[0], shapes, parameters, [each.instructions[each.root].shape.shape for each in called]
-        )
+        problem = reduction_problem(shapes, parameters, [each.instructions[each.root].shape.shape for each in called])
         if problem:
             raise _error(state, at, f"{row.opcode}: {problem}")
     results = [computation.instructions[computation.root].shape.shape for computation in called]

@@ -1,0 +1,323 @@
+"""What must hold of collectives: their groups, pairs and shapes, and how many replicas and partitions they need. The rows are in `collective`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.verification import check_array, check_shape
+from xlashape.hlo.values.replica_groups import expanded_groups
+from xlashape.proto import xla
+from xlashape.shape import Shape
+from xlashape.shape.value.equality import compatible_shapes
+
+__all__ = [
+    "Devices",
+    "check_all_gather",
+    "check_all_gather_start",
+    "check_all_reduce",
+    "check_all_to_all",
+    "check_broadcast",
+    "check_collective_reduce",
+    "check_devices",
+    "check_permute",
+    "check_permute_start",
+    "check_ragged",
+    "check_reduce_scatter",
+]
+
+
+# -- groups ---------------------------------------------------------------------------------
+
+
+class _Groups(NamedTuple):
+    """The replica groups of an instruction as far as rules need them."""
+
+    number: int
+    size: int
+    """The devices of the first group."""
+
+    @property
+    def devices(self) -> int:
+        return self.number * self.size
+
+
+def _groups_of(message: xla.HloInstructionProto) -> _Groups:
+    """The groups in any of their forms; no groups stand for one of all devices. InvalidModuleError for groups that contradict themselves."""
+    if message.HasField("iota_collective_device_list"):
+        iota = message.iota_collective_device_list
+        return _Groups(iota.num_replica_groups, iota.num_devices_per_group)
+    groups = expanded_groups(message)
+    return _Groups(len(groups), len(groups[0]) if groups else 0)
+
+
+def _listed_groups(message: xla.HloInstructionProto) -> list[list[int]]:
+    """The replica groups that are listed one by one. Compact forms are valid by the way they are written."""
+    form = message.WhichOneof("replica_group_list")
+    if form not in (None, "collective_device_list"):
+        return []
+    return expanded_groups(message)
+
+
+def _check_groups(message: xla.HloInstructionProto, *, uniform: bool) -> str | None:
+    groups = _listed_groups(message)
+    if any(not group for group in groups):
+        return "a replica group must not be empty"
+    ids = [device for group in groups for device in group]
+    if len(set(ids)) != len(ids):
+        return f"its replica groups must not repeat a replica, found {groups}"
+    if any(not 0 <= device < len(ids) for device in ids):
+        return f"its replica groups must hold the replicas from 0 to {len(ids) - 1}, found {groups}"
+    if uniform and len({len(group) for group in groups}) > 1:
+        return f"its replica groups must have equal sizes, found {groups}"
+    if message.use_global_device_ids:
+        if message.channel_id <= 0:
+            return "use_global_device_ids=true needs a channel_id"
+        if not _groups_of(message).number:
+            return "use_global_device_ids=true needs replica groups"
+    return None
+
+
+# -- rules that hold for any number of devices ----------------------------------------------
+
+
+def _together(shapes: Sequence[Shape]) -> Shape:
+    return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
+
+
+def check_all_reduce(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of all-reduce and all-reduce-start: the result is as the operands."""
+    if message.channel_id < 0 and message.opcode == Opcode.ALL_REDUCE:
+        return f"channel_id must be above 0, found {message.channel_id}"
+    return _check_groups(message, uniform=False) or check_shape(shape, _together(operands))
+
+
+def check_collective_reduce(message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
+    """The rule of collective-reduce, whose further operands may say which device receives."""
+    return _check_groups(message, uniform=False)
+
+
+def check_ragged(message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
+    """The rule of ragged-all-to-all."""
+    return _check_groups(message, uniform=True)
+
+
+def _check_shards(message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape]) -> str | None:
+    """The rule of all-gather and reduce-scatter: each of `wholes` has several of `parts` along a dimension."""
+    if len(wholes) != len(parts):
+        return f"it needs a result for each of its operands, found {len(wholes)} and {len(parts)}"
+    dim = message.dimensions[0] if message.dimensions else 0
+    for whole, part in zip(wholes, parts, strict=True):
+        problem = check_array(whole, "result and operand") or check_array(part, "result and operand")
+        if problem:
+            return problem
+        if part.rank != whole.rank or not 0 <= dim < part.rank:
+            return f"{whole} and {part} must have the same rank and a dimension {dim}"
+        sides = [[size for each, size in enumerate(shape.dimensions) if each != dim] for shape in (whole, part)]
+        if sides[0] != sides[1] or whole.element_type != part.element_type:
+            return f"{whole} and {part} must differ along dimension {dim} alone"
+        size, sizes = part.dimensions[dim], whole.dimensions[dim]
+        if size > 0 and sizes >= 0 and (sizes % size or not sizes):
+            return f"dimension {dim} of {whole} must be a multiple of that of {part}"
+    return None
+
+
+def _results(shape: Shape, operands: Sequence[Shape]) -> Sequence[Shape]:
+    return shape.tuple_shapes if shape.is_tuple and len(operands) != 1 else (shape,)
+
+
+def check_all_gather(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of all-gather."""
+    return _check_groups(message, uniform=True) or _check_shards(message, _results(shape, operands), operands)
+
+
+def check_all_gather_start(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of all-gather-start, which gives its operands and their gathered forms."""
+    problem = _check_groups(message, uniform=True)
+    if problem:
+        return problem
+    if not shape.is_tuple or len(shape.tuple_shapes) != 2:
+        return f"its shape must be a tuple of its operands and its results, found {shape}"
+    given, gathered = shape.tuple_shapes
+    return check_shape(given, _together(operands)) or _check_shards(message, _results(gathered, operands), operands)
+
+
+def check_reduce_scatter(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of reduce-scatter."""
+    return _check_groups(message, uniform=True) or _check_shards(message, operands, _results(shape, operands))
+
+
+def check_all_to_all(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of all-to-all, of several operands or along a dimension of one."""
+    problem = _check_groups(message, uniform=True)
+    if problem:
+        return problem
+    if not message.dimensions:
+        if any(not compatible_shapes(operand, operands[0]) for operand in operands):
+            return f"its operands must have the same shape, found {', '.join(map(str, operands))}"
+        return check_shape(shape, Shape.tuple(operands))
+    dim = message.dimensions[0]
+    if len(operands) != 1 or not operands[0].is_array or not 0 <= dim < operands[0].rank:
+        return f"dimensions={{{dim}}} must be a dimension of its only operand"
+    return check_shape(shape, operands[0])
+
+
+def _check_pairs(message: xla.HloInstructionProto) -> str | None:
+    for what, ids in (
+        ("source", [pair.source for pair in message.source_target_pairs]),
+        ("target", [pair.target for pair in message.source_target_pairs]),
+    ):
+        if any(device < 0 for device in ids):
+            return f"a {what} must not be negative, found {ids}"
+        if len(set(ids)) != len(ids):
+            return f"source_target_pairs must not repeat a {what}, found {ids}"
+    return None
+
+
+# The form that writes slices in place takes an input, an output and the positions in both.
+_IN_PLACE_OPERANDS = 4
+
+
+def check_permute(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of collective-permute."""
+    problem = _check_pairs(message)
+    if problem or not operands or len(operands) == _IN_PLACE_OPERANDS:
+        return problem
+    return check_shape(shape, _together(operands))
+
+
+def check_permute_start(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two counters."""
+    problem = _check_pairs(message)
+    if problem or not operands or len(operands) == _IN_PLACE_OPERANDS:
+        return problem
+    data = _together(operands)
+    counters = shape.tuple_shapes[2:] if shape.is_tuple else ()
+    return check_shape(shape, Shape.tuple([data, data, *counters]))
+
+
+def check_broadcast(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of collective-broadcast. With a dynamic root, further operands say which device sends."""
+    return check_shape(shape, operands[0]) if len(operands) == 1 else None
+
+
+# -- rules that need the numbers of devices -------------------------------------------------
+
+
+class Devices(NamedTuple):
+    """How many devices a module is for, where it is known."""
+
+    replica_count: int
+    num_partitions: int
+
+
+_BY_REPLICA_OR_PARTITION: Final = frozenset(
+    (
+        Opcode.ALL_TO_ALL,
+        Opcode.RAGGED_ALL_TO_ALL,
+        Opcode.COLLECTIVE_PERMUTE,
+        Opcode.COLLECTIVE_PERMUTE_START,
+    )
+)
+"""Operations that a channel makes ones of partitions. The others that have groups become ones of replicas and all their partitions."""
+_WITH_GROUPS: Final = frozenset(
+    (
+        Opcode.ALL_GATHER,
+        Opcode.ALL_GATHER_START,
+        Opcode.ALL_REDUCE,
+        Opcode.ALL_REDUCE_START,
+        Opcode.REDUCE_SCATTER,
+        Opcode.COLLECTIVE_REDUCE,
+        Opcode.ALL_TO_ALL,
+        Opcode.RAGGED_ALL_TO_ALL,
+    )
+)
+
+
+def check_devices(
+    message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape], devices: Devices | None
+) -> str | None:
+    """What is wrong with a collective in a module for as many devices; None stands for numbers that are not known.
+
+    XLA leaves out the rules of a number that is 1, since a module for any number of replicas says so before it is compiled for them.
+    """
+    opcode = message.opcode
+    if message.source_target_pairs and opcode in _BY_REPLICA_OR_PARTITION:
+        return _check_pair_devices(message, devices)
+    if opcode not in _WITH_GROUPS:
+        return None
+    groups = _groups_of(message)
+    if devices is not None and groups.number:
+        what, known = _numbered(message, devices)
+        if known not in (1, _device_count(message, groups)):
+            return f"its replica groups must hold {known} {what}, found {_device_count(message, groups)}"
+    together = _exchanging(message, groups, devices)
+    if together is None:
+        return None
+    if opcode == Opcode.ALL_TO_ALL:
+        return _check_split(message, operands, together)
+    if opcode in (Opcode.ALL_GATHER, Opcode.ALL_GATHER_START):
+        result = shape if opcode == Opcode.ALL_GATHER else shape.tuple_shapes[1]
+        return _check_shard_sizes(message, _results(result, operands), operands, together)
+    if opcode == Opcode.REDUCE_SCATTER:
+        return _check_shard_sizes(message, operands, _results(shape, operands), together)
+    return None
+
+
+def _device_count(message: xla.HloInstructionProto, groups: _Groups) -> int:
+    """The devices in all groups, which may differ in size."""
+    listed = _listed_groups(message)
+    return sum(map(len, listed)) if listed else groups.devices
+
+
+def _numbered(message: xla.HloInstructionProto, devices: Devices) -> tuple[str, int]:
+    """What the numbers in the groups stand for, and how many of it there are."""
+    if message.use_global_device_ids:
+        return "devices", devices.replica_count * devices.num_partitions
+    if message.channel_id > 0 and message.opcode in _BY_REPLICA_OR_PARTITION:
+        return "partitions", devices.num_partitions
+    return "replicas", devices.replica_count
+
+
+def _exchanging(message: xla.HloInstructionProto, groups: _Groups, devices: Devices | None) -> int | None:
+    """How many devices exchange data with each other; None where it depends on numbers that are not known."""
+    by_partitions = message.channel_id > 0 and not message.use_global_device_ids
+    with_partitions = by_partitions and message.opcode not in _BY_REPLICA_OR_PARTITION
+    if devices is None:
+        return groups.size if groups.number and not with_partitions else None
+    size = groups.size if groups.number else _numbered(message, devices)[1]
+    return size * devices.num_partitions if with_partitions else size
+
+
+def _check_pair_devices(message: xla.HloInstructionProto, devices: Devices | None) -> str | None:
+    if devices is None:
+        return None
+    what, known = _numbered(message, devices)
+    for pair in message.source_target_pairs:
+        if known > 1 and max(pair.source, pair.target) >= known:
+            return f"source_target_pairs must name the {known} {what} from 0 on, found {pair.source} and {pair.target}"
+    return None
+
+
+def _check_split(message: xla.HloInstructionProto, operands: Sequence[Shape], devices: int) -> str | None:
+    if not message.dimensions:
+        if devices != len(operands):
+            return f"it needs an operand for each of the {devices} devices of a group, found {len(operands)}"
+        return None
+    dim = message.dimensions[0]
+    size = operands[0].dimensions[dim]
+    if size > 0 and devices > 0 and size % devices:
+        return f"dimension {dim} of {operands[0]} must be a multiple of the {devices} devices of a group"
+    return None
+
+
+def _check_shard_sizes(
+    message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape], devices: int
+) -> str | None:
+    dim = message.dimensions[0] if message.dimensions else 0
+    for whole, part in zip(wholes, parts, strict=True):
+        size, sizes = part.dimensions[dim], whole.dimensions[dim]
+        if size > 0 and devices != 1 and size * devices != sizes:
+            return f"dimension {dim} of {whole} must be that of {part} times the {devices} devices of a group"
+    return None
