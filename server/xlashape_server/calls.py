@@ -6,7 +6,7 @@
     sending        its caller to read a message of the answer              send_seconds, and a second more for each 8 MiB
 
 The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends the transport of
-the call, since a caller that does not read would not read an error either.
+the call with an error, which the caller gets if the transport has a way past what was not sent or read.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TypeAlias
 
-from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.limits import set_checkpoint
 from xlashape_server.accounts import Account, set_account
 from xlashape_server.callers import Caller, Places
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
 from xlashape_server.turns import Turn, Turns
 
-__all__ = ["Call", "Watch"]
+__all__ = ["Call", "CutOff", "Watch"]
 
 _log = logging.getLogger("xlashape_server.calls")
+
+CutOff: TypeAlias = "Callable[[Call, XlashapeError], None]"
+"""Ends the transport of a call with an error, from any thread."""
 
 _LOOK_SECONDS = 0.1  # between two looks of the watch
 _SEND_BYTES_PER_SECOND = 8 << 20  # that a caller has to read at least, beyond the seconds that each message has
@@ -41,7 +45,7 @@ _MARGIN_SECONDS = 1.0  # after the deadline, within which the work itself notice
 
 
 class Call(Turn):
-    """One call, from its admission until both its work and its transport have ended. `cut_off` ends its transport, from any thread.
+    """One call, from its admission until both its work and its transport have ended. `cut_off` ends its transport with an error, from any thread.
 
     `identify` says who calls; it is asked when that is needed. A `with` block of a call is where the library computes for it.
     """
@@ -66,7 +70,7 @@ class Call(Turn):
     )
 
     def __init__(
-        self, name: str, identify: Callable[[], Caller], seconds: float, cut_off: Callable[[], None], watch: Watch
+        self, name: str, identify: Callable[[], Caller], seconds: float, cut_off: CutOff, watch: Watch
     ) -> None:
         self._turns = watch.turns
         self._gate = None
@@ -220,7 +224,7 @@ class Watch:
         name: str,
         identify: Callable[[], Caller],
         seconds: float,
-        cut_off: Callable[[], None],
+        cut_off: CutOff,
         places: tuple[Places, ...],
     ) -> Call:
         """A call that has a place of each kind. LimitExceededError if there is none."""
@@ -253,15 +257,30 @@ class Watch:
         late = [call for call in list(self.calls.values()) if now > call.stage_end and not call.is_over]
         for call in late:
             call.stage_end = now + 1.0  # to try again, should it still be there
-            facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection}
+            error = self._lateness(call, now)
+            facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
             _log.info("cut off", extra={"facts": facts})
-            call.cut_off()
+            call.cut_off(call, error)
         resident = resident_bytes()
         if resident > self.memory.maximum:
             self._relieve()
         elif now >= self._next_trim and resident > self.memory.base + self.memory.reserved + _TRIMMED_BYTES:
             self._next_trim = now + _TRIM_SECONDS
             trim()
+
+    def _lateness(self, call: Call, now: float) -> XlashapeError:
+        """Why a call is cut off."""
+        if call.refusal is not None:
+            return call.refusal
+        if call.stage == "sending":
+            seconds = self.send_seconds
+            text = f"the answer was not read within {seconds:g} seconds, and a second more for each 8 MiB"
+            return LimitExceededError(text, limit="send_seconds", maximum=int(seconds))
+        if call.stage == "receiving" and now < call.deadline:
+            seconds = self.receive_seconds
+            text = f"the request did not come within {seconds:g} seconds"
+            return LimitExceededError(text, limit="receive_seconds", maximum=int(seconds))
+        return DeadlineExceededError("the deadline passed before the answer was computed")
 
     def _relieve(self) -> None:
         """The process has more memory than it may: ends the call that holds the most, after caches and allocator gave back what they could."""
@@ -284,4 +303,4 @@ class Watch:
             maximum=self.memory.maximum,
         )
         if largest.stage != "working":
-            largest.cut_off()
+            largest.cut_off(largest, largest.refusal)

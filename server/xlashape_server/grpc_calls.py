@@ -21,7 +21,7 @@ import grpc
 from google.rpc import code_pb2
 from grpc_status import rpc_status
 
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape_server.auth import Credentials
 from xlashape_server.callers import Places, caller_of
 from xlashape_server.calls import Call
@@ -32,6 +32,8 @@ from xlashape_server.streams import received
 __all__ = ["CallContext", "GrpcCalls", "server_options", "thread_pool"]
 
 _REFUSING_THREADS = 16
+
+_MAX_PENDING = 1 << 16
 
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of ways to compress
 
@@ -79,6 +81,9 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
         ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
         # A caller has no use for more calls in one connection than are admitted.
         ("grpc.max_concurrent_streams", config.max_concurrent_calls),
+        # Calls that the interpreter has not seen yet. Of more than 1,000 grpc would end some, of any caller, with CANCELLED: the guard refuses by shares.
+        ("grpc.server.max_pending_requests", _MAX_PENDING),
+        ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
     ]
 
 
@@ -254,7 +259,7 @@ class GrpcCalls:
                 name,
                 identify,
                 context.time_remaining(),
-                context.cancel,
+                partial(_cut_off, guard, context),
                 places,
                 endless=endless,
                 credentials=partial(_credentials_of, context),
@@ -299,6 +304,19 @@ class GrpcCalls:
         identity = call.caller.identity if call.account is not None else None
         seconds = time.monotonic() - call.started
         self._guard.access.log(name, "OK", call.caller.connection, seconds, identity=identity, **facts)
+
+
+def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeError) -> None:
+    """Ends a call from a thread that is not its own. The caller gets the status of `error`, which is not behind what the caller does not read.
+
+    grpc's own `cancel` gives no status: the caller would see CANCELLED without a reason. Its call has one that does, and no public name for it.
+    """
+    status = guard.refusal(call.name, call, error)
+    transport: Any = getattr(getattr(context, "_rpc_event", None), "call", None)
+    try:
+        transport.cancel(status.code, status.message)
+    except Exception:  # another version of grpc, or the call has just ended
+        context.cancel()
 
 
 def _credentials_of(context: CallContext) -> Credentials:

@@ -31,7 +31,7 @@ from xlashape_server.accounts import Account
 from xlashape_server.audit import AuditLog
 from xlashape_server.auth import NOTHING, Credentials, Gate
 from xlashape_server.callers import Caller, Places, Shares
-from xlashape_server.calls import Call, Watch
+from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.config import Config
 from xlashape_server.memory import Memory
 from xlashape_server.status import status_of
@@ -81,13 +81,13 @@ class Guard:
         name: str,
         identify: Callable[[], Caller],
         seconds: float | None,
-        cut_off: Callable[[], None],
+        cut_off: CutOff,
         places: tuple[Places, ...] | None = None,
         *,
         endless: bool = False,
         credentials: Callable[[], Credentials] | None = None,
     ) -> Call:
-        """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is needed. `cut_off` ends its transport. `places`: those that it needs, if not a place for a call.
+        """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is needed. `cut_off` ends its transport with an error. `places`: those that it needs, if not a place for a call.
 
         LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and `transport_ended` were called.
         An `endless` call may take as long as its caller likes. `credentials` are asked for where callers are authenticated: then the identity

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -159,3 +161,62 @@ def test_cancelled_calls_stop_and_meanwhile_others_are_answered(patient: Server)
     before = processor_seconds(pid)
     time.sleep(2)
     assert processor_seconds(pid) - before < 1
+
+
+def test_a_caller_that_is_cut_off_is_told_why(patient: Server) -> None:
+    wait = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        wait.wait(60)
+        yield b""
+
+    with grpc.insecure_channel(patient.address) as channel:
+        for path in ("/xlashape.v1.ShapeService/ByteSize", "/grpc.health.v1.Health/Check"):
+            with pytest.raises(grpc.RpcError) as caught:
+                channel.stream_unary(path)(nothing(), timeout=30)
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert caught.value.details() == "the request did not come within 2 seconds"
+        wait.set()
+        shape, positions = v1.ShapeInput(text="f32[1000,1000]"), [1] * 100_000
+        first = v1.MultiIndicesRequest(shape=shape, positions=positions).SerializeToString()
+        more = v1.MultiIndicesRequest(positions=positions).SerializeToString()
+        answers = channel.stream_stream("/xlashape.v1.ShapeService/MultiIndices")(iter([first, *[more] * 100]))
+        next(answers)
+        time.sleep(6)
+        with pytest.raises(grpc.RpcError) as caught:
+            for _ in answers:
+                pass
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert caught.value.details().startswith("the answer was not read within 2 seconds")
+
+
+def test_calls_of_others_are_not_ended_when_thousands_begin_at_once() -> None:
+    """What is more than a server of gRPC holds before the interpreter sees it, it ends at random: with CANCELLED, and without a reason."""
+    codes: list[grpc.StatusCode] = []
+
+    def ask(address: str, stop: threading.Event) -> None:
+        request = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text=SHAPE)]).SerializeToString()
+        with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            call = channel.unary_unary("/xlashape.v1.ShapeService/ByteSize")
+            while not stop.is_set():
+                try:
+                    call(request, timeout=30)
+                except grpc.RpcError as error:
+                    codes.append(error.code())
+
+    config = Config(address="127.0.0.1:0", workers=1, max_receive_seconds=2, log_level="error")
+    with Server(config) as running, ExitStack() as stack:
+        stop = threading.Event()
+        others = [threading.Thread(target=ask, args=(running.address, stop)) for _ in range(4)]
+        for other in others:
+            other.start()
+        callers = [stack.enter_context(Http2Caller(running.address)) for _ in range(8)]
+        for _ in range(1000):
+            for caller in callers:
+                caller.call("/xlashape.v1.ShapeService/ByteSize", None)
+        time.sleep(1)
+        stop.set()
+        for other in others:
+            other.join()
+    # A share of the places is left for others, but all callers of this test have one address.
+    assert set(codes) <= {grpc.StatusCode.RESOURCE_EXHAUSTED}

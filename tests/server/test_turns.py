@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.limits import budget, set_checkpoint, spend
 from xlashape_server.callers import Caller, Places, Shares, caller_at
-from xlashape_server.calls import Call, Watch
+from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.memory import Memory, reserve, set_lease
 from xlashape_server.turns import Turns
 
@@ -78,7 +77,7 @@ class Worker:
         self.turns = Turns(short, Shares(1.0, 1.0))
         self.watch = Watch(Memory(1 << 40), self.turns, receive_seconds=10, send_seconds=10)
 
-    def call(self, who: Caller, seconds: float = 30.0, cut_off: Callable[[], None] = lambda: None) -> Call:
+    def call(self, who: Caller, seconds: float = 30.0, cut_off: CutOff = lambda call, error: None) -> Call:
         return self.watch.admit("A/B", lambda: who, seconds, cut_off, ())
 
 
@@ -180,10 +179,10 @@ def test_the_watch_cuts_off_what_lasts_too_long() -> None:
     worker = Worker()
     worker.watch.send_seconds = 0.2
     worker.watch.start()
-    call = worker.call(caller("a"), cut_off=ended.set)
+    call = worker.call(caller("a"), cut_off=lambda call, error: ended.set())
     call.sends(10)
     assert ended.wait(10)
-    other = worker.call(caller("a"), cut_off=lambda: ended.clear())
+    other = worker.call(caller("a"), cut_off=lambda call, error: ended.clear())
     other.sends(1 << 40)  # as much as takes hours to read
     time.sleep(0.6)
     assert ended.is_set()

@@ -19,7 +19,7 @@ from connectrpc.errors import ConnectError, ErrorDetail
 from google.rpc import code_pb2, status_pb2
 from protobuf.wkt import Any as AnyMessage
 
-from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.auth import Credentials
 from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call
@@ -55,6 +55,7 @@ class Exchange:
         self.call: Call | None = None
         self.is_logged = False
         self._refusal: ConnectError | None = None
+        self._lateness: XlashapeError | None = None
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._threads = threads
@@ -93,8 +94,9 @@ class Exchange:
         assert self.call is not None
         return self.call
 
-    def cut_off(self) -> None:
+    def cut_off(self, _: Call, error: XlashapeError) -> None:
         """Ends the exchange, from any thread: with an error if the caller can still be told one."""
+        self._lateness = error
         with contextlib.suppress(RuntimeError):  # the loop was closed
             self._loop.call_soon_threadsafe(self._cut_off)
 
@@ -108,18 +110,11 @@ class Exchange:
         self._was_late = True
         self._task.cancel()
 
-    def _late(self, error: asyncio.CancelledError, stage: str) -> ConnectError:
+    def _late(self, error: asyncio.CancelledError) -> ConnectError:
         """What the exchange ends with if it was cut off; any other cancellation is raised."""
-        if not self._was_late or self._is_aborted or self._task is None:
+        if self._lateness is None or not self._was_late or self._is_aborted or self._task is None:
             raise error
-        call = self.check()
-        if call.refusal is not None:
-            return self.refused(call.refusal)
-        seconds = self.guard.watch.receive_seconds
-        if stage == "receiving" and time.monotonic() < call.deadline:
-            text = f"the request did not come within {seconds:g} seconds"
-            return self.refused(LimitExceededError(text, limit="receive_seconds", maximum=int(seconds)))
-        return self.refused(DeadlineExceededError("the deadline passed before the answer was computed"))
+        return self.refused(self._lateness)
 
     async def receive(self) -> Message:
         """The next part of the request. ConnectError if it takes too long, or is larger than it may be."""
@@ -127,7 +122,7 @@ class Exchange:
         try:
             message = await self._receive()
         except asyncio.CancelledError as error:
-            raise self._late(error, "receiving") from None
+            raise self._late(error) from None
         if message["type"] == "http.request":
             self._has_body = message.get("more_body", False)
             self._received += len(message.get("body", b""))
@@ -194,7 +189,7 @@ class Exchange:
         try:
             return await asyncio.shield(asyncio.wrap_future(future))
         except asyncio.CancelledError as error:
-            raise self._late(error, "working") from None
+            raise self._late(error) from None
         except ConnectError:
             raise
         except Exception as error:  # as above
