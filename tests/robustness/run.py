@@ -27,6 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from harness.callers import PAUSE_SECONDS
 from harness.checker import Report, check
 from harness.faults import Kind, NotPossibleError, kinds
 from harness.history import Fault, History
@@ -56,6 +57,13 @@ def main() -> int:
         help="Faults for which no time is left are skipped.",
     )
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="No faults, for so long.")
+    parser.add_argument(
+        "--pause",
+        type=float,
+        default=PAUSE_SECONDS,
+        metavar="SECONDS",
+        help="Between two calls of a caller, on average. More leaves more of the machine to others.",
+    )
     parser.add_argument(
         "--strict", action="store_true", help="What is slow fails the run too: for machines that do nothing else."
     )
@@ -110,9 +118,9 @@ def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, A
         with Scene(scratch, history, arguments.seed, bucket=store == "bucket", tls=tls) as scene:
             try:
                 scene.prepare()
-                plan = _plan(arguments, tls=tls, bucket=store == "bucket", disk=scene.disk is not None, skipped=skipped)
+                plan = _plan(arguments, scene, tls=tls, bucket=store == "bucket", skipped=skipped)
                 phase = "starting callers"
-                scene.start_callers(questions(arguments.seed, 12))
+                scene.start_callers(questions(arguments.seed, 12), arguments.pause)
                 r = random.Random(arguments.seed)
                 phase = "time without faults"
                 time.sleep(60 * arguments.soak if arguments.soak else _IDLE_SECONDS)
@@ -157,7 +165,7 @@ def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, A
     return told
 
 
-def _plan(arguments: argparse.Namespace, *, tls: bool, bucket: bool, disk: bool, skipped: list[str]) -> list[Kind]:
+def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: bool, skipped: list[str]) -> list[Kind]:
     """The faults of a run, in their order."""
     if arguments.soak:
         return []
@@ -165,7 +173,7 @@ def _plan(arguments: argparse.Namespace, *, tls: bool, bucket: bool, disk: bool,
     def skip(name: str, reason: str) -> None:
         skipped.append(f"{name}: {reason}")
 
-    known = kinds(bucket=bucket, tls=tls, disk=disk, skipped=skip)
+    known = kinds(scene, bucket=bucket, tls=tls, skipped=skip)
     plan = [kind for kind in known if arguments.faults is None or kind.name in arguments.faults] * arguments.rounds
     random.Random(arguments.seed).shuffle(plan)
     plan.sort(key=lambda kind: not kind.removes)  # at the end there is to be much to read

@@ -172,7 +172,7 @@ def broken(setting, r):
     yield
     raise ValueError("a mistake")
 
-run.kinds = lambda **known: [Kind("forbidden", forbidden, removes=True), Kind("broken", broken)]
+run.kinds = lambda scene, **known: [Kind("forbidden", forbidden, removes=True), Kind("broken", broken)]
 sys.argv = ["run.py", "--store", "directory", "--seed", "5", "--hold", "0.1"]
 sys.exit(run.main())
 """

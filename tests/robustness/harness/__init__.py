@@ -3,6 +3,7 @@
 questions   what callers ask, and what the library answers
 mutations   requests changed at random
 callers     callers of several kinds, which write down what they asked and got
+http_callers   those over HTTP
 history     what they wrote down
 prober      a process that asks for health and small answers all the time
 attacks     processes that attack a server

@@ -1,4 +1,4 @@
-"""Callers that write down what they asked and got: the Python client, bare gRPC, and Connect over HTTP.
+"""Callers that write down what they asked and got: the Python client, bare gRPC, and those of `http_callers`.
 
 Each is a thread with a connection of its own, which asks questions, uploads modules of its own, reads those of all callers, and deletes some.
 """
@@ -6,11 +6,7 @@ Each is a thread with a connection of its own, which asks questions, uploads mod
 from __future__ import annotations
 
 import hashlib
-import http.client
-import json
 import random
-import ssl
-import struct
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -22,30 +18,30 @@ import grpc
 from harness.history import Entry, History, digest_of
 from harness.questions import Outcome, Question, code_of
 from xlashape.errors import XlashapeError
-from xlashape.proto import services, v1
+from xlashape.proto import message_class, services, v1
 from xlashape_client import Client
 
 __all__ = [
     "MAY_PASS",
+    "PAUSE_SECONDS",
     "Caller",
-    "ConnectTransport",
     "GrpcTransport",
     "Modules",
     "PythonTransport",
     "Transport",
     "name_of",
     "new_module",
-    "outcome_of_http",
     "upload_requests",
 ]
 
 MAY_PASS = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
 """What a call may end with while something is wrong. Never INTERNAL or UNKNOWN."""
 _SECONDS = 10.0  # the deadline of a call
-_PAUSE_SECONDS = 0.01  # on average, between two calls
+PAUSE_SECONDS = 0.01  # on average, between two calls
 _LONG_BYTES = 200_000
-_MAX_OWN = 60  # modules of one caller at a time: all of them fit the store, which would make room otherwise
+_MAX_OWN = 45  # modules of one caller at a time: all of them fit the store, which would make room otherwise
 _PIECE_BYTES = 65_536  # of an upload
+_ANSWERS = {f"{s.name}/{m.name}": m.output_type.full_name for s in services() for m in s.methods}
 _STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}
 
 
@@ -54,6 +50,8 @@ class Transport(Protocol):
 
     name: str
     takes_streams: bool
+    has_own_bytes: bool
+    """Whether answers come as other bytes than the server's handlers make."""
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
         """What a call ends with."""
@@ -69,6 +67,7 @@ class GrpcTransport:
 
     name = "grpc"
     takes_streams = True
+    has_own_bytes = False
 
     def __init__(self, address: str, root: bytes | None) -> None:
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 500)]
@@ -97,6 +96,7 @@ class PythonTransport:
 
     name = "python"
     takes_streams = True
+    has_own_bytes = False
 
     def __init__(self, address: str, root: bytes | None) -> None:
         self._client = Client(address, timeout=_SECONDS, root_certificates=root)
@@ -122,80 +122,6 @@ class PythonTransport:
 
     def close(self) -> None:
         self._client.close()
-
-
-class ConnectTransport:
-    """The protocol of Connect over HTTP/1.1, written out: RPCs of one request."""
-
-    name = "connect"
-    takes_streams = False
-
-    def __init__(self, address: str, root: bytes | None) -> None:
-        host, _, port = address.rpartition(":")
-        self._connection: http.client.HTTPConnection
-        if root is None:
-            self._connection = http.client.HTTPConnection(host, int(port), timeout=_SECONDS)
-        else:
-            context = ssl.create_default_context(cadata=root.decode())
-            self._connection = http.client.HTTPSConnection(host, int(port), timeout=_SECONDS, context=context)
-        self._streams = {f"{s.name}/{m.name}": m.server_streaming for s in services() for m in s.methods}
-
-    def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        is_stream = self._streams[rpc]
-        body = requests[0]
-        kind = "application/connect+proto" if is_stream else "application/proto"
-        headers = {
-            "Content-Type": kind,
-            "Connect-Protocol-Version": "1",
-            "Connect-Timeout-Ms": str(int(_SECONDS * 1e3)),
-        }
-        if is_stream:
-            body = b"\0" + struct.pack(">I", len(body)) + body
-        try:
-            self._connection.request("POST", f"/xlashape.v1.{rpc}", body, headers)
-            answer = self._connection.getresponse()
-            content = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            code = "DEADLINE_EXCEEDED" if isinstance(error, TimeoutError) else "UNAVAILABLE"
-            return Outcome(code, f"{type(error).__name__}: {error}", ())
-        return outcome_of_http(answer.status, content, is_stream=is_stream)
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def outcome_of_http(status: int, content: bytes, *, is_stream: bool) -> Outcome:
-    """What an answer of Connect says."""
-    if status != 200:
-        return _of_error(content, status, ())
-    return _of_stream(content) if is_stream else Outcome("OK", "", (content,))
-
-
-def _of_stream(content: bytes) -> Outcome:
-    answers: list[bytes] = []
-    at = 0
-    while at + 5 <= len(content):
-        flags, size = content[at], int.from_bytes(content[at + 1 : at + 5], "big")
-        message = content[at + 5 : at + 5 + size]
-        at += 5 + size
-        if flags & 2:
-            error = json.loads(message or b"{}").get("error")
-            return (
-                _of_error(json.dumps(error).encode(), 200, tuple(answers))
-                if error
-                else Outcome("OK", "", tuple(answers))
-            )
-        answers.append(message)
-    return Outcome("UNAVAILABLE", "the stream was cut off", tuple(answers))
-
-
-def _of_error(content: bytes, status: int, answers: tuple[bytes, ...]) -> Outcome:
-    try:
-        told = json.loads(content)
-        return Outcome(str(told["code"]).upper().replace("CANCELED", "CANCELLED"), told.get("message", ""), answers)
-    except (ValueError, KeyError, TypeError):
-        return Outcome("UNAVAILABLE" if status in (429, 502, 503, 504) else "UNKNOWN", f"status {status}", answers)
 
 
 class Modules:
@@ -285,8 +211,15 @@ def read_requests(name: str) -> tuple[bytes, ...]:
     return (v1.GetModuleRequest(name=name, include_content=True, content_limit=1 << 20).SerializeToString(),)
 
 
+def _written_again(question: Question) -> Outcome:
+    """What the library answers, written again from the messages: unlike handlers, which may write fields in any order."""
+    made = message_class(_ANSWERS[question.rpc])
+    answers = (made.FromString(each).SerializeToString(deterministic=True) for each in question.expected.answers)
+    return question.expected._replace(answers=tuple(answers))
+
+
 class Caller(threading.Thread):
-    """Asks until `stop` is set. `tells_deletions`: whether a deletion is known to all of the server at once."""
+    """Asks until `stop` is set, with a `pause` in seconds between two calls. `tells_deletions`: whether a deletion is known to all of the server at once."""
 
     def __init__(
         self,
@@ -298,11 +231,16 @@ class Caller(threading.Thread):
         stop: threading.Event,
         *,
         tells_deletions: bool,
+        pause: float = PAUSE_SECONDS,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._transport = transport
         self._asked = [
-            (str(number), question, digest_of(question.expected))
+            (
+                str(number),
+                question,
+                digest_of(_written_again(question) if transport.has_own_bytes else question.expected),
+            )
             for number, question in enumerate(asked)
             if transport.takes_streams or question.rpc not in _STREAMS
         ]
@@ -312,6 +250,7 @@ class Caller(threading.Thread):
         self._r = random.Random(name)
         self._own: list[str] = []
         self._tells_deletions = tells_deletions
+        self._pause = pause
         self.failure: Exception | None = None
         """What ended the caller before it was told to stop: a mistake of the harness."""
 
@@ -324,7 +263,7 @@ class Caller(threading.Thread):
             self._transport.close()
 
     def _ask_until_stopped(self) -> None:
-        while not self._stop_event.wait(self._r.random() * 2 * _PAUSE_SECONDS):
+        while not self._stop_event.wait(self._r.random() * 2 * self._pause):
             kind = self._r.random()
             if kind < 0.8:
                 number, question, right = self._r.choice(self._asked)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from small_disk import SmallDisk
+from stepped_clock import SteppedClock
 
 from harness.attacks import ATTACKS, PLAIN
 
@@ -37,6 +38,15 @@ class Setting(Protocol):
     """A folder of the run."""
     disk: SmallDisk | None
     """The file system of the store, where this user may mount one."""
+
+    clock: SteppedClock | None
+    """The clock of the server, where one can be built."""
+    no_clock: str
+    """Why there is none."""
+
+    def clock_offset(self) -> float:
+        """How far the server's clock is from that of this process, in seconds."""
+        ...
 
     def pid(self) -> int:
         """The process of the server."""
@@ -217,6 +227,21 @@ def _swap_certificate(setting: Setting, r: random.Random) -> Iterator[None]:
     yield
 
 
+def _clock(name: str, seconds: int) -> Kind:
+    def run(setting: Setting, r: random.Random) -> Iterator[None]:
+        assert setting.clock is not None
+        setting.clock.step(seconds)
+        try:
+            found = setting.clock_offset()
+            if abs(found - seconds) > 600:
+                raise NotPossibleError(f"the server's clock did not move: it is {found:.0f} s from that of the machine")
+            yield
+        finally:
+            setting.clock.step(0)
+
+    return Kind(name, run, 4.0)
+
+
 def _attack(name: str) -> Kind:
     def run(setting: Setting, r: random.Random) -> Iterator[None]:
         command = [sys.executable, str(Path(__file__).with_name("attacks.py")), name, *setting.target()]
@@ -247,7 +272,7 @@ def _await_line(process: subprocess.Popen[str], seconds: float) -> None:
     process.stdout.readline()
 
 
-def kinds(*, bucket: bool, tls: bool, disk: bool, skipped: Callable[[str, str], None]) -> list[Kind]:
+def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, str], None]) -> list[Kind]:
     """The faults that a run can have. `skipped` is told the others, with the reason."""
     found = [
         Kind("kill_worker", _kill_worker, 0.0, stops=True),
@@ -256,7 +281,7 @@ def kinds(*, bucket: bool, tls: bool, disk: bool, skipped: Callable[[str, str], 
         Kind("stop_server", _stop_server),
         Kind("kill_server", _kill_server, 1.0, stops=True),
     ]
-    if disk:
+    if setting.disk is not None:
         found += [Kind("full_disk", _full_disk, 3.0), Kind("read_only", _read_only, 3.0)]
     else:
         skipped("full_disk, read_only", "this user cannot mount a file system")
@@ -272,5 +297,8 @@ def kinds(*, bucket: bool, tls: bool, disk: bool, skipped: Callable[[str, str], 
             skipped(name, "it speaks no TLS; the run without TLS has it")
         else:
             found.append(_attack(name))
-    skipped("clock_step", "a step of the machine's clock would meet everything else that runs on it")
+    if setting.clock is not None:
+        found += [_clock("clock_forward", 3600), _clock("clock_back", -3600)]
+    else:
+        skipped("clock_forward, clock_back", setting.no_clock)
     return found

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from harness.callers import outcome_of_http
+from harness.http_callers import outcome_of_http
 from xlashape.proto import message_class, services
 
 __all__ = ["HttpFuzzer"]

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import urllib.request
+from datetime import timezone
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,10 @@ from faulty_proxy import FaultyProxy
 from grpc_health.v1 import health_pb2
 from server_processes import ServerProcess, children
 from small_disk import SmallDisk
+from stepped_clock import SteppedClock
 
 from harness.callers import (
     Caller,
-    ConnectTransport,
     GrpcTransport,
     Modules,
     PythonTransport,
@@ -36,6 +38,7 @@ from harness.callers import (
     upload_requests,
 )
 from harness.history import Entry, History
+from harness.http_callers import HTTP_TRANSPORTS
 from harness.prober import connect
 from harness.questions import Question, library
 from xlashape.proto import v1
@@ -50,6 +53,7 @@ _STORE_BYTES = 48 << 20
 _SMALL = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[3,5]{1,0:T(2,2)}")]).SerializeToString()
 _HEALTH = ("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService", "xlashape.v1.IndexingService")
 _START_SECONDS = 90.0
+_LAST_CALLS_SECONDS = 60.0  # in which all callers end their last call
 _LAST_READS_SECONDS = 30.0  # in which reading everything at the end is tried again after what may pass
 _TICK_SECONDS, _STALL_SECONDS = (
     0.1,
@@ -67,6 +71,9 @@ class Scene(contextlib.ExitStack):
         self.history = history
         self.modules = Modules()
         self.disk: SmallDisk | None = None
+        self.clock: SteppedClock | None = None
+        self.no_clock = ""
+        """Why there is no clock to step."""
         self.memory_most = 0
         self.samples: list[tuple[float, int, int, int]] = []
         """Time, bytes of memory, open files and threads of all workers together."""
@@ -95,6 +102,10 @@ class Scene(contextlib.ExitStack):
         except (OSError, subprocess.CalledProcessError):
             path.mkdir(exist_ok=True)
         host = "[::]" if _has_ipv6() else "127.0.0.1"
+        try:
+            self.clock = SteppedClock(self.scratch)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.no_clock = str(error)
         values: dict[str, Any] = {
             "address": f"{host}:{_free_port()}",
             "workers": 2,
@@ -125,7 +136,7 @@ class Scene(contextlib.ExitStack):
         """Starts the server, again and again while its address is taken by workers that are about to end."""
         began = time.monotonic()
         while True:
-            server = ServerProcess(self._config)
+            server = ServerProcess(self._config, env=self.clock.environment if self.clock is not None else None)
             if server.event:
                 break
             if time.monotonic() > began + _START_SECONDS:
@@ -140,6 +151,18 @@ class Scene(contextlib.ExitStack):
     def address(self) -> str:
         """Where callers ask."""
         return f"127.0.0.1:{self._servers[-1].address.rpartition(':')[2]}"
+
+    def clock_offset(self) -> float:
+        """How far the server's clock is from this process's, in seconds, as the time at which it stores a module says. RpcError if it cannot store one."""
+        content = new_module(random.Random())
+        request = v1.PutModuleRequest(data=content).SerializeToString()
+        with connect(self.address(), self.root()) as made:
+            channel: Any = made
+            answer = channel.unary_unary("/xlashape.v1.HloService/PutModule")(request, timeout=10)
+        return (
+            v1.PutModuleResponse.FromString(answer).module.create_time.ToDatetime(timezone.utc).timestamp()
+            - time.time()
+        )
 
     def target(self) -> tuple[str, str]:
         """Where attackers ask: from another address than the others, where that is possible."""
@@ -200,14 +223,14 @@ class Scene(contextlib.ExitStack):
 
     # -- who asks -----------------------------------------------------------------------------------------------------------------
 
-    def start_callers(self, asked: list[Question]) -> None:
+    def start_callers(self, asked: list[Question], pause: float) -> None:
         """Starts the callers, the prober, and what watches the workers."""
         root = Path(self.root()).read_bytes() if self._tls else None
         transports: list[Transport] = [GrpcTransport(self.address(), root) for _ in range(2)]
         transports += [PythonTransport(self.address(), root) for _ in range(2)]
         http = self._http_address()
         if http:
-            transports += [ConnectTransport(http, root) for _ in range(2)]
+            transports += [kind(http, root) for kind in HTTP_TRANSPORTS]
         self._callers = [
             Caller(
                 f"{transport.name} {number} of seed {self._seed}",
@@ -217,6 +240,7 @@ class Scene(contextlib.ExitStack):
                 self.history,
                 self._stop,
                 tells_deletions=not self._bucket,
+                pause=pause,
             )
             for number, transport in enumerate(transports)
         ]
@@ -317,8 +341,12 @@ class Scene(contextlib.ExitStack):
         if self._prober.poll() is not None:
             raise RuntimeError(f"the prober ended by itself with code {self._prober.returncode}")
         self._stop.set()
+        end = time.monotonic() + _LAST_CALLS_SECONDS
         for caller in self._callers:
-            caller.join(60)
+            caller.join(max(0.0, end - time.monotonic()))
+            if caller.is_alive():
+                frame = sys._current_frames().get(caller.ident or 0)  # the way to see where a thread waits
+                raise RuntimeError(f"the caller {caller.name!r} does not end: {traceback.format_stack(frame)}")
             if caller.failure is not None:
                 raise RuntimeError(f"the caller {caller.name!r} failed") from caller.failure
         reader = Caller(
