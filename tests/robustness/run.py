@@ -176,8 +176,8 @@ def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: boo
     known = kinds(scene, bucket=bucket, tls=tls, skipped=skip)
     plan = [kind for kind in known if arguments.faults is None or kind.name in arguments.faults] * arguments.rounds
     random.Random(arguments.seed).shuffle(plan)
-    plan.sort(key=lambda kind: not kind.removes)  # at the end there is to be much to read
-    return plan
+    # At the end there is to be much to read.
+    return [*(kind for kind in plan if kind.removes), *(kind for kind in plan if not kind.removes)]
 
 
 def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:

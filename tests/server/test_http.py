@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
+import gc
 import gzip
 import http.client
 import json
@@ -13,6 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -22,13 +25,20 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2
 from server_processes import ServerProcess, wait_until
 
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 from xlashape.proto import v1, xla
 from xlashape_client import Client
 from xlashape_server import Config, Server
+from xlashape_server.auth import Credentials
+from xlashape_server.callers import caller_at
+from xlashape_server.guard import Guard
 
 pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
 pytest.importorskip("hypercorn")
+
+from connectrpc.errors import ConnectError
+
+from xlashape_server.web.exchanges import Exchange
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
@@ -408,6 +418,37 @@ def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
         with socket.create_connection((host, int(port)), timeout=20) as connection:
             connection.sendall(head.encode())
     wait_until(lambda: ask(server, LINEAR, QUESTION).status == 200, 10)
+
+
+def test_an_error_after_a_call_was_cut_off_is_nobodys() -> None:
+    """The event loop would log it as an error of the server: "Future exception was never retrieved"."""
+    unexpected: list[dict[str, Any]] = []
+
+    def fail() -> None:
+        time.sleep(0.3)
+        raise UnavailableError("too late for anybody")
+
+    async def nothing(*_: object) -> Any:
+        raise AssertionError("nothing is read or sent")
+
+    async def one() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+        with ThreadPoolExecutor(1) as threads:
+            exchange = Exchange("A/B", Guard(Config()), threads, nothing, nothing, lambda: None)
+            exchange.begin(caller_at("ipv4:192.0.2.7:1"), 10, None, Credentials(None))
+            call = exchange.check()
+            call.received()
+            late = DeadlineExceededError("the deadline passed")
+            asyncio.get_running_loop().call_later(0.1, exchange.cut_off, call, late)
+            with contextlib.suppress(ConnectError):  # its traceback would keep the future
+                await exchange.work(fail)
+                raise AssertionError("it was not cut off")
+        await asyncio.sleep(0.1)
+        del exchange, call
+        gc.collect()
+
+    asyncio.run(one())
+    assert unexpected == []
 
 
 # Streams

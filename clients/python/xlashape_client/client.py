@@ -38,6 +38,7 @@ class Client(ServiceMethods):
       If given, the connection uses TLS.
     - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable: after 0.1 seconds, then after twice as long each time, more
       or less by a fifth. All tries together have `timeout`. A deletion is tried once: the answer to a second try would say that the module is missing.
+      So is a call that is answered by a stream.
     - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS whoever sees the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 

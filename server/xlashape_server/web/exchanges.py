@@ -185,9 +185,10 @@ class Exchange:
         self._works = True
         future: Future[T] = self._threads.submit(self._context.run, self._ended, function)
         self._step = future
-        future.add_done_callback(_retrieved)
+        result = asyncio.wrap_future(future)
+        result.add_done_callback(_retrieved)
         try:
-            return await asyncio.shield(asyncio.wrap_future(future))
+            return await asyncio.shield(result)
         except asyncio.CancelledError as error:
             raise self._late(error) from None
         except ConnectError:
@@ -271,7 +272,7 @@ def connect_error(status: status_pb2.Status) -> ConnectError:
     return ConnectError(code, status.message, details)
 
 
-def _retrieved(future: Future[Any]) -> None:
-    """Nobody may be there any more to look at an error."""
+def _retrieved(future: asyncio.Future[Any]) -> None:
+    """Nobody may be there any more to look at an error, which the event loop would log as one of the server."""
     if not future.cancelled():
         future.exception()

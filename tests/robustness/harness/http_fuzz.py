@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from harness.http_callers import outcome_of_http
 from xlashape.proto import message_class, services
 
-__all__ = ["HttpFuzzer"]
+__all__ = ["HttpFuzzer", "mutated_json"]
 
 _SECONDS = 40.0
 _HEADERS = (
@@ -74,7 +74,7 @@ class HttpFuzzer:
         is_stream = method.client_streaming or method.server_streaming
         form = r.choice(("proto", "proto", "json", "json", "get", "grpc-web"))
         headers = {"Connect-Protocol-Version": "1", "Connect-Timeout-Ms": "5000"}
-        bodies = [_json_of(each, method.input_type.full_name, r) for each in sent] if form == "json" else list(sent)
+        bodies = [mutated_json(each, method.input_type.full_name, r) for each in sent] if form == "json" else list(sent)
         verb, path = "POST", f"/xlashape.v1.{rpc}"
         if form == "grpc-web":
             headers["Content-Type"] = "application/grpc-web+proto"
@@ -121,7 +121,7 @@ def _envelope(data: bytes, r: random.Random) -> bytes:
     return bytes([flags]) + struct.pack(">I", size) + data
 
 
-def _json_of(data: bytes, kind: str, r: random.Random) -> bytes:
+def mutated_json(data: bytes, kind: str, r: random.Random) -> bytes:
     """The message in JSON, changed in a few places."""
     try:
         text = json_format.MessageToJson(message_class(kind).FromString(data), indent=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import logging
 import os
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 import urllib.request
 from datetime import timezone
 from importlib.util import find_spec
@@ -345,8 +345,8 @@ class Scene(contextlib.ExitStack):
         for caller in self._callers:
             caller.join(max(0.0, end - time.monotonic()))
             if caller.is_alive():
-                frame = sys._current_frames().get(caller.ident or 0)  # the way to see where a thread waits
-                raise RuntimeError(f"the caller {caller.name!r} does not end: {traceback.format_stack(frame)}")
+                faulthandler.dump_traceback()  # where each thread waits
+                raise RuntimeError(f"the caller {caller.name!r} does not end")
             if caller.failure is not None:
                 raise RuntimeError(f"the caller {caller.name!r} failed") from caller.failure
         reader = Caller(
@@ -389,10 +389,10 @@ class Scene(contextlib.ExitStack):
 
 def _log_line(line: str) -> dict[str, Any]:
     try:
-        told = json.loads(line)
+        told: dict[str, Any] = json.loads(line)
     except ValueError:
-        told = None
-    return told if isinstance(told, dict) and "message" in told else {"message": line.rstrip()}
+        told = {}
+    return {"message": line.rstrip(), **told}
 
 
 def _free_port() -> int:
