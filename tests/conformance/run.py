@@ -113,9 +113,9 @@ def _run(arguments: argparse.Namespace, cache: Path) -> int:
 
 
 def _print(rows: list[dict[str, object]], most: int) -> None:
-    print(f"{'language':12} {'transport':10} {'passed':>13} {'known':>6} {'seconds':>8} {'build':>7}")
+    print(f"{'language':15} {'transport':10} {'passed':>13} {'known':>6} {'seconds':>8} {'build':>7}")
     for row in rows:
-        head = f"{row['language']:12} {row['transport']:10}"
+        head = f"{row['language']:15} {row['transport']:10}"
         if "skipped" in row:
             print(f"{head} skipped: {row['skipped']}")
             continue

@@ -1,4 +1,4 @@
-"""The conformance suite of the clients: its cases are what the generator writes, the Python client passes them, and the runner notices what is wrong.
+"""The conformance suite of the clients: its cases are what the generator writes, the Python clients pass them, and the runner notices what is wrong.
 
 The clients of other languages are run by tests/conformance/run.py, which .ci/run calls.
 """
@@ -27,8 +27,9 @@ def run(*arguments: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_the_python_client_passes() -> None:
-    code, told = run("python")
+@pytest.mark.parametrize("language", ["python", "python-asyncio"])
+def test_the_python_clients_pass(language: str) -> None:
+    code, told = run(language)
     [row] = told["rows"]
     assert (code, row["failed"], row["surprises"]) == (0, {}, [])
     assert row["passed"] + row["known"] == told["cases"] == sum(len(path.read_text().splitlines()) for path in CASES)

@@ -98,6 +98,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.shape.value.shape", "xlashape.shape.proto_codec"): _PROTOBUF,
     ("xlashape.symbolic.map.indexing_map", "xlashape.proto.v1"): _PROTOBUF,
     ("xlashape.symbolic.map.indexing_map", "xlashape.symbolic.map.serde"): _PROTOBUF,
+    ("xlashape_client", "xlashape_client.async_client"): "grpc loads with the client; its results do not need it",
     ("xlashape_client", "xlashape_client.client"): "grpc loads with the client; its results do not need it",
 }
 

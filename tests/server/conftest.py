@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from awaited_client import AwaitedClient
 
 from xlashape.proto import message_class, service, v1, xla
 from xlashape_client import Client
@@ -36,6 +37,13 @@ def tls_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 @pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[Client]:
     with Client(server.address, timeout=30) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def awaited_client(server: Server) -> Iterator[AwaitedClient]:
+    """The client for asyncio, driven like `client`."""
+    with AwaitedClient(server.address, timeout=30) as connected:
         yield connected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -17,12 +18,14 @@ from typing import Any
 
 import grpc
 import pytest
+from awaited_client import AwaitedClient
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server_processes import ServerProcess, wait_until
 
 from xlashape.errors import (
     InvalidArgumentError,
     LimitExceededError,
+    NotFoundError,
     PermissionDeniedError,
     UnauthenticatedError,
 )
@@ -60,11 +63,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def test_a_token_that_is_known_may_ask(server: Server) -> None:
-    with Client(server.address, token=READER) as client:
+@pytest.fixture(params=[Client, AwaitedClient])
+def kind(request: pytest.FixtureRequest) -> type[Client]:
+    """The blocking client; the one for asyncio, driven like the blocking one."""
+    return request.param
+
+
+def test_a_token_that_is_known_may_ask(server: Server, kind: type[Client]) -> None:
+    for token in (READER, lambda: WRITER):
+        with kind(server.address, token=token) as client:
+            assert client.linear_index(TILED, (2, 3)) == 17
+            assert client.evaluate_map_batch("(d0) -> (d0), domain: d0 in [0, 9]", [[3]] * 300_000)[1].all()
+
+
+def test_a_token_may_be_awaited(server: Server) -> None:
+    async def token() -> str:
+        await asyncio.sleep(0)
+        return READER
+
+    with AwaitedClient(server.address, token=token) as client:
         assert client.linear_index(TILED, (2, 3)) == 17
-    with Client(server.address, token=lambda: WRITER) as client:
-        assert client.linear_index(TILED, (2, 3)) == 17
+        with pytest.raises(NotFoundError):
+            list(client.indexing_maps("modules/" + "0" * 64))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +99,8 @@ def test_a_token_that_is_known_may_ask(server: Server) -> None:
     ],
     ids=["none", "wrong", "digest", "jwt", "empty", "long"],
 )
-def test_others_may_not(server: Server, token: str | None, message: str) -> None:
-    with Client(server.address, token=token) as client:
+def test_others_may_not(server: Server, kind: type[Client], token: str | None, message: str) -> None:
+    with kind(server.address, token=token) as client:
         with pytest.raises((UnauthenticatedError, LimitExceededError), match=message):
             client.linear_index(TILED, (2, 3))
         with pytest.raises((UnauthenticatedError, LimitExceededError), match=message):
@@ -89,7 +109,8 @@ def test_others_may_not(server: Server, token: str | None, message: str) -> None
 
 def test_the_status_of_a_refusal_has_details(server: Server) -> None:
     with grpc.insecure_channel(server.address) as channel:
-        call: Any = channel.unary_unary("/xlashape.v1.ShapeService/ByteSize")
+        connected: Any = channel
+        call = connected.unary_unary("/xlashape.v1.ShapeService/ByteSize")
         with pytest.raises(grpc.RpcError) as caught:
             call(b"", timeout=10)
     error: Any = caught.value
@@ -114,14 +135,15 @@ def test_who_may_read_may_not_write(server: Server, module: xla.HloModuleProto) 
 
 def test_health_needs_no_credentials(server: Server) -> None:
     with grpc.insecure_channel(server.address) as channel:
-        assert health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10).status == 1
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        assert stub.Check(health_pb2.HealthCheckRequest(), timeout=10).status == 1
 
 
 def test_reflection_needs_credentials(server: Server) -> None:
     from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
     with grpc.insecure_channel(server.address) as channel:
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
         asked = reflection_pb2.ServerReflectionRequest(list_services="")
         with pytest.raises(grpc.RpcError) as caught:
             next(stub.ServerReflectionInfo(iter([asked]), timeout=10))
@@ -362,8 +384,8 @@ def test_a_jwt_that_others_signed_is_refused(issuer: Issuer) -> None:
         issuer.token(key=other),
         issuer.token(headers={"kid": "unknown"}),
         issuer.token("ES256", headers={"kid": "RS256"}),
-        jwt.encode(claims, None, "none"),
-        jwt.encode(claims, None, "none", {"kid": "RS256"}),
+        jwt.encode(claims, "", "none"),
+        jwt.encode(claims, "", "none", {"kid": "RS256"}),
         # The public key, which everybody knows, as the secret of a symmetric signature.
         symmetric(claims, json.dumps(issuer.public[0]).encode()),
         issuer.token()[:-4] + "AAAA",

@@ -36,9 +36,9 @@ HANDLERS = ShapeHandlers(Config())
 MAPS = MapHandlers(Config())
 
 
-@pytest.fixture(params=["server", "this process"])
-def service(request: pytest.FixtureRequest, client: Client) -> ServiceMethods:
-    return client if request.param == "server" else Local(60)
+@pytest.fixture(params=["client", "client for asyncio", "this process"])
+def service(request: pytest.FixtureRequest, client: Client, awaited_client: Any) -> ServiceMethods:
+    return {"client": client, "client for asyncio": awaited_client, "this process": Local(60)}[request.param]
 
 
 def rows() -> np.ndarray[Any, Any]:
@@ -149,19 +149,20 @@ def test_mistakes_in_a_stream(messages: list[Any], path: tuple[Any, ...], messag
     assert caught.value.path == path
 
 
-def test_a_stream_that_stops_sending_is_ended_at_its_deadline(channel: grpc.Channel) -> None:
+def test_a_stream_that_stops_sending_is_ended_at_its_deadline(channel: Any) -> None:
     done = threading.Event()
 
     def messages() -> Iterator[bytes]:
         yield v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4]"), indices=[1]).SerializeToString()
         done.wait(30)
 
-    call: Any = channel.stream_stream("/xlashape.v1.ShapeService/LinearIndices")(messages(), timeout=1)
+    call = channel.stream_stream("/xlashape.v1.ShapeService/LinearIndices")(messages(), timeout=1)
     assert v1.LinearIndicesResponse.FromString(next(call)).positions == [1]
     with pytest.raises(grpc.RpcError) as caught:
         next(call)
     done.set()
-    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_a_deadline_ends_the_work_for_a_message() -> None:
@@ -170,7 +171,7 @@ def test_a_deadline_ends_the_work_for_a_message() -> None:
         list(HANDLERS.linear_indices(stream(first), time.monotonic() - 1))
 
 
-def test_streams_wait_for_each_other_and_not_for_small_calls(channel: grpc.Channel) -> None:
+def test_streams_wait_for_each_other_and_not_for_small_calls(channel: Any) -> None:
     """More streams than there are threads for them, all open at a time; each is answered in its turn."""
     ends = [threading.Event() for _ in range(12)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_every_rpc_has_an_example_in_this_file() -> None:
 
 
 @every_rpc("method")
-def test_the_server_answers_it(channel: grpc.Channel, method: MethodDescriptor) -> None:
+def test_the_server_answers_it(channel: Any, method: MethodDescriptor) -> None:
     path = f"/{method.containing_service.full_name}/{method.name}"
     not_a_message = b"\xff"
     with pytest.raises(grpc.RpcError) as caught:
@@ -95,7 +96,8 @@ def test_the_server_answers_it(channel: grpc.Channel, method: MethodDescriptor) 
             list(channel.unary_stream(path)(not_a_message, timeout=30))
         else:
             channel.unary_unary(path)(not_a_message, timeout=30)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @every_rpc("method")
@@ -109,11 +111,11 @@ def test_the_clients_method_of_the_same_name_calls_it(module: xla.HloModuleProto
 
 @every_rpc("method")
 def test_it_is_answered_in_this_process_as_by_the_server(
-    client: Client, module: xla.HloModuleProto, method: MethodDescriptor
+    client: Client, awaited_client: Any, module: xla.HloModuleProto, method: MethodDescriptor
 ) -> None:
     call = CALLS[method.name]
     given = HloModule.from_proto(module)
-    assert repr(call(Local(60), given)) == repr(call(client, given))
+    assert repr(call(Local(60), given)) == repr(call(client, given)) == repr(call(awaited_client, given))
 
 
 def test_a_handler_that_is_missing_is_noticed_before_the_server_starts(
@@ -123,7 +125,7 @@ def test_a_handler_that_is_missing_is_noticed_before_the_server_starts(
 
     config = Config()
     modules = Modules(config, Store(tmp_path, max_bytes=1 << 20, max_age=60))
-    server = grpc.server(None)
+    server = grpc.server(ThreadPoolExecutor(1))
     add_services(server, rpcs(config, modules), Guard(config))
     monkeypatch.delattr(ShapeHandlers, "byte_size")
     with pytest.raises(AttributeError, match="byte_size"):

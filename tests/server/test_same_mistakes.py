@@ -1,4 +1,4 @@
-"""A mistake raises the same exception in the library, from the handlers in this process, and from a server through its client.
+"""A mistake raises the same exception in the library, from the handlers in this process, and from a server through its clients.
 
 The class and the message are equal. The path is that of the library, behind the place in the request where the value stands that the
 library was given.
@@ -7,7 +7,8 @@ library was given.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,9 @@ BROKEN = xla.HloModuleProto(name="m", entry_computation_name="main").SerializeTo
 NO_COMPUTATIONS = xla.HloModuleProto(name="m").SerializeToString()
 
 
-class Case(NamedTuple):
+# A dataclass, since the type checker does not know the parameters of functions among the arguments of a NamedTuple.
+@dataclass(frozen=True)
+class Case:
     """A mistake, made in the library and made in the service."""
 
     library: Callable[[], Any]
@@ -103,8 +106,8 @@ CASES: dict[str, Case] = {
         other_text="the client names its parameter",
     ),
     "rows of text": Case(
-        lambda: tiling.linear_indices(SHAPE, [["a", "b"]]),  # type: ignore[list-item]
-        lambda service: service.linear_indices(TILED, [["a", "b"]]),  # type: ignore[list-item]
+        lambda: tiling.linear_indices(SHAPE, [["a", "b"]]),
+        lambda service: service.linear_indices(TILED, [["a", "b"]]),
         errors.InvalidIndexError,
         ("indices",),
         ("indices", 0, 0),
@@ -406,12 +409,14 @@ def raised(call: Callable[[], Any]) -> XlashapeError:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mistake_is_the_same_exception_in_the_library_and_from_the_service(client: Client, name: str) -> None:
+def test_a_mistake_is_the_same_exception_in_the_library_and_from_the_service(
+    client: Client, awaited_client: Any, name: str
+) -> None:
     case = CASES[name]
     library = raised(case.library)
     assert type(library) is case.kind
     assert library.path == (case.path if case.library_path is None else case.library_path)
-    for service in (Local(60), client):
+    for service in (Local(60), client, awaited_client):
         error = raised(lambda service=service: case.service(service))
         assert type(error) is case.kind
         assert error.path == case.path

@@ -8,8 +8,10 @@ import ssl
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from awaited_client import AwaitedClient
 from server_processes import wait_until
 
 from xlashape.errors import InvalidArgumentError, UnavailableError
@@ -85,7 +87,8 @@ def served_certificate(server: Server, root: Path) -> str:
         socket.create_connection(server.config.host_and_port(), timeout=10) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
     ):
-        subject = secured.getpeercert()["subject"]  # type: ignore[index]
+        certificate: Any = secured.getpeercert()
+        subject: tuple[tuple[tuple[str, str], ...], ...] = certificate["subject"]
     return dict(pair for entry in subject for pair in entry)["commonName"]
 
 
@@ -115,8 +118,9 @@ def answer(client: Client) -> int:
     return client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))
 
 
+@pytest.mark.parametrize("kind", [Client, AwaitedClient])
 @pytest.mark.parametrize("mutual", [False, True])
-def test_client_and_server_check_each_others_certificates(certificates: Path, mutual: bool) -> None:
+def test_client_and_server_check_each_others_certificates(certificates: Path, kind: type[Client], mutual: bool) -> None:
     path = certificates
     config = Config(
         address="127.0.0.1:0",
@@ -126,16 +130,16 @@ def test_client_and_server_check_each_others_certificates(certificates: Path, mu
         tls_client_ca=str(path / "ca.pem") if mutual else "",
     )
     root = (path / "ca.pem").read_bytes()
-    own = {
+    own: dict[str, Any] = {
         "private_key": (path / "client.key").read_bytes(),
         "certificate_chain": (path / "client.pem").read_bytes(),
     }
     with Server(config) as server:
-        with Client(server.address, timeout=10, root_certificates=root, **(own if mutual else {})) as client:
+        with kind(server.address, timeout=10, root_certificates=root, **(own if mutual else {})) as client:
             assert answer(client) == 17
-        strangers = [Client(server.address, timeout=3), Client(server.address, timeout=3, root_certificates=b"")]
+        strangers = [kind(server.address, timeout=3), kind(server.address, timeout=3, root_certificates=b"")]
         if mutual:
-            strangers.append(Client(server.address, timeout=3, root_certificates=root))
+            strangers.append(kind(server.address, timeout=3, root_certificates=root))
         for stranger in strangers:
             with stranger, pytest.raises(UnavailableError):
                 answer(stranger)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from xlashape.errors import FieldPath, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.limits import INT64_MAX
+from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
@@ -47,7 +48,7 @@ class Local(ServiceMethods):
 
     def module(self, module: bytes | str) -> HloModule:
         """The module, decoded as the handlers have it. They need not decode it again."""
-        return self._modules.read(self._module_input(module, None), ("module",))
+        return self._modules.read(finished(self._transport.module_input(module, None)), ("module",))
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         """Calls the handler of the RPC."""

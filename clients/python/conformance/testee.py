@@ -1,4 +1,4 @@
-"""The testee of the Python client, for tests/conformance/run.py. testee.proto says what it is asked.
+"""The testee of the Python clients, for tests/conformance/run.py. testee.proto says what it is asked. With the argument `asyncio` it uses AsyncClient.
 
 Calls go through `Client.send` and `Client.stream`, questions in bulk, uploads and pages through the client's methods; maps are evaluated by the library's
 own IndexingMap.
@@ -6,16 +6,19 @@ own IndexingMap.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "conformance"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "support"))
 
 import numpy as np
+from awaited_client import AwaitedClient
 from google.protobuf.message import Message
 from suite import protocol
 from suite.cases import method_of
@@ -32,8 +35,7 @@ from xlashape.errors import (
 )
 from xlashape.proto import message_class, v1
 from xlashape.symbolic import IndexingMap
-from xlashape_client import Client
-from xlashape_client.methods.modules import HloMethods
+from xlashape_client import AsyncClient, Client
 
 _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
     (DeadlineExceededError, 4),
@@ -58,11 +60,26 @@ class _Noting(Client):
         return super().send(method, request, timeout)
 
 
+class _NotingAsync(AsyncClient):
+    """A client for asyncio that notes which RPCs it calls."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        super().__init__(address, **settings)
+        self.called: list[str] = []
+
+    async def send(
+        self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
+    ) -> bytes:
+        self.called.append(method)
+        return await super().send(method, request, timeout)
+
+
 class Testee:
     """The state between two requests: a client."""
 
-    def __init__(self) -> None:
-        self._client: _Noting | None = None
+    def __init__(self, *, awaits: bool) -> None:
+        self._awaits = awaits
+        self._client: Any = None
         self._actions: dict[str, Callable[[Any, Any], None]] = {
             "start": self._start,
             "call": self._call,
@@ -85,7 +102,7 @@ class Testee:
         return response
 
     @property
-    def _connected(self) -> _Noting:
+    def _connected(self) -> Any:
         assert self._client is not None
         return self._client
 
@@ -94,14 +111,18 @@ class Testee:
             response.unsupported = "the Python client speaks gRPC"
             return
         certificates: bytes | None = start.root_certificates or None
-        self._client = _Noting(start.address, root_certificates=certificates)
+        if self._awaits:
+            self._client = AwaitedClient(start.address, client=_NotingAsync, root_certificates=certificates)
+        else:
+            self._client = _Noting(start.address, root_certificates=certificates)
 
     def _call(self, call: Any, response: Any) -> None:
         method = method_of(call.rpc)
         kind = message_class(method.output_type.full_name)
         timeout: float | None = call.timeout_ms / 1000 or None
         over = threading.Event()
-        request: Any = _kept_open(call, over) if method.client_streaming else call.requests[0]
+        requests = _awaited_requests if self._awaits else _kept_open
+        request: Any = requests(call, over) if method.client_streaming else call.requests[0]
         try:
             if not method.server_streaming:
                 response.answers.append(_again(kind, self._connected.send(method.name, request, timeout)))
@@ -135,8 +156,7 @@ class Testee:
     def _upload(self, upload: Any, response: Any) -> None:
         client = self._connected
         client.called.clear()
-        # The methods that take a module upload it first if it is large, unless the server has it.
-        module = HloMethods.upload_module(client, upload.content)
+        module = client.upload_module(upload.content)
         response.sent = "UploadModule" in client.called or "PutModule" in client.called
         data = client.send("GetModule", v1.GetModuleRequest(name=module.name).SerializeToString(), None)
         response.answers.append(v1.GetModuleResponse.FromString(data).module.SerializeToString())
@@ -192,6 +212,13 @@ def _kept_open(call: Any, over: threading.Event) -> Iterator[bytes]:
         over.wait()
 
 
+async def _awaited_requests(call: Any, over: threading.Event) -> AsyncIterator[bytes]:
+    for request in call.requests:
+        yield request
+    if call.keep_open:
+        await asyncio.to_thread(over.wait)
+
+
 def _again(kind: type[Message], data: bytes) -> bytes:
     """The answer as a client with generated code has it: read, and written again."""
     return kind.FromString(data).SerializeToString()
@@ -214,7 +241,7 @@ def _fill(message: Any, error: XlashapeError) -> None:
 
 def main() -> None:
     """Answers until standard input ends."""
-    state = Testee()
+    state = Testee(awaits=sys.argv[1:] == ["asyncio"])
     while True:
         request = protocol.read(sys.stdin.buffer, testee.Request)
         if request is None:

@@ -5,8 +5,9 @@ from xlashape_client import Client
 with Client("127.0.0.1:50051") as client:
     client.byte_size("bf16[20,300]{1,0:T(8,128)(2,1)}").padding_bytes
 
-- `client`: `Client`, a connection to a server.
-- `methods`: the RPCs as methods, for any transport. `transport`: what a transport does.
+- `client`: `Client`, a connection to a server. `async_client`: `AsyncClient`, the same for asyncio. `connection`: what both have in common.
+- `methods`: the RPCs as methods, each written once. `faces`: how a method blocks on one client, and is awaited on the other.
+- `transport`: what sends the requests of methods. `items`: items that come in pages, or as a stream.
 - `bulk`: questions about many items, in one message or as a stream.
 - `inputs`: from arguments to requests. `results`: what methods return.
 - `status`: from the error of a call to the exception that the server raised. `service_config`: which calls are tried again.
@@ -40,10 +41,12 @@ from xlashape_client.results import (
 )
 
 if TYPE_CHECKING:
+    from xlashape_client.async_client import AsyncClient
     from xlashape_client.client import Client
 
 __all__ = [
     "Access",
+    "AsyncClient",
     "ByteTotals",
     "Client",
     "CoalescedAccess",
@@ -67,7 +70,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The client needs grpc; what it answers with does not.
+    # The clients need grpc; what they answer with does not.
+    if name == "AsyncClient":
+        require("client", "the client of a server")
+        from xlashape_client.async_client import AsyncClient
+
+        return AsyncClient
     if name == "Client":
         require("client", "the client of a server")
         from xlashape_client.client import Client

@@ -37,7 +37,7 @@ class BulkRpc(NamedTuple):
     answers: tuple[str, ...]
 
 
-def ask(
+async def ask(
     transport: Transport,
     rpc: BulkRpc,
     fields: dict[str, Any],
@@ -54,13 +54,13 @@ def ask(
     if len(items) > _FEW_ITEMS:
         item_bytes = max(8 * (items.size // len(items)), answer_bytes(), 1)
         if len(items) * item_bytes > _MESSAGE_BYTES:
-            return _streamed(transport, rpc, fields, items, max(1, _PART_BYTES // item_bytes), counts, timeout)
+            return await _streamed(transport, rpc, fields, items, max(1, _PART_BYTES // item_bytes), counts, timeout)
     message = rpc.unary_request(**fields, **({"count": len(items)} if counts else {}))
-    response = transport.send(rpc.unary, join(message, **{rpc.numbers: payload(items)}), timeout)
+    response = await transport.send(rpc.unary, join(message, **{rpc.numbers: payload(items)}), timeout)
     return _numbers(rpc.unary_response, rpc, response)
 
 
-def _streamed(
+async def _streamed(
     transport: Transport,
     rpc: BulkRpc,
     fields: dict[str, Any],
@@ -78,21 +78,27 @@ def _streamed(
             yield join(message, **{rpc.numbers: payload(part)})
 
     results: list[NDArray[Any]] = []
-    responses = transport.stream(rpc.stream, requests(), timeout)
-    for start, response in zip(starts, responses, strict=False):
-        stop = min(start + part_items, len(items))
-        parts = _numbers(rpc.stream_response, rpc, response)
-        if not results:
-            results = [np.empty(len(part) // (stop - start) * len(items), part.dtype) for part in parts]
-        for result, part in zip(results, parts, strict=True):
-            width = len(result) // len(items)
-            if len(part) != width * (stop - start):
-                raise DecodeError(f"the answer to {stop - start} items has {len(part)} numbers, not {width} for each")
-            result[width * start : width * stop] = part
-        if stop == len(items):
-            next(responses, None)  # the end of the call, or its error
-            return results
-    raise DecodeError(f"{rpc.stream} ended before all of {len(starts)} messages were answered")
+    responses = transport.open(rpc.stream, requests(), timeout)
+    try:
+        for start in starts:
+            response = await responses.next()
+            if response is None:
+                raise DecodeError(f"{rpc.stream} ended before all of {len(starts)} messages were answered")
+            stop = min(start + part_items, len(items))
+            parts = _numbers(rpc.stream_response, rpc, response)
+            if not results:
+                results = [np.empty(len(part) // (stop - start) * len(items), part.dtype) for part in parts]
+            for result, part in zip(results, parts, strict=True):
+                width = len(result) // len(items)
+                if len(part) != width * (stop - start):
+                    raise DecodeError(
+                        f"the answer to {stop - start} items has {len(part)} numbers, not {width} for each"
+                    )
+                result[width * start : width * stop] = part
+        await responses.next()  # the end of the call, or its error
+        return results
+    finally:
+        await responses.close()
 
 
 def _numbers(response_class: type[Message], rpc: BulkRpc, data: bytes) -> list[NDArray[Any]]:

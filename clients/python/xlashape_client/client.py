@@ -16,16 +16,19 @@ from typing import Any
 
 import grpc
 
-from xlashape.errors import InvalidArgumentError, UnavailableError
-from xlashape.proto import services
+from xlashape_client.connection import (
+    calls_of,
+    channel_credentials,
+    channel_options,
+    closed,
+    metadata_of,
+    until_ready,
+)
+from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
-from xlashape_client.service_config import service_config
 from xlashape_client.status import exception_of
 
 __all__ = ["Client"]
-
-_MAX_ATTEMPTS = 5  # gRPC's own bound
-_PAUSE_SECONDS = 0.05  # between two questions whether the server is ready
 
 
 class Client(ServiceMethods):
@@ -43,6 +46,7 @@ class Client(ServiceMethods):
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 
     Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server cannot be reached.
+    `AsyncClient` has the same methods for asyncio.
 
     >>> from xlashape_server import Config, Server
     >>> with Server(Config(address="127.0.0.1:0", workers=1)) as server, Client(server.address) as client:
@@ -64,33 +68,13 @@ class Client(ServiceMethods):
         self.address = address
         self.timeout = timeout
         self._token = token
-        if not 1 <= attempts <= _MAX_ATTEMPTS:
-            raise InvalidArgumentError(
-                f"attempts: expected a number from 1 to {_MAX_ATTEMPTS}, found {attempts}", field="attempts"
-            )
-        options: list[tuple[str, Any]] = [
-            ("grpc.max_receive_message_length", -1),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.service_config", service_config(attempts)),
-        ]
-        if root_certificates is None:
+        options = channel_options(attempts)
+        credentials = channel_credentials(root_certificates, private_key, certificate_chain)
+        if credentials is None:
             self._channel = grpc.insecure_channel(address, options)
         else:
-            credentials = grpc.ssl_channel_credentials(root_certificates or None, private_key, certificate_chain)
             self._channel = grpc.secure_channel(address, credentials, options)
-        # Calls take and return bytes: the methods make the messages themselves, and bulk numbers never become Python objects.
-        self._calls: dict[str, Any] = {}
-        for service in services():
-            for method in service.methods:
-                path = f"/{service.full_name}/{method.name}"
-                if method.client_streaming and method.server_streaming:
-                    self._calls[method.name] = self._channel.stream_stream(path)
-                elif method.client_streaming:
-                    self._calls[method.name] = self._channel.stream_unary(path)
-                elif method.server_streaming:
-                    self._calls[method.name] = self._channel.unary_stream(path)
-                else:
-                    self._calls[method.name] = self._channel.unary_unary(path)
+        self._calls = calls_of(self._channel)
 
     def __enter__(self) -> Client:
         return self
@@ -106,52 +90,36 @@ class Client(ServiceMethods):
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout` seconds."""
-        channel: Any = self._channel
-        health = channel.unary_unary("/grpc.health.v1.Health/Check")
-        end = time.monotonic() + (self.timeout if timeout is None else timeout)
-        while True:
-            cause: Exception | None = None
-            try:
-                # An empty HealthCheckRequest asks for the server as a whole; SERVING is 1 in field 1.
-                if health(b"", timeout=end - time.monotonic(), wait_for_ready=True) == b"\x08\x01":
-                    return
-            except grpc.RpcError as error:
-                # The connection may break during the call; the next call makes another.
-                cause = error
-            except ValueError as error:
-                raise self._closed() from error
-            if time.monotonic() + _PAUSE_SECONDS > end:
-                raise UnavailableError(f"{self.address} does not serve") from cause
-            time.sleep(_PAUSE_SECONDS)
 
-    def _closed(self) -> UnavailableError:
-        return UnavailableError(f"the client of {self.address} is closed")
+        async def check(seconds: float) -> bytes:
+            return self._calls["Check"](b"", timeout=seconds, wait_for_ready=True)
 
-    def _metadata(self) -> tuple[tuple[str, str], ...] | None:
-        if self._token is None:
-            return None
-        return (("authorization", f"Bearer {self._token if isinstance(self._token, str) else self._token()}"),)
+        async def pause(seconds: float) -> None:
+            time.sleep(seconds)
 
-    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        """Calls the server."""
         try:
-            return self._calls[method](
-                request, timeout=self.timeout if timeout is None else timeout, metadata=self._metadata()
-            )
+            finished(until_ready(self.address, self.timeout if timeout is None else timeout, check, pause))
+        except ValueError as error:
+            raise closed(self.address) from error
+
+    def _begun(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Any:
+        """The response of a call that is answered by one message; the call itself, if it is answered by a stream."""
+        token = self._token if self._token is None or isinstance(self._token, str) else self._token()
+        metadata = None if token is None else metadata_of(token)
+        try:
+            return self._calls[method](request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except ValueError as error:
-            raise self._closed() from error
+            raise closed(self.address) from error
+
+    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
+        """Calls the server."""
+        return self._begun(method, request, timeout)
 
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
         """Calls the server. The call begins at once; its responses are read as they are asked for. Another thread reads a stream of requests."""
-        try:
-            call: Any = self._calls[method](
-                request, timeout=self.timeout if timeout is None else timeout, metadata=self._metadata()
-            )
-        except ValueError as error:
-            raise self._closed() from error
-        return _Responses(call, self.address)
+        return _Responses(self._begun(method, request, timeout), self.address)
 
 
 class _Responses(Iterator[bytes]):

@@ -27,6 +27,7 @@ __all__ = [
     "content_of",
     "each",
     "integers",
+    "is_in_file",
     "is_text",
     "map_input",
     "message_of",
@@ -135,6 +136,11 @@ def map_input(value: AnyMap) -> v1.MapInput:
     raise InvalidArgumentError(f"expected an IndexingMap or its text, found {type(value).__name__}")
 
 
+def is_in_file(module: AnyModule) -> bool:
+    """Whether a file has to be read for the content of a module."""
+    return isinstance(module, PathLike) or (isinstance(module, str) and not module.startswith("modules/"))
+
+
 def content_of(module: AnyModule) -> bytes | str:
     """The content of a module as bytes, or the name of a module of the server. NotFoundError for a path without a file."""
     if isinstance(module, HloModule):
@@ -143,10 +149,8 @@ def content_of(module: AnyModule) -> bytes | str:
         return module.name
     if isinstance(module, bytes):
         return module
-    if isinstance(module, str) and module.startswith("modules/"):
-        return module
     if isinstance(module, (str, PathLike)):
-        return _read(Path(module))
+        return _read(Path(module)) if is_in_file(module) else str(module)
     if isinstance(module, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         return module.SerializeToString()
     raise InvalidArgumentError(f"expected a module, its name, its bytes or a path, found {type(module).__name__}")

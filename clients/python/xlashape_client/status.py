@@ -15,6 +15,7 @@ __all__ = ["exception_of"]
 
 _DOMAIN = "xlashape"
 _DETAILS = "grpc-status-details-bin"
+_WITH_STATUS = (grpc.Call, grpc.aio.AioRpcError)  # errors of calls that block, and of calls that are awaited
 
 
 def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
@@ -45,15 +46,15 @@ def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
 
 
 def _code(error: grpc.RpcError) -> grpc.StatusCode:
-    return error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+    return error.code() if isinstance(error, _WITH_STATUS) else grpc.StatusCode.UNKNOWN
 
 
 def _message(error: grpc.RpcError) -> str:
-    return (error.details() if isinstance(error, grpc.Call) else None) or ""
+    return (error.details() if isinstance(error, _WITH_STATUS) else None) or ""
 
 
 def _error_info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
-    if not isinstance(error, grpc.Call):
+    if not isinstance(error, _WITH_STATUS):
         return None
     metadata: Any = error.trailing_metadata() or ()
     data: bytes | None = next((value for key, value in metadata if key == _DETAILS), None)

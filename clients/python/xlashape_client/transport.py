@@ -1,65 +1,97 @@
-"""Transports: what sends serialized requests and receives serialized responses."""
+"""Transports: what sends serialized requests and receives serialized responses. Their coroutines are awaited by code that serves both faces."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import coerce, v1
-from xlashape_client.inputs import AnyModule, content_of, is_text, message_of
+from xlashape_client.inputs import AnyModule, content_of, is_in_file, is_text, message_of
 
-__all__ = ["Transport", "choice", "upload_messages"]
+__all__ = ["Responses", "Transport", "choice", "upload_messages"]
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 _PART_BYTES = 1 << 20  # of a module in one message
 
 
-class Transport(ABC):
-    """Base of what sends requests. `Client` sends them to a server. Nothing here loads grpc."""
+class Responses(ABC):
+    """The responses of a stream."""
 
-    inline_bytes = 1 << 20
+    @abstractmethod
+    async def next(self) -> bytes | None:
+        """The next response; None at the end."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Cancels the call, unless it has ended."""
+
+
+class Transport(ABC):
+    """Base of what sends requests. `timeout` is in seconds; None is the default of the client. Nothing here loads grpc."""
+
+    inline_bytes: int
     """A module of at most so many bytes is sent inside the request; a larger one is uploaded first."""
 
     @abstractmethod
-    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the transport's default."""
+    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:
+        """The response of an RPC to a request, or to a stream of requests."""
 
     @abstractmethod
-    def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
-        """The responses of an RPC that answers a request, or a stream of requests, with a stream, as they arrive."""
+    def open(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Responses:
+        """The responses of an RPC that answers a request, or a stream of requests, with a stream."""
 
-    def _module_input(self, module: AnyModule, timeout: float | None) -> v1.ModuleInput:
+    @abstractmethod
+    async def aside(self, work: Callable[[], T]) -> T:
+        """The result of work that may take long without waiting for a call: beside the event loop, if there is one."""
+
+    async def call(self, method: str, request: Message, answer: type[M], timeout: float | None) -> M:
+        """The message that answers a message."""
+        return coerce(answer, await self.send(method, request.SerializeToString(), timeout))
+
+    async def content(self, module: AnyModule) -> bytes | str:
+        """The content of a module, or the name of a module of the server."""
+        return await self.aside(partial(content_of, module)) if is_in_file(module) else content_of(module)
+
+    async def digest(self, content: bytes) -> str:
+        """The SHA-256 of a module's content, in hexadecimal."""
+        if len(content) <= _PART_BYTES:
+            return hashlib.sha256(content).hexdigest()
+        return await self.aside(lambda: hashlib.sha256(content).hexdigest())
+
+    async def module_request(self, kind: type[M], module: AnyModule, timeout: float | None, /, **fields: Any) -> M:
+        """A request about a module, with other `fields`."""
+        return message_of(kind, module=await self.module_input(module, timeout), **fields)
+
+    async def module_input(self, module: AnyModule, timeout: float | None) -> v1.ModuleInput:
         """The message for a module. A module larger than `inline_bytes` is uploaded, unless the server has it already."""
-        content = content_of(module)
+        content = await self.content(module)
         if isinstance(content, str):
             return message_of(v1.ModuleInput, name=content)
         if len(content) > self.inline_bytes:
-            name = f"modules/{hashlib.sha256(content).hexdigest()}"
+            digest = await self.digest(content)
+            name = f"modules/{digest}"
             try:
-                self._call("GetModule", v1.GetModuleRequest(name=name), v1.GetModuleResponse, timeout)
+                await self.call("GetModule", v1.GetModuleRequest(name=name), v1.GetModuleResponse, timeout)
             except NotFoundError:
-                self.send("UploadModule", upload_messages(content), timeout)
+                await self.send("UploadModule", upload_messages(content, digest), timeout)
             return v1.ModuleInput(name=name)
         if is_text(content):
             return v1.ModuleInput(text=decode_text(content).text)
         return v1.ModuleInput(serialized=content)
 
-    def _call(self, method: str, request: Message, answer: type[M], timeout: float | None) -> M:
-        return coerce(answer, self.send(method, request.SerializeToString(), timeout))
 
-
-def upload_messages(content: bytes) -> Iterator[bytes]:
-    """The messages of an upload, each with a part of the content."""
-    first = v1.UploadModuleRequest(
-        sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content), data=content[:_PART_BYTES]
-    )
+def upload_messages(content: bytes, digest: str) -> Iterator[bytes]:
+    """The messages of an upload, each with a part of the content. `digest` is its SHA-256."""
+    first = v1.UploadModuleRequest(sha256=digest, size_bytes=len(content), data=content[:_PART_BYTES])
     yield first.SerializeToString()
     for at in range(_PART_BYTES, len(content), _PART_BYTES):
         yield v1.UploadModuleRequest(data=content[at : at + _PART_BYTES]).SerializeToString()

@@ -1,4 +1,4 @@
-"""The client: values of the library as arguments and results, errors, broken connections, uploads and streams."""
+"""The clients, blocking and for asyncio: values of the library as arguments and results, errors, broken connections, uploads and streams."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from awaited_client import AwaitedClient
 
 from xlashape import errors
 from xlashape.hlo import HloModule
@@ -23,8 +24,20 @@ MAP = "(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]"
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with Server(Config(address="127.0.0.1:0", workers=1)) as server, Client(server.address) as connected:
+def server() -> Iterator[Server]:
+    with Server(Config(address="127.0.0.1:0", workers=1)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=[Client, AwaitedClient])
+def kind(request: pytest.FixtureRequest) -> type[Client]:
+    """The blocking client; the one for asyncio, driven like the blocking one."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def client(server: Server, kind: type[Client]) -> Iterator[Client]:
+    with kind(server.address) as connected:
         yield connected
 
 
@@ -306,8 +319,8 @@ def test_a_timeout_is_a_deadline_exceeded_error(client: Client) -> None:
         client.byte_size(TILED, timeout=-1.0)
 
 
-def test_a_server_that_does_not_exist_is_unavailable() -> None:
-    with Client("127.0.0.1:1", timeout=5) as lonely:
+def test_a_server_that_does_not_exist_is_unavailable(kind: type[Client]) -> None:
+    with kind("127.0.0.1:1", timeout=5) as lonely:
         with pytest.raises(errors.UnavailableError, match=r"127\.0\.0\.1:1"):
             lonely.byte_size(TILED)
         with pytest.raises(errors.UnavailableError):
@@ -316,16 +329,37 @@ def test_a_server_that_does_not_exist_is_unavailable() -> None:
             lonely.wait_until_ready(0.1)
 
 
-def test_a_closed_client_is_unavailable() -> None:
+def test_a_closed_client_is_unavailable(kind: type[Client]) -> None:
+    with kind("127.0.0.1:1") as closed:
+        closed.close()
+        closed.close()
+        with pytest.raises(errors.UnavailableError, match="closed"):
+            closed.byte_size(TILED)
+        with pytest.raises(errors.UnavailableError, match="closed"):
+            list(closed.indexing_maps(chain(2)))
+        with pytest.raises(errors.UnavailableError, match="closed"):
+            list(closed.list_instructions(chain(2)))
+        with pytest.raises(errors.UnavailableError, match="closed"):
+            closed.wait_until_ready(0.1)
+
+
+def test_a_blocking_stream_begins_with_its_call() -> None:
     closed = Client("127.0.0.1:1")
     closed.close()
-    closed.close()
-    with pytest.raises(errors.UnavailableError, match="closed"):
-        closed.byte_size(TILED)
     with pytest.raises(errors.UnavailableError, match="closed"):
         closed.indexing_maps(chain(2))
-    with pytest.raises(errors.UnavailableError):
-        closed.wait_until_ready(0.1)
+
+
+def test_wrong_words_are_refused_when_an_iterator_is_made(kind: type[Client]) -> None:
+    with kind("127.0.0.1:1") as lonely:
+        with pytest.raises(errors.InvalidArgumentError, match="direction: expected one of"):
+            lonely.indexing_maps(chain(2), direction="sideways")
+        with pytest.raises(errors.InvalidArgumentError, match="order: expected one of"):
+            lonely.byte_sizes(chain(2), order="size")
+        with pytest.raises(errors.InvalidArgumentError, match="style: expected one of"):
+            lonely.operand_reads(chain(2), style="neat")
+        with pytest.raises(TypeError, match="colour"):
+            lonely.list_instructions(chain(2), colour="red")  # type: ignore[call-arg]
 
 
 def test_a_module_is_a_named_tuple() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from xlashape.errors import InvalidArgumentError, SizeOverflowError, XlashapeError
-from xlashape.proto import coerce, v1
+from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap
 from xlashape_client.bulk import BulkRpc, ask
+from xlashape_client.faces import Methods, answer, iterator
 from xlashape_client.inputs import (
     AnyMap,
     AnyModule,
@@ -22,8 +24,9 @@ from xlashape_client.inputs import (
     one_row,
     result_count_of,
 )
+from xlashape_client.items import Items, Stream
 from xlashape_client.results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
-from xlashape_client.transport import Transport, choice
+from xlashape_client.transport import choice
 
 __all__ = ["IndexingMethods"]
 
@@ -42,9 +45,10 @@ _EVALUATE = BulkRpc(
 )
 
 
-class IndexingMethods(Transport):
+class IndexingMethods(Methods):
     """The RPCs of IndexingService as methods."""
 
+    @iterator
     def indexing_maps(
         self,
         module: AnyModule,
@@ -58,30 +62,37 @@ class IndexingMethods(Transport):
         style: str = "xla",
         report_errors: bool = False,
         timeout: float | None = None,
-    ) -> Iterator[InstructionMaps]:
+    ) -> Items[InstructionMaps]:
         """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes them.
 
         `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives the maps as the
         operation defines them, not simplified. `physical` gives maps from positions in the output's buffer to positions in the operands'
         buffers. `style` of `Access.text` is "xla" or "affine". With `report_errors` an instruction of many that is not answered has an
         `error`, and the others are answered; without, the error is raised.
+
+        >>> for found in client.indexing_maps(MODULE, "t"):
+        ...     print(found.opcode, found.maps[0].maps[0])
+        transpose (d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]
         """
-        request = message_of(
+        transport = self._transport
+        request = partial(
+            transport.module_request,
             v1.IndexingMapsRequest,
+            module,
+            timeout,
             report_errors=report_errors,
             direction=choice(_DIRECTIONS, direction, "direction"),
             style=choice(_STYLES, style, "style"),
-            module=self._module_input(module, timeout),
             instruction=instruction,
             computation=computation,
             index=index,
             raw=raw,
             physical=physical,
         )
-        responses = self.stream("IndexingMaps", request.SerializeToString(), timeout)
-        return (InstructionMaps.of(coerce(v1.IndexingMapsResponse, data)) for data in responses)
+        return Stream(transport, "IndexingMaps", request, v1.IndexingMapsResponse, InstructionMaps.of, timeout)
 
-    def instruction_maps(
+    @answer
+    async def instruction_maps(
         self,
         module: AnyModule,
         instruction: str,
@@ -94,21 +105,30 @@ class IndexingMethods(Transport):
         style: str = "xla",
         timeout: float | None = None,
     ) -> InstructionMaps:
-        """The maps of one instruction: what `indexing_maps` gives for it, in one message."""
-        request = message_of(
+        """The maps of one instruction: what `indexing_maps` gives for it, in one message.
+
+        >>> found = client.instruction_maps(MODULE, "t", direction="input_to_output")
+        >>> print(found.maps[0].maps[0])
+        (d0, d1) -> (d1, d0), domain: d0 in [0, 2], d1 in [0, 4]
+        """
+        request = await self._transport.module_request(
             v1.InstructionMapsRequest,
+            module,
+            timeout,
             direction=choice(_DIRECTIONS, direction, "direction"),
             style=choice(_STYLES, style, "style"),
-            module=self._module_input(module, timeout),
             instruction=instruction,
             computation=computation,
             index=index,
             raw=raw,
             physical=physical,
         )
-        response = self.send("InstructionMaps", request.SerializeToString(), timeout)
-        return InstructionMaps.of(coerce(v1.IndexingMapsResponse, response))  # the same bytes, by the schema
+        # The bytes of an InstructionMapsResponse are those of an IndexingMapsResponse, by the schema.
+        return InstructionMaps.of(
+            await self._transport.call("InstructionMaps", request, v1.IndexingMapsResponse, timeout)
+        )
 
+    @iterator
     def operand_reads(
         self,
         module: AnyModule,
@@ -121,32 +141,39 @@ class IndexingMethods(Transport):
         style: str = "xla",
         report_errors: bool = False,
         timeout: float | None = None,
-    ) -> Iterator[InstructionReads]:
+    ) -> Items[InstructionReads]:
         """How efficiently one instruction, or each instruction that is executed, reads its operands: `xlashape.indexing.operand_reads`.
 
         `warp` neighbouring outputs read together; one memory transaction fetches `segment_bytes`. `computation` selects the instructions
         of one computation, `output` one output. `report_errors` is that of `indexing_maps`.
+
+        >>> for found in client.operand_reads(MODULE, "t"):
+        ...     print(found.reads[0].operand_name, found.reads[0].utilisation)
+        p 1.0
         """
         if warp == 0 or segment_bytes == 0:  # 0 in a request stands for the default
             raise InvalidArgumentError(
                 f"a warp and a segment are at least 1, not {warp} and {segment_bytes}",
                 field="warp" if warp == 0 else "segment_bytes",
             )
-        request = message_of(
+        transport = self._transport
+        request = partial(
+            transport.module_request,
             v1.OperandReadsRequest,
+            module,
+            timeout,
             report_errors=report_errors,
             style=choice(_STYLES, style, "style"),
-            module=self._module_input(module, timeout),
             instruction=instruction,
             computation=computation,
             output=output,
             warp=warp,
             segment_bytes=segment_bytes,
         )
-        responses = self.stream("OperandReads", request.SerializeToString(), timeout)
-        return (InstructionReads.of(coerce(v1.OperandReadsResponse, data)) for data in responses)
+        return Stream(transport, "OperandReads", request, v1.OperandReadsResponse, InstructionReads.of, timeout)
 
-    def operand_tiles(
+    @answer
+    async def operand_tiles(
         self,
         module: AnyModule,
         instruction: str,
@@ -162,6 +189,10 @@ class IndexingMethods(Transport):
         """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.operand_tiles`.
 
         `sizes`, `offsets` (default 0) and `strides` (default 1) are those of the output's tile. Without `sizes`, only symbolic tiles are computed.
+
+        >>> found = client.operand_tiles(MODULE, "t", (5, 1), offsets=(0, 2))
+        >>> found.tiles[0].tile
+        Tile(offsets=(2, 0), sizes=(1, 5), strides=(0, 1))
         """
         tile = None
         if sizes is not None:
@@ -172,72 +203,129 @@ class IndexingMethods(Transport):
             )
         elif offsets is not None or strides is not None:
             raise InvalidArgumentError("a tile's sizes are missing", field=("tile", "sizes"))
-        request = message_of(
+        request = await self._transport.module_request(
             v1.OperandTilesRequest,
+            module,
+            timeout,
             style=choice(_STYLES, style, "style"),
-            module=self._module_input(module, timeout),
             instruction=instruction,
             computation=computation,
             output=output,
             tile=tile,
         )
-        return InstructionTiles.of(self._call("OperandTiles", request, v1.OperandTilesResponse, timeout))
+        return InstructionTiles.of(
+            await self._transport.call("OperandTiles", request, v1.OperandTilesResponse, timeout)
+        )
 
-    def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
-        """The map simplified: `IndexingMap.simplify`."""
-        return self.simplify_maps([value], timeout=timeout)[0]
+    @answer
+    async def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
+        """The map simplified: `IndexingMap.simplify`.
 
-    def simplify_maps(self, values: Iterable[AnyMap], *, timeout: float | None = None) -> list[IndexingMap]:
-        """Each map simplified, in one call."""
-        request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))
-        return [
-            IndexingMap.from_proto(simplified.map.map)
-            for simplified in self._call("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps
-        ]
+        >>> simplified = client.simplify_map("(d0) -> (d0 floordiv 8), domain: d0 in [0, 7]")
+        >>> print(simplified)
+        (d0) -> (0), domain: d0 in [0, 7]
+        """
+        return (await self._simplified([value], timeout))[0]
 
-    def simplify_and_remove_unused(self, value: AnyMap, *, timeout: float | None = None) -> SimplifiedMap:
-        """The map simplified and without unused range and runtime variables, with the numbers of the variables that were removed."""
+    @answer
+    async def simplify_maps(self, values: Iterable[AnyMap], *, timeout: float | None = None) -> list[IndexingMap]:
+        """Each map simplified, in one call.
+
+        >>> simplified = client.simplify_maps(["(d0) -> (d0 * 2 mod 2), domain: d0 in [0, 7]"] * 2)
+        >>> [str(value) for value in simplified]
+        ['(d0) -> (0), domain: d0 in [0, 7]', '(d0) -> (0), domain: d0 in [0, 7]']
+        """
+        return await self._simplified(values, timeout)
+
+    @answer
+    async def simplify_and_remove_unused(self, value: AnyMap, *, timeout: float | None = None) -> SimplifiedMap:
+        """The map simplified and without unused range and runtime variables, with the numbers of the variables that were removed.
+
+        >>> found = client.simplify_and_remove_unused("()[s0, s1] -> (s1), domain: s0 in [0, 2], s1 in [0, 3]")
+        >>> str(found.map), found.removed_ranges
+        ('()[s0] -> (s0), domain: s0 in [0, 3]', (0,))
+        """
         request = v1.SimplifyMapRequest(maps=[map_input(value)], remove_unused_variables=True)
-        simplified = self._call("SimplifyMap", request, v1.SimplifyMapResponse, timeout).maps[0]
+        response = await self._transport.call("SimplifyMap", request, v1.SimplifyMapResponse, timeout)
+        simplified = response.maps[0]
         return SimplifiedMap(
             IndexingMap.from_proto(simplified.map.map),
             tuple(simplified.removed_ranges),
             tuple(simplified.removed_runtime),
         )
 
-    def compose_maps(self, *values: AnyMap, raw: bool = False, timeout: float | None = None) -> IndexingMap:
-        """The composition of two maps or more, the first applied first; simplified unless `raw`."""
-        return self.compose_map_chains([values], raw=raw, timeout=timeout)[0]
+    @answer
+    async def compose_maps(self, *values: AnyMap, raw: bool = False, timeout: float | None = None) -> IndexingMap:
+        """The composition of two maps or more, the first applied first; simplified unless `raw`.
 
-    def compose_map_chains(
+        >>> turn = "(d0, d1) -> (d1, d0), domain: d0 in [0, 2], d1 in [0, 4]"
+        >>> composed = client.compose_maps("(d0) -> (d0, 1), domain: d0 in [0, 2]", turn)
+        >>> print(composed)
+        (d0) -> (1, d0), domain: d0 in [0, 2]
+        """
+        return (await self._composed([values], raw, timeout))[0]
+
+    @answer
+    async def compose_map_chains(
         self, chains: Iterable[Sequence[AnyMap]], *, raw: bool = False, timeout: float | None = None
     ) -> list[IndexingMap]:
-        """The composition of each chain of maps, in one call."""
-        made = each(chains, lambda chain: v1.MapChain(maps=each(chain, map_input, "maps")), "chains")
-        request = message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
-        return [
-            IndexingMap.from_proto(composed.map)
-            for composed in self._call("ComposeMaps", request, v1.ComposeMapsResponse, timeout).maps
-        ]
+        """The composition of each chain of maps, in one call.
 
-    def evaluate_map(
+        >>> double = "(d0) -> (d0 * 2), domain: d0 in [0, 7]"
+        >>> composed = client.compose_map_chains([[double, "(d0) -> (d0 mod 4), domain: d0 in [0, 15]"]])
+        >>> print(*composed)
+        (d0) -> ((d0 mod 2) * 2), domain: d0 in [0, 7]
+        """
+        return await self._composed(chains, raw, timeout)
+
+    @answer
+    async def evaluate_map(
         self, value: AnyMap, point: Iterable[int], *, timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The results at a point, which gives dimensions, then ranges, then runtime variables. None outside the domain: `IndexingMap.evaluate`."""
-        results, inside = self.evaluate_map_batch(value, [one_row(point, "point")], timeout=timeout)
+        """The results at a point, which gives dimensions, then ranges, then runtime variables. None outside the domain: `IndexingMap.evaluate`.
+
+        >>> client.evaluate_map("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]", (2, 3))
+        (11,)
+        """
+        results, inside = await self._values(value, [one_row(point, "point")], timeout)
         return tuple(results[0].tolist()) if inside[0] else None
 
-    def evaluate_map_batch(
+    @answer
+    async def evaluate_map_batch(
         self, value: AnyMap, points: ArrayLike, *, timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """`evaluate_map` of each row of int64[n, variables], in one call: a stream if there are many.
 
         Returns the results as int64[n, results], whose rows for points outside the domain hold 0, and bool[n], false outside the domain.
+
+        >>> results, inside = client.evaluate_map_batch("(d0) -> (d0 mod 4), domain: d0 in [0, 7]", [[6], [8]])
+        >>> results.tolist(), inside.tolist()
+        ([[2], [0]], [True, False])
         """
+        return await self._values(value, points, timeout)
+
+    async def _simplified(self, values: Iterable[AnyMap], timeout: float | None) -> list[IndexingMap]:
+        request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))
+        response = await self._transport.call("SimplifyMap", request, v1.SimplifyMapResponse, timeout)
+        return [IndexingMap.from_proto(simplified.map.map) for simplified in response.maps]
+
+    async def _composed(
+        self, chains: Iterable[Sequence[AnyMap]], raw: bool, timeout: float | None
+    ) -> list[IndexingMap]:
+        made = each(chains, lambda chain: v1.MapChain(maps=each(chain, map_input, "maps")), "chains")
+        request = message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
+        response = await self._transport.call("ComposeMaps", request, v1.ComposeMapsResponse, timeout)
+        return [IndexingMap.from_proto(composed.map) for composed in response.maps]
+
+    async def _values(
+        self, value: AnyMap, points: ArrayLike, timeout: float | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         table = integers(points, "points", 2)
         fields = {"map": map_input(value)}
         try:
-            flat, inside = ask(self, _EVALUATE, fields, table, lambda: 8 * result_count_of(value) + 1, timeout)
+            flat, inside = await ask(
+                self._transport, _EVALUATE, fields, table, lambda: 8 * result_count_of(value) + 1, timeout
+            )
         except XlashapeError as error:
             error = of_rows(error, table, "points")
             if isinstance(error, SizeOverflowError):

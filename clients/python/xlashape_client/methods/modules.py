@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from functools import partial
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import coerce, v1
-from xlashape_client.inputs import AnyModule, content_of, message_of
+from xlashape_client.faces import Methods, answer, iterator
+from xlashape_client.inputs import AnyModule, message_of
+from xlashape_client.items import Items, Pages
 from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
-from xlashape_client.transport import Transport, choice, upload_messages
+from xlashape_client.transport import choice, upload_messages
 
 __all__ = ["HloMethods"]
 
@@ -21,55 +22,86 @@ _ORDERS = {
 }
 
 
-class HloMethods(Transport):
-    """The RPCs of HloService as methods."""
+class HloMethods(Methods):
+    """The RPCs of HloService as methods. `MODULE` in the examples is the text of a small module."""
 
-    def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """Stores a module on the server, unless it is there already. Other calls take the result, or its name, in place of the module."""
-        content = content_of(module)
+    @answer
+    async def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
+        """Stores a module on the server, unless it is there already. Other calls take the result, or its name, in place of the module.
+
+        >>> kept = client.upload_module(MODULE)
+        >>> kept.module_name, kept.instruction_count, kept.format
+        ('tiny', 3, 'text')
+        """
+        content = await self._transport.content(module)
         if isinstance(content, str):
-            return self.get_module(content, timeout=timeout)
+            return await self._kept(content, timeout)
+        digest = await self._transport.digest(content)
         try:
-            return self.get_module(f"modules/{hashlib.sha256(content).hexdigest()}", timeout=timeout)
+            return await self._kept(f"modules/{digest}", timeout)
         except NotFoundError:
             pass
-        response = self.send("UploadModule", upload_messages(content), timeout)
+        response = await self._transport.send("UploadModule", upload_messages(content, digest), timeout)
         return Module.of(coerce(v1.UploadModuleResponse, response).module)
 
-    def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """`upload_module` in one message, which a server takes up to 64 MiB by default."""
-        content = content_of(module)
+    @answer
+    async def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
+        """`upload_module` in one message, which a server takes up to 64 MiB by default.
+
+        >>> kept = client.put_module(MODULE)
+        >>> kept.entry_computation
+        'main'
+        """
+        content = await self._transport.content(module)
         if isinstance(content, str):
-            return self.get_module(content, timeout=timeout)
-        request = v1.PutModuleRequest(data=content, sha256=hashlib.sha256(content).hexdigest())
-        return Module.of(self._call("PutModule", request, v1.PutModuleResponse, timeout).module)
+            return await self._kept(content, timeout)
+        request = v1.PutModuleRequest(data=content, sha256=await self._transport.digest(content))
+        return Module.of((await self._transport.call("PutModule", request, v1.PutModuleResponse, timeout)).module)
 
-    def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
-        """The description of a module that the server keeps. NotFoundError if the server does not have it, or no longer."""
-        request = message_of(v1.GetModuleRequest, name=_name_of(module))
-        return Module.of(self._call("GetModule", request, v1.GetModuleResponse, timeout).module)
+    @answer
+    async def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
+        """The description of a module that the server keeps. NotFoundError if the server does not have it, or no longer.
 
-    def download_module(self, module: Module | str, *, timeout: float | None = None) -> bytes:
-        """The content of a module that the server keeps, as it was uploaded. `timeout` bounds each of the calls that fetch a part."""
-        name = _name_of(module)
-        content = bytearray()
-        while True:
-            request = message_of(v1.GetModuleRequest, name=name, include_content=True, content_offset=len(content))
-            response = self._call("GetModule", request, v1.GetModuleResponse, timeout)
-            content += response.content
-            if len(content) >= response.module.size_bytes or not response.content:
-                return bytes(content)
+        >>> kept = client.upload_module(MODULE)
+        >>> found = client.get_module(kept.name)
+        >>> found.size_bytes == len(MODULE)
+        True
+        """
+        return await self._kept(_name_of(module), timeout)
 
-    def load_module(self, module: Module | str, *, timeout: float | None = None) -> HloModule:
-        """Downloads a module that the server keeps, as an HloModule."""
-        return HloModule.from_bytes(self.download_module(module, timeout=timeout))
+    @answer
+    async def download_module(self, module: Module | str, *, timeout: float | None = None) -> bytes:
+        """The content of a module that the server keeps, as it was uploaded. `timeout` bounds each of the calls that fetch a part.
 
-    def delete_module(self, module: Module | str, *, timeout: float | None = None) -> None:
-        """Removes a module from the server."""
-        self._call(
-            "DeleteModule", message_of(v1.DeleteModuleRequest, name=_name_of(module)), v1.DeleteModuleResponse, timeout
-        )
+        >>> kept = client.upload_module(MODULE)
+        >>> content = client.download_module(kept)
+        >>> content == MODULE
+        True
+        """
+        return await self._content(module, timeout)
 
+    @answer
+    async def load_module(self, module: Module | str, *, timeout: float | None = None) -> HloModule:
+        """Downloads a module that the server keeps, as an HloModule.
+
+        >>> kept = client.upload_module(MODULE)
+        >>> module = client.load_module(kept)
+        >>> module.instruction("t").shape.dimensions
+        (5, 3)
+        """
+        return await self._transport.aside(partial(HloModule.from_bytes, await self._content(module, timeout)))
+
+    @answer
+    async def delete_module(self, module: Module | str, *, timeout: float | None = None) -> None:
+        """Removes a module from the server.
+
+        >>> kept = client.upload_module(MODULE)
+        >>> client.delete_module(kept)
+        """
+        request = message_of(v1.DeleteModuleRequest, name=_name_of(module))
+        await self._transport.call("DeleteModule", request, v1.DeleteModuleResponse, timeout)
+
+    @iterator
     def list_instructions(
         self,
         module: AnyModule,
@@ -78,23 +110,32 @@ class HloMethods(Transport):
         opcode: str = "",
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> Iterator[Instruction]:
-        """The instructions of a module in the module's order; of one computation, or of one opcode, if given. Pages are fetched as they are needed."""
-        request = message_of(
+    ) -> Items[Instruction]:
+        """The instructions of a module in the module's order; of one computation, or of one opcode, if given. Pages are fetched as they are needed.
+
+        >>> [instruction.name for instruction in client.list_instructions(MODULE)]
+        ['p', 't', 'n']
+        """
+        transport = self._transport
+        request = partial(
+            transport.module_request,
             v1.ListInstructionsRequest,
-            module=self._module_input(module, timeout),
+            module,
+            timeout,
             computation=computation,
             opcode=opcode,
             page_size=page_size,
         )
-        while True:
-            response = self._call("ListInstructions", request, v1.ListInstructionsResponse, timeout)
-            for instruction in response.instructions:
-                yield Instruction.of(instruction)
-            if not response.next_page_token:
-                return
-            request.page_token = response.next_page_token
+        return Pages(
+            transport,
+            "ListInstructions",
+            request,
+            v1.ListInstructionsResponse,
+            lambda response: map(Instruction.of, response.instructions),
+            timeout,
+        )
 
+    @iterator
     def byte_sizes(
         self,
         module: AnyModule,
@@ -104,39 +145,69 @@ class HloMethods(Transport):
         order: str = "module",
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> Iterator[InstructionSize]:
+    ) -> Items[InstructionSize]:
         """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes", the largest first.
 
         Without `computation` these are the instructions that have memory of their own: of the entry computation, and of those that it executes
         instruction by instruction, without tuples, their elements and others that share buffers.
+
+        >>> [(size.instruction, size.physical_bytes) for size in client.byte_sizes(MODULE, order="physical_bytes")]
+        [('p', 96), ('t', 60), ('n', 60)]
         """
-        request = self._byte_sizes_request(module, computation, opcode, order, page_size, timeout)
-        while True:
-            response = self._call("ByteSizes", request, v1.ByteSizesResponse, timeout)
-            for instruction in response.instructions:
-                yield InstructionSize.of(instruction)
-            if not response.next_page_token:
-                return
-            request.page_token = response.next_page_token
-
-    def byte_totals(
-        self, module: AnyModule, *, computation: str = "", opcode: str = "", timeout: float | None = None
-    ) -> ByteTotals:
-        """The sums of `byte_sizes`, and how many instructions it leaves out."""
-        request = self._byte_sizes_request(module, computation, opcode, "module", 1, timeout)
-        return ByteTotals.of(self._call("ByteSizes", request, v1.ByteSizesResponse, timeout).totals)
-
-    def _byte_sizes_request(
-        self, module: AnyModule, computation: str, opcode: str, order: str, page_size: int, timeout: float | None
-    ) -> v1.ByteSizesRequest:
-        return message_of(
+        transport = self._transport
+        request = partial(
+            transport.module_request,
             v1.ByteSizesRequest,
+            module,
+            timeout,
             order=choice(_ORDERS, order, "order"),
-            module=self._module_input(module, timeout),
             computation=computation,
             opcode=opcode,
             page_size=page_size,
         )
+        return Pages(
+            transport,
+            "ByteSizes",
+            request,
+            v1.ByteSizesResponse,
+            lambda response: map(InstructionSize.of, response.instructions),
+            timeout,
+        )
+
+    @answer
+    async def byte_totals(
+        self, module: AnyModule, *, computation: str = "", opcode: str = "", timeout: float | None = None
+    ) -> ByteTotals:
+        """The sums of `byte_sizes`, and how many instructions it leaves out.
+
+        >>> totals = client.byte_totals(MODULE)
+        >>> totals.instruction_count, totals.physical_bytes, totals.padding_bytes
+        (3, 216, 36)
+        """
+        request = await self._transport.module_request(
+            v1.ByteSizesRequest,
+            module,
+            timeout,
+            order=v1.BYTE_SIZES_ORDER_MODULE,
+            computation=computation,
+            opcode=opcode,
+            page_size=1,
+        )
+        return ByteTotals.of((await self._transport.call("ByteSizes", request, v1.ByteSizesResponse, timeout)).totals)
+
+    async def _kept(self, name: str, timeout: float | None) -> Module:
+        request = message_of(v1.GetModuleRequest, name=name)
+        return Module.of((await self._transport.call("GetModule", request, v1.GetModuleResponse, timeout)).module)
+
+    async def _content(self, module: Module | str, timeout: float | None) -> bytes:
+        name = _name_of(module)
+        content = bytearray()
+        while True:
+            request = message_of(v1.GetModuleRequest, name=name, include_content=True, content_offset=len(content))
+            response = await self._transport.call("GetModule", request, v1.GetModuleResponse, timeout)
+            content += response.content
+            if len(content) >= response.module.size_bytes or not response.content:
+                return bytes(content)
 
 
 def _name_of(module: Module | str) -> str:

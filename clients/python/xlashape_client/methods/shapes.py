@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from xlashape.errors import XlashapeError
 from xlashape.proto import v1
 from xlashape_client.bulk import BulkRpc, ask
+from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyShape, each, integers, of_rows, one_row, rank_of, shape_input
 from xlashape_client.results import ShapeDescription, ShapeSize
-from xlashape_client.transport import Transport, choice
+from xlashape_client.transport import choice
 
 __all__ = ["ShapeMethods"]
 
@@ -40,73 +41,136 @@ _MULTI_INDICES = BulkRpc(
 )
 
 
-class ShapeMethods(Transport):
+class ShapeMethods(Methods):
     """The RPCs of ShapeService as methods."""
 
-    def describe_shape(self, shape: AnyShape, *, timeout: float | None = None) -> ShapeDescription:
-        """The sizes of a shape, and what its layout does."""
-        return self.describe_shapes([shape], timeout=timeout)[0]
+    @answer
+    async def describe_shape(self, shape: AnyShape, *, timeout: float | None = None) -> ShapeDescription:
+        """The sizes of a shape, and what its layout does.
 
-    def describe_shapes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeDescription]:
-        """`describe_shape` of each shape, in one call."""
-        request = v1.DescribeShapeRequest(shapes=each(shapes, shape_input, "shapes"))
-        return [
-            ShapeDescription.of(description)
-            for description in self._call("DescribeShape", request, v1.DescribeShapeResponse, timeout).descriptions
-        ]
+        >>> found = client.describe_shape("s4[6,<=5]{0,1:E(4)}")
+        >>> found.text, found.element_bits, found.is_static
+        ('s4[6,<=5]{0,1:E(4)}', 4, False)
+        """
+        return (await self._descriptions([shape], timeout))[0]
 
-    def byte_size(self, shape: AnyShape, *, timeout: float | None = None) -> ShapeSize:
-        """The sizes of a shape, in elements and bytes."""
-        return self.shape_sizes([shape], timeout=timeout)[0]
+    @answer
+    async def describe_shapes(
+        self, shapes: Iterable[AnyShape], *, timeout: float | None = None
+    ) -> list[ShapeDescription]:
+        """`describe_shape` of each shape, in one call.
 
-    def shape_sizes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeSize]:
-        """`byte_size` of each shape, in one call."""
-        request = v1.ByteSizeRequest(shapes=each(shapes, shape_input, "shapes"))
-        return [ShapeSize.of(size) for size in self._call("ByteSize", request, v1.ByteSizeResponse, timeout).sizes]
+        >>> found = client.describe_shapes(["f32[3,5]", "(s8[7], s8[8])"])
+        >>> [shape.leaf_count for shape in found]
+        [1, 2]
+        """
+        return await self._descriptions(shapes, timeout)
 
-    # `order` in the next four methods: "physical" counts positions in the buffer, including tiles and padding; "logical" follows
-    # minor_to_major alone, as XLA's IndexUtil does.
+    @answer
+    async def byte_size(self, shape: AnyShape, *, timeout: float | None = None) -> ShapeSize:
+        """The sizes of a shape, in elements and bytes.
 
-    def linear_index(
+        >>> size = client.byte_size("bf16[20,300]{1,0:T(8,128)(2,1)}")
+        >>> size.logical_bytes, size.physical_bytes, size.padding_bytes
+        (12000, 18432, 6432)
+        """
+        return (await self._sizes([shape], timeout))[0]
+
+    @answer
+    async def shape_sizes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeSize]:
+        """`byte_size` of each shape, in one call.
+
+        >>> sizes = client.shape_sizes(["f32[3,5]", "f32[3,5]{1,0:T(2,2)}"])
+        >>> [size.physical_bytes for size in sizes]
+        [60, 96]
+        """
+        return await self._sizes(shapes, timeout)
+
+    @answer
+    async def linear_index(
         self, shape: AnyShape, index: Iterable[int], *, order: str = "physical", timeout: float | None = None
     ) -> int:
-        """The position in the buffer, in elements, of the element at `index`: `tiling.linear_index`."""
+        """The position in the buffer, in elements, of the element at `index`: `tiling.linear_index`.
+
+        `order` is "physical", which counts positions in the buffer, including tiles and padding, or "logical", which follows minor_to_major alone, as
+        XLA's IndexUtil does.
+
+        >>> client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))
+        17
+        """
         request = v1.LinearIndexRequest(
             order=choice(_LINEAR_ORDERS, order, "order"),
             shape=shape_input(shape),
             indices=one_row(index, "index"),
             count=1,
         )
-        return self._call("LinearIndex", request, v1.LinearIndexResponse, timeout).positions[0]
+        return (await self._transport.call("LinearIndex", request, v1.LinearIndexResponse, timeout)).positions[0]
 
-    def linear_indices(
+    @answer
+    async def linear_indices(
         self, shape: AnyShape, rows: ArrayLike, *, order: str = "physical", timeout: float | None = None
     ) -> NDArray[np.int64]:
-        """`linear_index` of each row of int64[n, rank], in one call: a stream if there are many. Returns int64[n]."""
+        """`linear_index` of each row of int64[n, rank], in one call: a stream if there are many. Returns int64[n].
+
+        `order` is that of `linear_index`.
+
+        >>> positions = client.linear_indices("f32[3,5]{1,0:T(2,2)}", [(0, 0), (2, 3), (2, 4)])
+        >>> positions.tolist()
+        [0, 17, 20]
+        """
         table = integers(rows, "rows", 2)
         fields = {"order": choice(_LINEAR_ORDERS, order, "order"), "shape": shape_input(shape)}
         try:
-            [positions] = ask(self, _LINEAR_INDICES, fields, table, lambda: 8, timeout)
+            [positions] = await ask(self._transport, _LINEAR_INDICES, fields, table, lambda: 8, timeout)
         except XlashapeError as error:
             raise of_rows(error, table, "indices") from None
         return positions
 
-    def multi_index(
+    @answer
+    async def multi_index(
         self, shape: AnyShape, position: int, *, order: str = "physical", timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The index of the element at `position` of the buffer, None for padding: `tiling.multi_index`."""
-        rows, is_element = self.multi_indices(shape, [position], order=order, timeout=timeout)
+        """The index of the element at `position` of the buffer, None for padding: `tiling.multi_index`. `order` is that of `linear_index`.
+
+        >>> client.multi_index("f32[3,5]{1,0:T(2,2)}", 17)
+        (2, 3)
+        >>> client.multi_index("f32[3,5]{1,0:T(2,2)}", 18) is None  # padding
+        True
+        """
+        rows, is_element = await self._indices(shape, [position], order, timeout)
         return tuple(rows[0].tolist()) if is_element[0] else None
 
-    def multi_indices(
+    @answer
+    async def multi_indices(
         self, shape: AnyShape, positions: ArrayLike, *, order: str = "physical", timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """`multi_index` of each position of int64[n], in one call: a stream if there are many.
 
-        Returns the indices as int64[n, rank], whose rows for padding hold -1, and bool[n], false for padding.
+        Returns the indices as int64[n, rank], whose rows for padding hold -1, and bool[n], false for padding. `order` is that of `linear_index`.
+
+        >>> rows, is_element = client.multi_indices("f32[3,5]{1,0:T(2,2)}", [17, 18])
+        >>> rows.tolist(), is_element.tolist()
+        ([[2, 3], [-1, -1]], [True, False])
         """
+        return await self._indices(shape, positions, order, timeout)
+
+    async def _descriptions(self, shapes: Iterable[AnyShape], timeout: float | None) -> list[ShapeDescription]:
+        request = v1.DescribeShapeRequest(shapes=each(shapes, shape_input, "shapes"))
+        response = await self._transport.call("DescribeShape", request, v1.DescribeShapeResponse, timeout)
+        return [ShapeDescription.of(description) for description in response.descriptions]
+
+    async def _sizes(self, shapes: Iterable[AnyShape], timeout: float | None) -> list[ShapeSize]:
+        request = v1.ByteSizeRequest(shapes=each(shapes, shape_input, "shapes"))
+        response = await self._transport.call("ByteSize", request, v1.ByteSizeResponse, timeout)
+        return [ShapeSize.of(size) for size in response.sizes]
+
+    async def _indices(
+        self, shape: AnyShape, positions: ArrayLike, order: str, timeout: float | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         numbers = integers(positions, "positions", 1)
         fields = {"order": choice(_LINEAR_ORDERS, order, "order"), "shape": shape_input(shape)}
-        flat, is_element = ask(self, _MULTI_INDICES, fields, numbers, lambda: 8 * rank_of(shape) + 1, timeout)
+        flat, is_element = await ask(
+            self._transport, _MULTI_INDICES, fields, numbers, lambda: 8 * rank_of(shape) + 1, timeout
+        )
         rank = len(flat) // len(numbers) if len(numbers) else rank_of(shape)
         return flat.reshape(len(numbers), rank), is_element

@@ -1,0 +1,196 @@
+"""The client for asyncio: the methods of `Client` as coroutine functions, and its iterators as asynchronous ones.
+
+async with AsyncClient("127.0.0.1:50051") as client:
+    await client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))      # 17
+    module = await client.upload_module("dump.hlo.pb")
+    async for maps in client.indexing_maps(module, "fusion.3"):
+        print(maps.opcode, [str(m) for tensor in maps.maps for m in tensor.maps])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import nullcontext
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from xlashape.errors import InvalidArgumentError
+from xlashape_client.connection import (
+    calls_of,
+    channel_credentials,
+    channel_options,
+    closed,
+    metadata_of,
+    until_ready,
+)
+from xlashape_client.methods import AsyncServiceMethods
+from xlashape_client.status import exception_of
+
+__all__ = ["AsyncClient"]
+
+_MAX_SENDING = 32  # streams of requests at a time
+
+_aio: Any = grpc.aio  # its stubs do not have EOF
+
+
+class AsyncClient(AsyncServiceMethods):
+    """A connection to a server, for asyncio. It is made with the first call, in the event loop of that call, and again after it breaks.
+
+    The arguments, methods, results and errors are those of `Client`. Methods that return one value are coroutine functions; those that return an iterator
+    return an asynchronous one, which asks nothing before its first item. Tasks of one event loop share a client; another loop needs a client of its own.
+
+    - `token` may also be a coroutine function.
+    - `max_calls`: how many calls wait for one answer at a time, and at most 32 send a stream: uploads, and questions about so many items that one message
+      cannot hold them. Further calls wait for their turn before their `timeout` begins. A server refuses more than 1,024 calls and 64 streams of requests
+      on one connection, unless it is told otherwise.
+
+    A task that is cancelled cancels its call. An iterator that is left before its end cancels its call when it is closed; `contextlib.aclosing` closes it
+    at once. Files, and digests of large modules, are read and computed in a thread.
+
+    >>> import asyncio
+    >>> from xlashape_server import Config, Server
+    >>> async def sizes(address: str) -> list[int]:
+    ...     async with AsyncClient(address) as client:
+    ...         shapes = ["f32[3,5]{1,0:T(2,2)}", "bf16[20,300]{1,0:T(8,128)(2,1)}"]
+    ...         found = await asyncio.gather(*[client.byte_size(shape) for shape in shapes])
+    ...         return [size.physical_bytes for size in found]
+    >>> with Server(Config(address="127.0.0.1:0", workers=1)) as server:
+    ...     asyncio.run(sizes(server.address))
+    [96, 18432]
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 60.0,
+        attempts: int = 4,
+        token: str | Callable[[], str] | Callable[[], Awaitable[str]] | None = None,
+        root_certificates: bytes | None = None,
+        private_key: bytes | None = None,
+        certificate_chain: bytes | None = None,
+        max_calls: int = 512,
+    ) -> None:
+        if max_calls < 1:
+            raise InvalidArgumentError(f"max_calls: expected a number from 1, found {max_calls}", field="max_calls")
+        self.address = address
+        self.timeout = timeout
+        self._token = token
+        self._options = channel_options(attempts)
+        self._credentials = channel_credentials(root_certificates, private_key, certificate_chain)
+        self._turns = asyncio.Semaphore(max_calls)
+        self._sending_turns = asyncio.Semaphore(min(max_calls, _MAX_SENDING))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self._calls: dict[str, Any] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection. Calls that have not ended raise UnavailableError."""
+        # The calls of a loop that is closed have ended with it.
+        in_loop = self._loop is not None and not self._loop.is_closed()
+        if in_loop:
+            self._check_loop()
+        self._closed = True
+        channel, self._channel = self._channel, None
+        if channel is not None and in_loop:
+            await channel.close()
+
+    async def wait_until_ready(self, timeout: float | None = None) -> None:
+        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout` seconds."""
+
+        async def check(seconds: float) -> bytes:
+            try:
+                return await self._call("Check")(b"", timeout=seconds, wait_for_ready=True)
+            except asyncio.CancelledError:
+                self._check_cancelled()
+                raise
+
+        await until_ready(self.address, self.timeout if timeout is None else timeout, check, asyncio.sleep)
+
+    async def send(
+        self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
+    ) -> bytes:
+        """Calls the server."""
+        self._call(method)  # the errors of a wrong loop, before a turn is waited for in it
+        async with self._turns if isinstance(request, bytes) else self._sending_turns:
+            metadata = None if self._token is None else metadata_of(await self._bearer())
+            timeout = self.timeout if timeout is None else timeout
+            try:
+                return await self._call(method)(request, timeout=timeout, metadata=metadata)
+            except grpc.RpcError as error:
+                raise exception_of(error, self.address) from error
+            except asyncio.CancelledError:
+                self._check_cancelled()
+                raise
+
+    async def stream(
+        self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
+    ) -> AsyncGenerator[bytes, None]:
+        """Calls the server. The call begins with the first response that is asked for."""
+        self._call(method)
+        async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
+            metadata = None if self._token is None else metadata_of(await self._bearer())
+            timeout = self.timeout if timeout is None else timeout
+            call: Any = self._call(method)(request, timeout=timeout, metadata=metadata)
+            try:
+                while (response := await self._read(call)) is not None:
+                    yield response
+            finally:
+                call.cancel()
+
+    async def _read(self, call: Any) -> bytes | None:
+        try:
+            response: Any = await call.read()
+        except grpc.RpcError as error:
+            raise exception_of(error, self.address) from error
+        except asyncio.CancelledError:
+            self._check_cancelled()
+            raise
+        return None if response is _aio.EOF else response
+
+    def _call(self, method: str) -> Any:
+        """What calls an RPC. The channel is made here, in the event loop of the first call."""
+        if self._closed:
+            raise closed(self.address)
+        if self._channel is None:
+            self._loop = asyncio.get_running_loop()
+            if self._credentials is None:
+                self._channel = grpc.aio.insecure_channel(self.address, self._options)
+            else:
+                self._channel = grpc.aio.secure_channel(self.address, self._credentials, self._options)
+            self._calls = calls_of(self._channel)
+        self._check_loop()
+        return self._calls[method]
+
+    def _check_loop(self) -> None:
+        if self._loop is not asyncio.get_running_loop():
+            raise InvalidArgumentError(
+                f"the client of {self.address} belongs to another event loop: make a client in each loop"
+            )
+
+    async def _bearer(self) -> str:
+        if self._token is None or isinstance(self._token, str):
+            return self._token or ""
+        given = self._token()
+        return given if isinstance(given, str) else await given
+
+    def _check_cancelled(self) -> None:
+        """UnavailableError if a call was cancelled by `close`, not with its task."""
+        task = asyncio.current_task()
+        # Python 3.10 does not say whether a task was cancelled.
+        of_task = task is not None and sys.version_info >= (3, 11) and task.cancelling() > 0
+        if self._closed and not of_task:
+            raise closed(self.address) from None

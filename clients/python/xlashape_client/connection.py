@@ -1,0 +1,92 @@
+"""What connections to a server have in common, whether their calls block or are awaited: channels, tokens, and the wait until the server is ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from xlashape.errors import InvalidArgumentError, UnavailableError
+from xlashape.proto import services
+from xlashape_client.service_config import service_config
+
+__all__ = ["calls_of", "channel_credentials", "channel_options", "closed", "metadata_of", "until_ready"]
+
+_MAX_ATTEMPTS = 5  # gRPC's own bound
+_PAUSE_SECONDS = 0.05  # between two questions whether the server is ready
+_HEALTH = "/grpc.health.v1.Health/Check"
+_SERVING = b"\x08\x01"  # a HealthCheckResponse with 1, SERVING, in field 1
+
+
+def channel_options(attempts: int) -> list[tuple[str, Any]]:
+    """The options of a channel. InvalidArgumentError for a number of attempts that gRPC does not allow."""
+    if not 1 <= attempts <= _MAX_ATTEMPTS:
+        raise InvalidArgumentError(
+            f"attempts: expected a number from 1 to {_MAX_ATTEMPTS}, found {attempts}", field="attempts"
+        )
+    return [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.service_config", service_config(attempts)),
+    ]
+
+
+def channel_credentials(
+    root_certificates: bytes | None, private_key: bytes | None, certificate_chain: bytes | None
+) -> grpc.ChannelCredentials | None:
+    """The credentials of a channel; None for one without TLS. Empty `root_certificates` stand for the system's."""
+    if root_certificates is None:
+        return None
+    return grpc.ssl_channel_credentials(root_certificates or None, private_key, certificate_chain)
+
+
+def calls_of(channel: Any) -> dict[str, Any]:
+    """What calls each RPC on a channel of grpc or grpc.aio, by the name of the RPC, and health by the name "Check".
+
+    Calls take and return bytes: the methods make the messages themselves, and bulk numbers never become Python objects.
+    """
+    calls: dict[str, Any] = {"Check": channel.unary_unary(_HEALTH)}
+    for service in services():
+        for method in service.methods:
+            path = f"/{service.full_name}/{method.name}"
+            if method.client_streaming and method.server_streaming:
+                calls[method.name] = channel.stream_stream(path)
+            elif method.client_streaming:
+                calls[method.name] = channel.stream_unary(path)
+            elif method.server_streaming:
+                calls[method.name] = channel.unary_stream(path)
+            else:
+                calls[method.name] = channel.unary_unary(path)
+    return calls
+
+
+def metadata_of(token: str) -> tuple[tuple[str, str], ...]:
+    """The metadata that carries a bearer token."""
+    return (("authorization", f"Bearer {token}"),)
+
+
+def closed(address: str) -> UnavailableError:
+    """The error of a call after its client was closed."""
+    return UnavailableError(f"the client of {address} is closed")
+
+
+async def until_ready(
+    address: str, seconds: float, check: Callable[[float], Awaitable[bytes]], pause: Callable[[float], Awaitable[None]]
+) -> None:
+    """Returns once the server reports that it serves calls. UnavailableError if it does not within `seconds`.
+
+    `check` calls the service of health checks with a timeout, `pause` waits so many seconds.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        cause: Exception | None = None
+        try:
+            if await check(end - time.monotonic()) == _SERVING:
+                return
+        except grpc.RpcError as error:
+            cause = error  # the connection may break during the call; the next call makes another
+        if time.monotonic() + _PAUSE_SECONDS > end:
+            raise UnavailableError(f"{address} does not serve") from cause
+        await pause(_PAUSE_SECONDS)

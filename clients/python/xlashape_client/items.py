@@ -1,0 +1,103 @@
+"""Items that calls answer in parts: page after page, or message after message of a stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from xlashape.proto import coerce
+from xlashape_client.transport import Responses, Transport
+
+__all__ = ["Items", "Pages", "Stream"]
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Items(ABC, Generic[T_co]):
+    """Items that are fetched as they are needed: `begin`, then `part` until it gives None, then `close`."""
+
+    @abstractmethod
+    async def begin(self) -> None:
+        """Makes the request; a large module is uploaded. Then begins the call of a stream."""
+
+    @abstractmethod
+    async def part(self) -> Iterable[T_co] | None:
+        """The next items; None at the end."""
+
+    async def close(self) -> None:
+        """Ends a call that is under way."""
+
+
+class Pages(Items[T]):
+    """The items of pages, each of which is a call of its own.
+
+    `request` makes the request, which has a `page_token`; `items` takes the items out of a response, which has a `next_page_token`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        method: str,
+        request: Callable[[], Awaitable[Any]],
+        answer: type[M],
+        items: Callable[[M], Iterable[T]],
+        timeout: float | None,
+    ) -> None:
+        self._transport = transport
+        self._method = method
+        self._make_request = request
+        self._answer: type[Any] = answer
+        self._items: Callable[[Any], Iterable[T]] = items
+        self._timeout = timeout
+        self._request: Any = None
+
+    async def begin(self) -> None:
+        self._request = await self._make_request()
+
+    async def part(self) -> Iterable[T] | None:
+        if self._request is None:
+            return None
+        response = await self._transport.call(self._method, self._request, self._answer, self._timeout)
+        self._request.page_token = response.next_page_token
+        if not response.next_page_token:
+            self._request = None
+        return self._items(response)
+
+
+class Stream(Items[T]):
+    """The messages of a stream, each of which is an item."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        method: str,
+        request: Callable[[], Awaitable[Message]],
+        answer: type[M],
+        item: Callable[[M], T],
+        timeout: float | None,
+    ) -> None:
+        self._transport = transport
+        self._method = method
+        self._make_request = request
+        self._answer: type[Any] = answer
+        self._item: Callable[[Any], T] = item
+        self._timeout = timeout
+        self._responses: Responses | None = None
+
+    async def begin(self) -> None:
+        request = await self._make_request()
+        self._responses = self._transport.open(self._method, request.SerializeToString(), self._timeout)
+
+    async def part(self) -> Iterable[T] | None:
+        data = None if self._responses is None else await self._responses.next()
+        return None if data is None else (self._item(coerce(self._answer, data)),)
+
+    async def close(self) -> None:
+        if self._responses is not None:
+            await self._responses.close()
+            self._responses = None
