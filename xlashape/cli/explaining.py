@@ -90,7 +90,7 @@ def _chosen(memory: ModuleMemory, selection: Selection, form: str) -> ModuleMemo
         (*row.values(), buffer) for row, buffer in zip(table, memory.buffers, strict=True)
     )
     limited = selection if form != "table" else selection._replace(limit=0)
-    return memory._replace(buffers=tuple([row[-1] for row in limited.chosen(table.columns, rows)]))
+    return memory.replace(buffers=tuple([row[-1] for row in limited.chosen(table.columns, rows)]))
 
 
 def _explained(what: str, instruction: str, target: Target | None, server: str | None, timeout: float) -> Memory:

@@ -32,6 +32,7 @@ The files. Each imports only from those above it:
     objects.py    modules of other libraries' objects
     replica_groups.py, sharding.py ReplicaGroups, Sharding
     module.py     the views
+    donation.py   outputs that take over the memory of parameters
     buffers.py    which results are buffers in memory
     annotation_rules.py, module_rules.py   rules of shardings and origins; rules of several instructions together
     async_rules.py, buffer_rules.py  rules of asynchronous operations and transfers; rules of buffers

@@ -14,9 +14,10 @@ assignment; here it is what follows from the opcodes alone.
 - Tuples and their elements, bitcasts, barriers, loops, branches, calls, and the ends of asynchronous operations share buffers: with their
   operands, or with the roots of what they call. Parameters of called computations share those of the caller. Outputs that the module says
   alias an operand share it.
+- The results that the module says are computed into the memory of a parameter (`xlashape.hlo.donation`) share that of the parameter.
 
-The compiler shares more: buffers that are not live at the same time, results that are computed in place, branches of which one runs, and
-outputs that take over a donated parameter. So the sum of all buffers is an upper bound, and not the peak.
+The compiler shares more: buffers that are not live at the same time, results that are computed in place, branches of which one runs. So the sum
+of all buffers is an upper bound, and not the peak.
 """
 
 from __future__ import annotations
@@ -24,13 +25,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
+from xlashape.hlo.donation import DonatedBuffer, donated_buffers
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.shape import Shape, ShapeIndex
 from xlashape.shape.shape_util import get_leaf_shapes
 
-__all__ = ["InstructionBuffer", "ModuleBuffers", "executed_computations", "instruction_buffers", "module_buffers"]
+__all__ = [
+    "InstructionBuffer",
+    "ModuleBuffers",
+    "executed_computations",
+    "instruction_buffers",
+    "module_buffers",
+    "taken_over",
+]
 
 _ENDS: Final = frozenset(
     [
@@ -75,6 +84,9 @@ class ModuleBuffers(NamedTuple):
     computations are under "parameter"."""
     without_memory: int
     """Instructions that are fused or applied to elements."""
+    donated: tuple[tuple[DonatedBuffer, Shape | None], ...] = ()
+    """The outputs in the memory of parameters, each with the array that has no buffer for that reason. None where no array would have one: the
+    output is the parameter, or the result of a loop that begins with it."""
 
 
 def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
@@ -124,6 +136,8 @@ def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer,
 def module_buffers(module: HloModule) -> ModuleBuffers:
     """The buffers of a module: those of `executed_computations`."""
     executed = executed_computations(module)
+    taken = taken_over(module)
+    written: dict[DonatedBuffer, Shape] = {}
     buffers: list[InstructionBuffer] = []
     shared: Counter[str] = Counter()
     count = 0
@@ -131,9 +145,27 @@ def module_buffers(module: HloModule) -> ModuleBuffers:
         for instruction in computation.instructions:
             count += 1
             own = instruction_buffers(instruction)
+            for buffer in own if taken else ():
+                given = taken.get((instruction, buffer.shape_index))
+                if given is not None:
+                    written[given] = buffer.shape
+            own = tuple([buffer for buffer in own if (instruction, buffer.shape_index) not in taken]) if taken else own
             buffers += own
             arrays = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
             if len(own) < sum([array.is_array or array.is_buffer for array in arrays]):
                 shared[str(instruction.opcode)] += 1
+    donated = tuple([(each, written.get(each)) for each in donated_buffers(module)])
     total = sum([len(computation.proto.instructions) for computation in module.computations])
-    return ModuleBuffers(tuple(buffers), dict(shared), total - count)
+    return ModuleBuffers(tuple(buffers), dict(shared), total - count, donated)
+
+
+def taken_over(module: HloModule) -> dict[tuple[HloInstruction, ShapeIndex], DonatedBuffer]:
+    """The arrays of results that are computed into the memory of a parameter, by instruction and index in its result.
+
+    Parameters and constants that are outputs themselves are not among them: they are copied, or are the parameter.
+    """
+    return {
+        (each.instruction, each.shape_index): each
+        for each in donated_buffers(module)
+        if each.instruction.opcode not in (Opcode.PARAMETER, Opcode.CONSTANT)
+    }

@@ -7,16 +7,17 @@ The parts of a buffer, in this order: the elements; bits that `E(n)` adds to eac
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from xlashape.display import shown
+from xlashape.frozen import set_field
 from xlashape.math import byte_text, ceil_div, checked_int64
+from xlashape.memory.answer import MemoryAnswer
 from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.parts import Cause, Suggestion, factor_text, share_of
 from xlashape.shape import Shape, Target, shape_util, tiling, tpu_layout
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.tiling.padding import padding_report
-from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
+from xlashape.tables import Table
 
 __all__ = ["ArrayMemory", "array_bytes", "array_causes", "element_bytes_of", "on_target"]
 
@@ -24,8 +25,11 @@ _SHOWN = 8
 """The maximum of suggestions in the text."""
 
 
-class ArrayMemory(NamedTuple):
+class ArrayMemory(MemoryAnswer):
     """The explanation of the size of an array's buffer, with changes that make it smaller."""
+
+    __slots__ = ("_buffer_bytes", "_element_bytes", "causes", "given", "shape", "suggestions", "target")
+    _fields = ("shape", "given", "target", "element_bytes", "buffer_bytes", "causes", "suggestions")
 
     shape: Shape
     """The array with the layout that is explained."""
@@ -33,23 +37,40 @@ class ArrayMemory(NamedTuple):
     """The array as it was given: `shape`, unless the target's default layout took the place of a layout without tiles."""
     target: Target | None
     """The device whose sizes are computed; None for sizes by the layout alone."""
-    element_bytes: int
-    """The bytes of the elements alone, each with the bits of its type, rounded up to whole bytes unless `E(n)` packs elements."""
-    buffer_bytes: int
+    _element_bytes: int
+    _buffer_bytes: int
     causes: tuple[Cause, ...]
     """The causes of overhead, in the order in which they are applied."""
     suggestions: tuple[Suggestion, ...]
     """Changes that make the buffer smaller, the smallest result first."""
 
-    @property
-    def overhead_bytes(self) -> int:
-        """The bytes of the buffer that are not elements."""
-        return self.buffer_bytes - self.element_bytes
+    def __init__(
+        self,
+        shape: Shape,
+        given: Shape,
+        target: Target | None,
+        element_bytes: int,
+        buffer_bytes: int,
+        causes: tuple[Cause, ...],
+        suggestions: tuple[Suggestion, ...],
+    ) -> None:
+        set_field(self, "shape", shape)
+        set_field(self, "given", given)
+        set_field(self, "target", target)
+        set_field(self, "_element_bytes", element_bytes)
+        set_field(self, "_buffer_bytes", buffer_bytes)
+        set_field(self, "causes", causes)
+        set_field(self, "suggestions", suggestions)
 
     @property
-    def factor(self) -> float:
-        """How many times as large as its elements the buffer is; 1.0 where there are none."""
-        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
+    def element_bytes(self) -> int:
+        """The bytes of the elements alone, each with the bits of its type, rounded up to whole bytes unless `E(n)` packs elements."""
+        return self._element_bytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The bytes of the buffer."""
+        return self._buffer_bytes
 
     def facts(self) -> list[tuple[str, str]]:
         """The lines of the text, each as its heading (empty if it is that of the line before) and its text."""
@@ -63,6 +84,11 @@ class ArrayMemory(NamedTuple):
             times = f"{factor_text(self.factor)} the elements" if self.element_bytes else "and no elements"
         lines.append(("buffer", f"{byte_text(self.buffer_bytes)}, {times}"))
         lines += [("" if i else "why", str(cause)) for i, cause in enumerate(self.causes)]
+        if self.suggestions and not self.overhead_bytes and all(one.kind == "type" for one in self.suggestions):
+            # Without padding the size is what the elements need: a line says that nothing else helps.
+            types = [f"{one.shape.element_type}, {byte_text(one.buffer_bytes)}" for one in self.suggestions[:_SHOWN]]
+            lines.append(("smaller", f"only with narrower elements, if the values fit: {'; '.join(types)}"))
+            return lines
         lines += [("" if i else "smaller", str(one)) for i, one in enumerate(self.suggestions[:_SHOWN])]
         if len(self.suggestions) > _SHOWN:
             lines.append(("", f"and {len(self.suggestions) - _SHOWN} more"))
@@ -86,12 +112,6 @@ class ArrayMemory(NamedTuple):
     def table(self) -> Table:
         """The buffer as a table of one row."""
         return Table(BUFFER_COLUMNS, [buffer_row(self.shape, self.element_bytes, self.buffer_bytes)])
-
-    to_arrow = as_arrow
-    to_pandas = as_pandas
-    to_polars = as_polars
-    __arrow_c_stream__ = as_arrow_stream
-    _repr_html_ = shown
 
     def __str__(self) -> str:
         return "\n".join([str(self.shape), *[f"  {head:<9} {text}" for head, text in self.facts()]])

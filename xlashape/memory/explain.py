@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.memory.array_memory import ArrayMemory
-from xlashape.memory.module_memory import InstructionMemory, ModuleMemory, instruction_memory, module_memory
+from xlashape.memory.instruction_memory import InstructionMemory, instruction_memory
+from xlashape.memory.module_memory import ModuleMemory, module_memory
 from xlashape.memory.report_memory import ReportMemory, ShapesMemory, report_memory, shapes_memory
 from xlashape.memory.report_text import clean, is_report, read_totals
 from xlashape.memory.shape_memory import TupleMemory, shape_memory

@@ -1,4 +1,4 @@
-"""Explains the memory of a module or an instruction: the buffers that exist (`xlashape.hlo.buffers`), largest overhead first.
+"""Explains the memory of a module: the buffers that exist (`xlashape.hlo.buffers`), largest overhead first.
 
 The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the same time.
 """
@@ -7,99 +7,26 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xlashape.display import shown
 from xlashape.errors import XlashapeError
-from xlashape.hlo.buffers import executed_computations, instruction_buffers, module_buffers
-from xlashape.hlo.module import HloInstruction, HloModule
-from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.registry import operation_of
+from xlashape.frozen import set_field
+from xlashape.hlo.buffers import module_buffers
+from xlashape.hlo.module import HloModule
 from xlashape.limits import spend
 from xlashape.math import byte_text, checked_int64
+from xlashape.memory.answer import MemoryAnswer
 from xlashape.memory.array_memory import ArrayMemory, array_bytes, element_bytes_of, on_target
 from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
-from xlashape.memory.parts import Cause, Suggestion, factor_text
-from xlashape.memory.shape_memory import TupleMemory, shape_memory
+from xlashape.memory.parts import factor_text
 from xlashape.memory.suggestions import array_memory
 from xlashape.shape import Shape, ShapeIndex, Target
-from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
+from xlashape.tables import Table
 
-__all__ = ["InstructionMemory", "ModuleBuffer", "ModuleMemory", "instruction_memory", "module_memory"]
+__all__ = ["DonatedMemory", "ModuleBuffer", "ModuleMemory", "module_memory"]
 
 _SHOWN = 10
 """The maximum of buffers that the text explains."""
-
-
-class InstructionMemory(NamedTuple):
-    """Why the result of an instruction takes as much memory as it does."""
-
-    name: str
-    opcode: str
-    computation: str
-    note: str
-    """The reason if the result has no memory of its own; else empty."""
-    result: ArrayMemory | TupleMemory
-
-    @property
-    def element_bytes(self) -> int:
-        """The bytes of the elements of the result."""
-        return self.result.element_bytes
-
-    @property
-    def buffer_bytes(self) -> int:
-        """The bytes of the buffers of the result."""
-        return self.result.buffer_bytes
-
-    @property
-    def overhead_bytes(self) -> int:
-        """The bytes of the buffers that are not elements."""
-        return self.result.overhead_bytes
-
-    @property
-    def factor(self) -> float:
-        """How many times as large as the elements the buffers are."""
-        return self.result.factor
-
-    @property
-    def causes(self) -> tuple[Cause, ...]:
-        """The causes of the result's size."""
-        return self.result.causes
-
-    @property
-    def suggestions(self) -> tuple[Suggestion, ...]:
-        """Changes that would make the result smaller, if it is an array."""
-        return self.result.suggestions if isinstance(self.result, ArrayMemory) else ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The explanation as a dict for JSON. Sizes are in bytes."""
-        return {
-            "kind": "instruction",
-            "name": self.name,
-            "opcode": self.opcode,
-            "computation": self.computation,
-            "note": self.note,
-            "element_bytes": self.element_bytes,
-            "buffer_bytes": self.buffer_bytes,
-            "overhead_bytes": self.overhead_bytes,
-            "factor": self.factor,
-            "result": self.result.to_dict(),
-        }
-
-    def table(self) -> Table:
-        """A row for each buffer of the result."""
-        head = (self.name, self.computation, self.opcode)
-        names = [column.name for column in BUFFER_COLUMNS]
-        return Table(BUFFER_COLUMNS, [(*head, *[row[name] for name in names[3:]]) for row in self.result.table()])
-
-    to_arrow = as_arrow
-    to_pandas = as_pandas
-    to_polars = as_polars
-    __arrow_c_stream__ = as_arrow_stream
-    _repr_html_ = shown
-
-    def __str__(self) -> str:
-        lines = [f"{self.name} ({self.opcode}, in {self.computation})"]
-        lines += [f"  {self.note}"] if self.note else []
-        return "\n".join([*lines, str(self.result)])
+_SHOWN_DONATED = 3
+"""The most outputs in the memory of parameters that text names."""
 
 
 class ModuleBuffer(NamedTuple):
@@ -152,8 +79,35 @@ class ModuleBuffer(NamedTuple):
         }
 
 
-class ModuleMemory(NamedTuple):
+class DonatedMemory(NamedTuple):
+    """An output in the memory of a parameter, without a buffer of its own."""
+
+    output_index: ShapeIndex
+    """Which array of the module's result."""
+    instruction: str
+    """What computes it, with the index in its result. The parameter itself where that is the output, or what a loop begins with that gives it."""
+    parameter: str
+    """The parameter that it takes over, with the index in it."""
+    kind: str
+    """`must-alias`, or `may-alias`: if the caller gives the argument away."""
+    buffer_bytes: int | None
+    """The bytes that are not counted for it; None where the size is not known."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return self._asdict() | {"output_index": str(self.output_index)}
+
+    def __str__(self) -> str:
+        size = f" ({byte_text(self.buffer_bytes)})" if self.buffer_bytes else ""
+        what = "the output" + (f" {self.output_index}" if self.output_index else "")
+        by = "" if self.instruction == self.parameter else f", by {self.instruction}"
+        return f"{what} in that of {self.parameter}{by}{size}"
+
+
+class ModuleMemory(MemoryAnswer):
     """The buffers of a module and their sizes."""
+
+    __slots__ = _fields = ("name", "target", "buffers", "shared", "without_memory", "donated", "donors")
 
     name: str
     target: Target | None
@@ -163,6 +117,28 @@ class ModuleMemory(NamedTuple):
     """The number of executed instructions, by opcode, whose result shares buffers of other instructions. They are not counted."""
     without_memory: int
     """The number of instructions that are fused or applied to elements. They are not counted."""
+    donated: tuple[DonatedMemory, ...]
+    """The outputs that are computed into the memory of parameters. They are not counted."""
+    donors: int
+    """The arrays of parameters that the caller gives away and that no output has taken over yet: the compiler may still choose outputs for them."""
+
+    def __init__(
+        self,
+        name: str,
+        target: Target | None,
+        buffers: tuple[ModuleBuffer, ...],
+        shared: dict[str, int],
+        without_memory: int,
+        donated: tuple[DonatedMemory, ...] = (),
+        donors: int = 0,
+    ) -> None:
+        set_field(self, "name", name)
+        set_field(self, "target", target)
+        set_field(self, "buffers", buffers)
+        set_field(self, "shared", shared)
+        set_field(self, "without_memory", without_memory)
+        set_field(self, "donated", donated)
+        set_field(self, "donors", donors)
 
     @property
     def element_bytes(self) -> int:
@@ -173,16 +149,6 @@ class ModuleMemory(NamedTuple):
     def buffer_bytes(self) -> int:
         """The bytes of all buffers of known size."""
         return checked_int64(sum([buffer.buffer_bytes or 0 for buffer in self.buffers]), "the bytes of all buffers")
-
-    @property
-    def overhead_bytes(self) -> int:
-        """The bytes of buffers that are not elements."""
-        return self.buffer_bytes - self.element_bytes
-
-    @property
-    def factor(self) -> float:
-        """How many times as large as their elements the buffers are; 1.0 where there are none."""
-        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
 
     @property
     def bytes_by_memory_space(self) -> dict[int, int]:
@@ -202,6 +168,16 @@ class ModuleMemory(NamedTuple):
             lines.append(f"{sum(self.shared.values())} results that share the buffers of others: {counts}")
         if self.without_memory:
             lines.append(f"{self.without_memory} results that are fused or applied to elements")
+        if self.donated:
+            count = f"{len(self.donated)} output{' is' if len(self.donated) == 1 else 's are'}"
+            size = sum([each.buffer_bytes or 0 for each in self.donated])
+            saves = f", which saves {byte_text(size)}" if size else ""
+            some = "; ".join(map(str, self.donated[:_SHOWN_DONATED]))
+            more = "; …" if len(self.donated) > _SHOWN_DONATED else ""
+            lines.append(f"{count} in the memory of donated parameters{saves}: {some}{more}")
+        if self.donors:
+            arrays = f"{self.donors} donated array{'' if self.donors == 1 else 's'}"
+            lines.append(f"what the compiler may save by computing outputs into the memory of {arrays}")
         failed = sum([buffer.error is not None for buffer in self.buffers])
         if failed:
             lines.append(f"{failed} buffers of unknown size")
@@ -229,6 +205,8 @@ class ModuleMemory(NamedTuple):
             "buffers": rows,
             "shared": self.shared,
             "without_memory": self.without_memory,
+            "donated": [each.to_dict() for each in self.donated],
+            "donors": self.donors,
             "not_counted": self.not_counted(),
         }
 
@@ -285,12 +263,6 @@ class ModuleMemory(NamedTuple):
             ],
         )
 
-    to_arrow = as_arrow
-    to_pandas = as_pandas
-    to_polars = as_polars
-    __arrow_c_stream__ = as_arrow_stream
-    _repr_html_ = shown
-
     def __str__(self) -> str:
         return self.to_text()
 
@@ -298,39 +270,6 @@ class ModuleMemory(NamedTuple):
 def _has_tiles(array: Shape) -> bool:
     layout = array.buffer_shape.layout if array.is_buffer else array.layout
     return layout is not None and bool(layout.tiles)
-
-
-def instruction_memory(instruction: HloInstruction, target: Target | None = None) -> InstructionMemory:
-    """Why the result of an instruction takes as much memory as it does. Errors as in `tiling.physical_bytes`.
-
-    >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT b = f32[15] bitcast(p) }"
-    >>> module = HloModule.parse(text)
-    >>> instruction_memory(module.instruction("p")).factor, instruction_memory(module.instruction("b")).note
-    (1.6, 'its result has no memory of its own: the bitcast shares the buffer of its operand')
-    """
-    return InstructionMemory(
-        instruction.name,
-        str(instruction.opcode),
-        instruction.computation.name,
-        _note(instruction),
-        shape_memory(instruction.shape, target),
-    )
-
-
-def _note(instruction: HloInstruction) -> str:
-    if instruction.computation not in executed_computations(instruction.computation.module):
-        return f"its result has no memory of its own: {instruction.computation.name} is fused or applied to elements"
-    if instruction_buffers(instruction):
-        return ""
-    leaves = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
-    if not any(leaf.is_array or leaf.is_buffer for leaf in leaves):
-        return "its result has no memory of its own: it holds no array"
-    opcode = instruction.opcode
-    if opcode == Opcode.PARAMETER:
-        return "its result has no memory of its own: it shares the caller's buffer"
-    if operation_of(instruction.proto.opcode).runs_called_instructions:
-        return f"its result has no memory of its own: the {opcode} shares buffers of what it calls"
-    return f"its result has no memory of its own: the {opcode} shares the buffer of its operand"
 
 
 def module_memory(module: HloModule, target: Target | None = None) -> ModuleMemory:
@@ -364,7 +303,20 @@ def module_memory(module: HloModule, target: Target | None = None) -> ModuleMemo
             )
         )
     rows.sort(key=lambda row: (row.error is not None, -(row.overhead_bytes or 0), -(row.buffer_bytes or 0)))
-    return ModuleMemory(module.name, target, tuple(rows), found.shared, found.without_memory)
+    donated = tuple(
+        [
+            DonatedMemory(
+                each.output_index,
+                each.instruction.name + (str(each.shape_index) if each.shape_index else ""),
+                each.parameter_text,
+                each.kind,
+                0 if shape is None else _sizes(shape, target)[2],
+            )
+            for each, shape in found.donated
+        ]
+    )
+    donors = len(module.proto.buffer_donor.entries)
+    return ModuleMemory(module.name, target, tuple(rows), found.shared, found.without_memory, donated, donors)
 
 
 def _sizes(shape: Shape, target: Target | None) -> tuple[Shape, int | None, int | None, XlashapeError | None]:

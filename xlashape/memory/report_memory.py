@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xlashape.display import shown
 from xlashape.errors import XlashapeError
+from xlashape.frozen import set_field
 from xlashape.math import byte_text
+from xlashape.memory.answer import MemoryAnswer
 from xlashape.memory.array_memory import ArrayMemory, array_bytes
 from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.report_text import (
@@ -19,7 +20,7 @@ from xlashape.memory.report_text import (
 )
 from xlashape.memory.suggestions import array_memory
 from xlashape.shape import Shape, Target, tpu_layout
-from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
+from xlashape.tables import Table
 
 __all__ = ["AllocationMemory", "ReportMemory", "ShapesMemory", "report_memory", "shapes_memory", "size_text"]
 
@@ -126,11 +127,17 @@ def _sizes_text(size: str, unpadded: str, padding: str, expansion: str) -> str:
     return text + (f" ({expansion}x expansion)" if expansion else "")
 
 
-class ReportMemory(NamedTuple):
+class ReportMemory(MemoryAnswer):
     """A report about memory that has run out, explained."""
+
+    __slots__ = _fields = ("totals", "allocations")
 
     totals: ReportedTotals | None
     allocations: tuple[AllocationMemory, ...]
+
+    def __init__(self, totals: ReportedTotals | None, allocations: tuple[AllocationMemory, ...]) -> None:
+        set_field(self, "totals", totals)
+        set_field(self, "allocations", allocations)
 
     @property
     def element_bytes(self) -> int:
@@ -141,16 +148,6 @@ class ReportMemory(NamedTuple):
     def buffer_bytes(self) -> int:
         """The bytes of all allocations that have a shape."""
         return sum([one.memory.buffer_bytes for one in self.allocations if one.memory is not None])
-
-    @property
-    def overhead_bytes(self) -> int:
-        """The bytes of these allocations that are not elements."""
-        return self.buffer_bytes - self.element_bytes
-
-    @property
-    def factor(self) -> float:
-        """How many times as large as the elements the allocations are."""
-        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
 
     @property
     def agrees(self) -> bool:
@@ -172,12 +169,6 @@ class ReportMemory(NamedTuple):
                 for one in self.allocations
             ],
         )
-
-    to_arrow = as_arrow
-    to_pandas = as_pandas
-    to_polars = as_polars
-    __arrow_c_stream__ = as_arrow_stream
-    _repr_html_ = shown
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a dict for JSON. Sizes are in bytes, or texts as in the report."""
@@ -217,10 +208,15 @@ def _free_saving(memory: ArrayMemory) -> int:
     return max([one.saved_bytes for one in memory.suggestions if one.kind not in ("type", "round")], default=0)
 
 
-class ShapesMemory(NamedTuple):
+class ShapesMemory(MemoryAnswer):
     """The arrays in a text that is not a report, each explained once."""
 
+    __slots__ = _fields = ("arrays",)
+
     arrays: tuple[ArrayMemory, ...]
+
+    def __init__(self, arrays: tuple[ArrayMemory, ...]) -> None:
+        set_field(self, "arrays", arrays)
 
     @property
     def element_bytes(self) -> int:
@@ -232,27 +228,11 @@ class ShapesMemory(NamedTuple):
         """The bytes of all buffers."""
         return sum([array.buffer_bytes for array in self.arrays])
 
-    @property
-    def overhead_bytes(self) -> int:
-        """The bytes of the buffers that are not elements."""
-        return self.buffer_bytes - self.element_bytes
-
-    @property
-    def factor(self) -> float:
-        """How many times as large as the elements the buffers are."""
-        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
-
     def table(self) -> Table:
         """A row for each array."""
         return Table(
             BUFFER_COLUMNS, [buffer_row(one.shape, one.element_bytes, one.buffer_bytes) for one in self.arrays]
         )
-
-    to_arrow = as_arrow
-    to_pandas = as_pandas
-    to_polars = as_polars
-    __arrow_c_stream__ = as_arrow_stream
-    _repr_html_ = shown
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a dict for JSON. Sizes are in bytes."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xlashape.display import shown
+from xlashape.frozen import set_field
 from xlashape.math import byte_text, checked_int64
+from xlashape.memory.answer import MemoryAnswer
 from xlashape.memory.array_memory import ArrayMemory
 from xlashape.memory.buffer_table import BUFFER_COLUMNS, buffer_row
 from xlashape.memory.parts import Cause, factor_text, share_of
 from xlashape.memory.suggestions import array_memory
 from xlashape.shape import Shape, ShapeIndex, Target, shape_util
-from xlashape.tables import Table, as_arrow, as_arrow_stream, as_pandas, as_polars
+from xlashape.tables import Table
 
 __all__ = ["TupleElement", "TupleMemory", "shape_memory"]
 
@@ -38,16 +39,23 @@ class TupleElement(NamedTuple):
         }
 
 
-class TupleMemory(NamedTuple):
+class TupleMemory(MemoryAnswer):
     """The explanation of a tuple's buffers: its table of pointers, and the buffers of its elements.
 
     A token or an opaque is explained as a tuple with one element: itself.
     """
 
+    __slots__ = _fields = ("shape", "target", "elements")
+
     shape: Shape
     target: Target | None
     elements: tuple[TupleElement, ...]
     """A tuple before its elements."""
+
+    def __init__(self, shape: Shape, target: Target | None, elements: tuple[TupleElement, ...]) -> None:
+        set_field(self, "shape", shape)
+        set_field(self, "target", target)
+        set_field(self, "elements", elements)
 
     @property
     def element_bytes(self) -> int:
@@ -63,16 +71,6 @@ class TupleMemory(NamedTuple):
     def table_bytes(self) -> int:
         """The bytes of the tables of pointers."""
         return sum([one.buffer_bytes for one in self.elements if one.shape.is_tuple])
-
-    @property
-    def overhead_bytes(self) -> int:
-        """The bytes of the buffers that are not elements of arrays."""
-        return self.buffer_bytes - self.element_bytes
-
-    @property
-    def factor(self) -> float:
-        """How many times as large as the elements the buffers are; 1.0 where there are none."""
-        return self.buffer_bytes / self.element_bytes if self.element_bytes else 1.0
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -127,12 +125,6 @@ class TupleMemory(NamedTuple):
                 for one in self.elements
             ],
         )
-
-    to_arrow = as_arrow
-    to_pandas = as_pandas
-    to_polars = as_polars
-    __arrow_c_stream__ = as_arrow_stream
-    _repr_html_ = shown
 
     def __str__(self) -> str:
         times = f", {factor_text(self.factor)} the elements" if self.overhead_bytes and self.element_bytes else ""

@@ -6,6 +6,7 @@ from importlib import resources
 
 from xlashape.hlo import HloModule
 from xlashape.hlo.buffers import executed_computations, instruction_buffers, module_buffers
+from xlashape.hlo.donation import donated_buffers
 
 TEXT = """HloModule m
 
@@ -81,3 +82,25 @@ def test_the_example_module() -> None:
     executed = [i for i in module.entry.instructions if str(i.opcode) not in ("bitcast", "tuple", "get-tuple-element")]
     assert [buffer.instruction for buffer in found.buffers] == executed
     assert found.without_memory == len(list(module.instructions())) - len(module.entry.instructions)
+
+
+def test_donation_follows_what_shares_memory() -> None:
+    text = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, must-alias), {2}: (9, {}, may-alias) }
+ENTRY e {
+  p = f32[8] parameter(0)
+  q = f32[8] parameter(1)
+  cs = (f32[8], f32[8], u32[]) copy-start(p)
+  cd = f32[8] copy-done(cs)
+  cc = (f32[8], f32[8]) custom-call(q, cd), custom_call_target="f", output_to_operand_aliasing={{1}: (1, {})}
+  one = f32[8] get-tuple-element(cc), index=1
+  zero = f32[8] get-tuple-element(cc), index=0
+  k = f32[8] constant({...})
+  ROOT t = (f32[8], f32[8], f32[8]) tuple(one, zero, k)
+}
+"""
+    module = HloModule.parse(text)
+    assert [(d.instruction.name, str(d.shape_index), d.parameter.name, d.kind) for d in donated_buffers(module)] == [
+        ("cs", "{0}", "p", "may-alias"),
+        ("cc", "{0}", "q", "must-alias"),
+    ]
+    assert {str(buffer) for buffer in module_buffers(module).buffers} == {"p", "q", "cs{2}", "k"}

@@ -302,3 +302,12 @@ def test_arrays_without_elements() -> None:
         memory = why(text)
         assert (memory.element_bytes, memory.factor, memory.suggestions) == (0, 1.0, ())
         assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes
+
+
+def test_without_padding_narrower_elements_are_one_line() -> None:
+    told = str(why("f32[1024,1024]"))
+    assert told.splitlines()[-1] == (
+        "  smaller   only with narrower elements, if the values fit: "
+        "f8e4m3fn, 1,048,576 bytes (1.00 MiB); bf16, 2,097,152 bytes (2.00 MiB)"
+    )
+    assert len(told.splitlines()) == 4

@@ -257,3 +257,66 @@ def test_one_buffer_is_in_the_singular():
     assert str(why(module)).startswith("m: 1 buffer\n")
     assert str(xs.explain(module)).startswith("m: 0 instructions that read arrays\n")
     assert "\n1 allocation, 1 with a shape: " in "\n" + str(why("1. Size: 4.0K Shape: f32[1024]"))
+
+
+DONATED = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {0}, must-alias), {3}: (2, {}, may-alias) }, buffer_donor={ (3, {}) }
+
+ENTRY e {
+  p = f32[8,4]{1,0:T(8,128)} parameter(0)
+  q = (f32[3], s32[]) parameter(1)
+  r = f32[7] parameter(2)
+  s = f32[5] parameter(3)
+  n = f32[8,4]{1,0:T(8,128)} negate(p)
+  q0 = f32[3] get-tuple-element(q), index=0
+  a = f32[3] abs(q0)
+  b = f32[3] bitcast(a)
+  c = f32[5] cosine(s)
+  ROOT t = (f32[8,4]{1,0:T(8,128)}, f32[3], f32[5], f32[7]) tuple(n, b, c, r)
+}
+"""
+
+
+def test_outputs_in_the_memory_of_parameters_are_not_counted() -> None:
+    memory = why(DONATED)
+    assert isinstance(memory, ModuleMemory)
+    sizes = {buffer.where: buffer.buffer_bytes for buffer in memory.buffers}
+    assert sizes == {"p": 4096, "q{0}": 12, "q{1}": 4, "r": 28, "s": 20, "c": 20}
+    assert memory.buffer_bytes == sum(sizes.values())
+    assert [(str(d.output_index), d.instruction, d.parameter, d.kind, d.buffer_bytes) for d in memory.donated] == [
+        ("{0}", "n", "p", "may-alias", 4096),
+        ("{1}", "a", "q{0}", "must-alias", 12),
+        ("{3}", "r", "r", "may-alias", 0),
+    ]
+    assert memory.donors == 1
+    told = str(memory)
+    assert "3 outputs are in the memory of donated parameters, which saves 4,108 bytes" in told
+    assert "the output {0} in that of p, by n (4,096 bytes (4.00 KiB))" in told
+    assert "what the compiler may save by computing outputs into the memory of 1 donated array" in told
+    note = why(HloModule.parse(DONATED).instruction("n"))
+    assert isinstance(note, InstructionMemory)
+    assert note.note == "it is computed into the memory of p, which the caller may give away"
+
+
+def test_donated_loop_state_is_the_memory_of_the_parameter() -> None:
+    text = TEXT.replace("HloModule looped", "HloModule looped, input_output_alias={ {}: (0, {}, may-alias) }").replace(
+        "ROOT total", "total"
+    )
+    text = text.replace(
+        "dimensions={0}, to_apply=sum\n}", "dimensions={0}, to_apply=sum\n  ROOT d = f32[20,300] bitcast(out)\n}"
+    )
+    memory = why(text)
+    assert isinstance(memory, ModuleMemory)
+    assert [(d.instruction, d.parameter, d.buffer_bytes) for d in memory.donated] == [("p", "p", 0)]
+
+
+@pytest.mark.parametrize("x", ["s32[1024,8,4]{2,1,0:T(8,128)}", "(f32[3], s8[])", DONATED, "an f32[3,5] and s8[7]"])
+def test_explanations_are_tables_for_other_libraries(x: str) -> None:
+    polars = pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
+    memory = why(x)
+    frame = polars.DataFrame(memory)
+    assert frame.columns == [column.name for column in memory.table().columns]
+    assert frame.rows(named=True) == list(memory.table())
+    assert arrow.table(memory).to_pylist() == list(memory.table())
+    assert sum(frame["buffer_bytes"]) == memory.buffer_bytes
+    assert repr(memory).startswith(f"<{type(memory).__name__}: {memory.buffer_bytes:,} bytes")
