@@ -1,13 +1,16 @@
 """The group of all commands: help in sections, errors with their line and caret or as JSON, exit codes, progress.
 
-Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the command line, 130 interrupted.
+Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the command line, 130 interrupted,
+141 where the reader of standard output has gone, as `head` does: what shells report of other programs that SIGPIPE ends.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import click
@@ -18,6 +21,7 @@ from xlashape.similar import did_you_mean
 
 __all__ = ["Commands"]
 
+_PIPE_IS_CLOSED: Final = 141
 _NO_PROGRESS: Final = frozenset(["serve", "demo", "completion"])
 """They print while they run, and have no end to progress to."""
 
@@ -51,6 +55,9 @@ class Commands(click.Group):
             # An error in text shows its line and a caret below the mistake.
             text = str(error) if isinstance(error, ParseError) else _in_one_line(str(error))
             _fail(error.code, error.message, text, as_json, field=error.field, details=error.details())
+        except BrokenPipeError:
+            _leave_output()
+            sys.exit(_PIPE_IS_CLOSED)
         except OSError as error:
             text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             _fail("file", text, text, as_json)
@@ -62,10 +69,14 @@ class Commands(click.Group):
         names = getattr(ctx, "_protected_args", None)  # `protected_args` before click 8.2
         if names is None:
             names = getattr(ctx, "protected_args", ())
-        if not names or names[0] in _NO_PROGRESS:
-            return super().invoke(ctx)
-        with progress.shown():
-            return super().invoke(ctx)
+        try:
+            if not names or names[0] in _NO_PROGRESS:
+                return super().invoke(ctx)
+            with progress.shown():
+                return super().invoke(ctx)
+        except BrokenPipeError:  # click would end with 1, as after an error
+            _leave_output()
+            ctx.exit(_PIPE_IS_CLOSED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -94,6 +105,13 @@ def _wants_json(arguments: Sequence[str]) -> bool:
         or (argument == "--format" and following in forms)
         for argument, following in zip(arguments, [*arguments[1:], ""], strict=False)
     )
+
+
+def _leave_output() -> None:
+    """Points standard output at nothing, so that the interpreter does not write the rest at its end."""
+    progress.clear()
+    with suppress(OSError, ValueError, AttributeError):  # it is no file, or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _in_one_line(text: str) -> str:

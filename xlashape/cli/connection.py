@@ -14,20 +14,35 @@ from xlashape.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
 
-__all__ = ["connected", "query_options"]
+__all__ = ["answer_options", "connected", "query_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def query_options(command: F) -> F:
     """Adds --server, --timeout and --json to a command, which takes them as `server`, `timeout` and `as_json`."""
+    return _options(
+        command,
+        "The server to ask, with the bearer token in the variable XLASHAPE_TOKEN if it is set. Without this option, this process answers.",
+    )
+
+
+def answer_options(command: F) -> F:
+    """The same options for a command that this process answers in any case: a server only gives it modules."""
+    return _options(
+        command,
+        "The server that keeps the module where FILE is modules/…, with the bearer token in the variable XLASHAPE_TOKEN if it is set. This process answers.",
+    )
+
+
+def _options(command: F, server_help: str) -> F:
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people."),
         click.option(
             "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
             help="The most time that the answer may take.",
         ),
-        click.option("--server", metavar="HOST:PORT", help="The server to ask, with the bearer token in the variable XLASHAPE_TOKEN if it is set. Without this option, this process answers."),
+        click.option("--server", metavar="HOST:PORT", help=server_help),
     )  # fmt: skip
     for option in options:
         command = option(command)

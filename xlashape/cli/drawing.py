@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from xlashape.cli.completing import complete_files, instruction_names
-from xlashape.cli.output import echo
+from xlashape.cli.connection import answer_options
+from xlashape.cli.modules import is_module, loaded, naming
+from xlashape.cli.output import echo, print_json
+from xlashape.cli.progress import progress
 from xlashape.cli.shapes import numbers_of
 from xlashape.errors import InvalidArgumentError
 
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction
 
 __all__ = ["draw"]
+
+_NAMED = 5
+"""The most instructions that an error names."""
 
 
 @click.command(short_help="A picture of a layout, or of what an instruction reads.")
@@ -36,7 +42,7 @@ __all__ = ["draw"]
     "--format",
     "form",
     type=click.Choice(["svg", "html", "png", "txt"]),
-    help="The format of what `-o -` writes to standard output.  [default: svg]",
+    help="The format of what `-o -` writes to standard output, or of the picture in the document of --json.  [default: svg]",
 )
 @click.option("--after", metavar="SHAPE", help="The same array in another layout: draws the buffers before and after.")
 @click.option("--at", metavar="INDEX", help="An element, such as 2,3, that is marked and shown with its surroundings.")
@@ -68,6 +74,7 @@ __all__ = ["draw"]
 @click.option("--operand", metavar="N|SHAPE", help="The operand of an instruction, by number; of a map, its shape.")
 @click.option("--theme", default="auto", show_default=True, help="auto, light or dark.")
 @click.option("--scale", type=float, default=2.0, show_default=True, help="The pixels of a .png for each of the .svg.")
+@answer_options
 def draw(
     subject: str,
     instruction: str | None,
@@ -89,24 +96,34 @@ def draw(
     operand: str | None,
     theme: str,
     scale: float,
+    server: str | None,
+    timeout: float,
+    as_json: bool,
 ) -> None:
     """Draws the layout of a SHAPE of any size: its tiles, one tile down to elements and bits, its memory.
 
     Of a MAP, such as '(d0) -> (d0 * 2), domain: d0 in [0, 9]', or of INSTRUCTION in the module in FILE: which elements of the operands one
     element, a tile or a warp of the output reads.
 
-    Without -o the picture is printed, in colour on a terminal. With -o the extension decides: .svg, .html, .png or .txt.
+    Without -o the picture is printed, in colour on a terminal. With -o the extension decides: .svg, .html, .png or .txt. --json prints what is
+    drawn, the facts below its title, and the picture itself or, with -o, its file.
     """
     from xlashape.drawing import draw as make
     from xlashape.drawing.picture import format_of
 
     to_stdout = target is not None and str(target) == "-"
-    if form is not None and not to_stdout:
-        raise InvalidArgumentError("--format is for `-o -`; the extension of a file decides", field="--format")
+    if form is not None and not to_stdout and not (as_json and target is None):
+        raise InvalidArgumentError(
+            "--format is for `-o -` and --json; the extension of a file decides", field="--format"
+        )
+    if as_json and (to_stdout or (target is None and form == "png")):
+        raise InvalidArgumentError(
+            "--json writes text to standard output: write the picture to a file, -o FILE", field="--json"
+        )
     # A wrong extension is found before anything is computed.
     chosen = (form or "svg") if target is None or to_stdout else format_of(target)
     picture = make(
-        _subject(subject, instruction),
+        _subject(subject, instruction, server, timeout),
         after=after,
         at=None if at is None else numbers_of(at, "--at", "an index"),
         rows=rows,
@@ -123,27 +140,41 @@ def draw(
         operand=_number_or_text(operand),
         theme=theme,
     )
+    if as_json:
+        content = None
+        if target is None:
+            content = picture.to_bytes(chosen, scale=scale).decode()
+        else:
+            picture.save(target, scale=scale)
+        about = {"title": picture.title, "facts": list(picture.scene.facts), "format": chosen}
+        file = None if target is None else str(target)
+        print_json("draw.v1", {"x": subject, "instruction": instruction, **about, "file": file, "picture": content})
+        return
     if target is None:
         echo(picture.text(_depth(), get_terminal_size((100, 24)).columns), newline=False, color=True)
         return
-    data = picture.to_bytes(chosen, scale=scale)
     if to_stdout:
-        echo(data, newline=False)
+        echo(picture.to_bytes(chosen, scale=scale), newline=False)
     else:
-        target.write_bytes(data)
+        picture.save(target, scale=scale)
 
 
-def _subject(text: str, instruction: str | None) -> HloInstruction | str:
+def _subject(text: str, instruction: str | None, server: str | None, timeout: float) -> HloInstruction | str:
     """A shape or a map as text, or the instruction of a module."""
     if instruction is None:
-        if "->" not in text and Path(text[:1024]).is_file():
+        if "->" not in text and is_module(text) and ("{" not in text or Path(text[:1024]).exists()):
+            with naming(text):
+                module = loaded(text, server, timeout)
+            names = [each.name for each in module.entry.instructions if each.operands][:_NAMED]
             raise InvalidArgumentError(
-                f"{text} is a file: name an instruction of its module too, as `xlashape size {text}` lists them"
+                f"{text} is a module: name one of its instructions too, such as {', '.join(names) or module.entry.root.name}",
+                field="INSTRUCTION",
             )
         return text
-    from xlashape.hlo import HloModule
-
-    return HloModule.load(text).instruction(instruction)
+    with naming(text):
+        module = loaded(text, server, timeout)
+    progress("drawing")
+    return module.instruction(instruction)
 
 
 def _number_or_text(text: str | None) -> int | str | None:

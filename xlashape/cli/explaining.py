@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from xlashape.cli.completing import complete_files, instruction_names
-from xlashape.cli.connection import connected, query_options
+from xlashape.cli.connection import answer_options
+from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
 from xlashape.cli.rows import Selection, row_options, write_rows
@@ -33,7 +34,7 @@ _SHOWN: Final = 10
     metavar="DEVICE",
     help="Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order and tiles.",
 )
-@query_options
+@answer_options
 def why(
     what: str,
     instruction: str,
@@ -94,17 +95,12 @@ def _chosen(memory: ModuleMemory, selection: Selection, form: str) -> ModuleMemo
 
 
 def _explained(what: str, instruction: str, target: Target | None, server: str | None, timeout: float) -> Memory:
-    from xlashape.hlo import HloModule
     from xlashape.memory import why as explain
 
-    if what.startswith("modules/"):
-        with connected(server, timeout) as service:
-            content = service.download_module(what)
-        module = HloModule.from_bytes(content, name=what)
+    if what.startswith("modules/") or instruction:
+        with naming(what):
+            module = loaded(what, server, timeout)
         return explain(module.instruction(instruction) if instruction else module, target=target)
-    if instruction:
-        module = HloModule.from_bytes(sys.stdin.buffer.read()) if what == "-" else HloModule.load(what)
-        return explain(module.instruction(instruction), target=target)
     if what == "-":
         content = sys.stdin.buffer.read()
         if not content.strip():

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xlashape.cli.connection import connected
 from xlashape.cli.progress import progress
 from xlashape.errors import ParseError
 
 if TYPE_CHECKING:
+    from xlashape.hlo import HloModule
+    from xlashape.hlo.convert import Document
     from xlashape_client.methods import ServiceMethods
 
-__all__ = ["count_readers", "is_module", "module_of", "naming"]
+__all__ = ["count_readers", "document_of", "is_module", "loaded", "module_of", "naming"]
 
 
 def module_of(file: str) -> bytes | str:
@@ -23,6 +26,27 @@ def module_of(file: str) -> bytes | str:
         return file
     progress("reading standard input")
     return sys.stdin.buffer.read()
+
+
+def document_of(file: str, server: str | None, timeout: float) -> Document:
+    """A module for a command that answers in this process: from standard input for `-`, from the server for `modules/…`, else from the file."""
+    from xlashape.hlo.convert import decode, read  # deferred: the reader takes longer to load than the command line
+
+    if file.startswith("modules/"):
+        progress("fetching the module")
+        with connected(server, timeout) as service:
+            content = service.download_module(file)
+        progress("reading the module")
+        return decode(content, file)
+    progress("reading the module")
+    return read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
+
+
+def loaded(file: str, server: str | None, timeout: float) -> HloModule:
+    """The module that `document_of` reads, as views."""
+    from xlashape.hlo import HloModule  # deferred, as above
+
+    return HloModule.of_document(document_of(file, server, timeout))
 
 
 @contextmanager

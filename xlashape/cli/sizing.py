@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from xlashape.cli.completing import complete_files, computation_names
 from xlashape.cli.connection import connected, query_options
-from xlashape.cli.modules import is_module, module_of, naming
+from xlashape.cli.modules import is_module, loaded, module_of, naming
 from xlashape.cli.output import echo, one_line, print_json, share_text
 from xlashape.cli.progress import progress
 from xlashape.cli.rows import Row, Selection, row_options, write_rows
 from xlashape.cli.tables import Heading, print_table
-from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.errors import XlashapeError
 from xlashape.math import byte_text, checked_int64
-from xlashape.shape import Shape, shape_util
-from xlashape.shape.parts.target import TARGETS
+from xlashape.shape import Shape, Target
 from xlashape.shape.tiling.physical_size import physical_bytes
 from xlashape.tables import Column, Kind
 
@@ -60,8 +59,8 @@ _SORTS: Final = {"padding": "padding_bytes", "physical": "physical_bytes"}
     "--computation", default="", metavar="NAME", shell_complete=computation_names, help="Of a file: only the instructions of this computation.",
 )  # fmt: skip
 @click.option(
-    "--target", type=click.Choice(sorted(TARGETS)),
-    help="Of a shape: the buffers that XLA reserves for it on such a device, tables of tuples included.",
+    "--target", metavar="DEVICE",
+    help="Count what is reserved on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e; of a tuple, its table too. TPUs give layouts without tiles their own order and tiles. This process answers, with modules/… from --server.",
 )  # fmt: skip
 @query_options
 def size(
@@ -82,23 +81,18 @@ def size(
     Of a file, only results that have memory of their own count. --sort module keeps the module's order.
     """
     form = "json" if as_json else form or "table"
+    selected = Selection(filters, sort, limit, {"share": "padding_share", "padding": "padding_bytes"})
     if target is not None:
+        device = Target.of(target)
         if is_module(what):
-            raise InvalidArgumentError(
-                "--target is for a shape; for a module ask `xlashape why FILE --target …`", field="--target"
-            )
-        _size_on_target(what, target, form == "json")
+            with naming(what):
+                _module_size_on_target(what, device, form, selected, order, computation, server, timeout)
+        else:
+            _size_on_target(what, device, form == "json")
         return
     with naming(what), connected(server, timeout) as service:
         if is_module(what):
-            _module_size(
-                service,
-                what,
-                form,
-                Selection(filters, sort, limit, {"share": "padding_share", "padding": "padding_bytes"}),
-                order,
-                computation,
-            )
+            _module_size(service, what, form, selected, order, computation)
         else:
             _shape_size(service, what, form == "json")
 
@@ -119,17 +113,19 @@ def _shape_size(service: ServiceMethods, text: str, as_json: bool) -> None:
     )
 
 
-def _size_on_target(text: str, target: str, as_json: bool) -> None:
-    buffers = shape_util.buffers_of(Shape.parse(text), target)
-    total = checked_int64(sum([buffer.byte_size for buffer in buffers]), "the number of bytes")
+def _size_on_target(text: str, target: Target, as_json: bool) -> None:
+    from xlashape.cli.targets import buffers_on_target  # deferred, as all that loads NumPy
+
+    buffers = buffers_on_target(Shape.parse(text), target)
+    total = checked_int64(sum([size for _, _, size in buffers]), "the number of bytes")
     if as_json:
-        rows = [{"index": str(b.shape_index), "shape": str(b.shape), "bytes": b.byte_size} for b in buffers]
-        print_json("size-on-target.v1", {"shape": text, "target": target, "bytes": total, "buffers": rows})
+        rows = [{"index": index, "shape": shape, "bytes": size} for index, shape, size in buffers]
+        print_json("size-on-target.v1", {"shape": text, "target": target.name, "bytes": total, "buffers": rows})
         return
     if len(buffers) > 1:
         print_table(
             [Heading("index"), Heading("shape", importance=1), Heading("bytes", is_right=True)],
-            [(str(buffer.shape_index), str(buffer.shape), f"{buffer.byte_size:,}") for buffer in buffers],
+            [(index, shape, f"{size:,}") for index, shape, size in buffers],
         )
     echo(byte_text(total))
 
@@ -140,22 +136,55 @@ def _module_size(
     module = module_of(file)
     progress("reading the module")
     totals = service.byte_totals(module, computation=computation)
-    if selection.sort == "module":
-        order, selection = "module", selection._replace(sort=None)
-    elif order is not None:
-        selection = selection._replace(sort=_SORTS.get(order))
+    order, selection = _ordered(order, selection)
     answers = service.byte_sizes(module, computation=computation, order=_ORDERS[order or "padding"])
-    rows = selection.chosen(
-        SIZE_COLUMNS, _counted(map(_row, answers), totals.instruction_count), limit=20 if form == "table" else 0
-    )
+    _write(file, None, form, selection, totals, _counted(map(_row, answers), totals.instruction_count))
+
+
+def _module_size_on_target(
+    file: str,
+    target: Target,
+    form: str,
+    selection: Selection,
+    order: str | None,
+    computation: str,
+    server: str | None,
+    timeout: float,
+) -> None:
+    from xlashape.cli.targets import module_on_target  # deferred, as above
+
+    totals, rows = module_on_target(loaded(file, server, timeout), computation, target)
+    order, selection = _ordered(order, selection)
+    if order != "module":
+        number = 5 if order == "physical" else 6
+        rows.sort(key=lambda row: -1 if row[number] is None else row[number], reverse=True)
+    _write(file, target, form, selection, totals, rows)
+
+
+def _ordered(order: str | None, selection: Selection) -> tuple[str | None, Selection]:
+    """The order that the answers come in, and what is left for the selection to order."""
+    if selection.sort == "module":
+        return "module", selection._replace(sort=None)
+    return order, selection if order is None else selection._replace(sort=_SORTS.get(order))
+
+
+def _write(
+    file: str, target: Target | None, form: str, selection: Selection, totals: ByteTotals, answers: Iterable[Row]
+) -> None:
+    rows = selection.chosen(SIZE_COLUMNS, answers, limit=20 if form == "table" else 0)
     if form == "json":
         names = [column.name for column in SIZE_COLUMNS]
         instructions = [dict(zip(names, row, strict=True)) for row in rows]
-        print_json("module-size.v1", {"module": file, "totals": totals._asdict(), "instructions": instructions})
+        name = None if target is None else target.name
+        print_json(
+            "module-size.v1",
+            {"module": file, "target": name, "totals": totals._asdict(), "instructions": instructions},
+        )
     elif form == "table":
         print_table(_HEADINGS, map(_cells, rows))
+        on = "" if target is None else f" on {target.name}"
         echo(
-            f"\n{totals.instruction_count} results: {byte_text(totals.physical_bytes)}, of which {byte_text(totals.padding_bytes)} "
+            f"\n{totals.instruction_count} results{on}: {byte_text(totals.physical_bytes)}, of which {byte_text(totals.padding_bytes)} "
             f"({share_text(totals.padding_bytes, totals.physical_bytes)}) padding{_left_out(totals)}"
         )
     else:

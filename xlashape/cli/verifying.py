@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from xlashape.cli.completing import complete_files
+from xlashape.cli.connection import answer_options
+from xlashape.cli.modules import document_of, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
 
@@ -26,25 +26,27 @@ __all__ = ["verify"]
 )
 @click.option("--num-partitions", type=click.IntRange(min=1), metavar="N", help="The same for partitions.")
 @click.option("--allow-unbounded", is_flag=True, help="Allow dimensions without a bound, f32[?].")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people.")
+@answer_options
 def verify(
     file: str,
     limit: int,
     replica_count: int | None,
     num_partitions: int | None,
     allow_unbounded: bool,
+    server: str | None,
+    timeout: float,
     as_json: bool,
 ) -> int:
     """Whether the HLO module in FILE keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.
 
-    A line for each problem, and exit code 1 if there is one. `-` is standard input; FILE#NAME is one of several modules in a profile.
+    A line for each problem, and exit code 1 if there is one. `-` is standard input; FILE#NAME is one of several modules in a profile; modules/… is one
+    that --server keeps.
     """
-    # Deferred: the reader of HLO and the rules take longer to load than the command line.
-    from xlashape.hlo.convert import decode, read_file
+    # Deferred: the rules take longer to load than the command line.
     from xlashape.hlo.verifier import verify as problems_of
 
-    progress("reading the module")
-    document = decode(sys.stdin.buffer.read(), "<stdin>") if file == "-" else read_file(file)
+    with naming(file):
+        document = document_of(file, server, timeout)
     progress("checking")
     config = document.config
     if config is not None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Subject", "draw", "example_of"]
 
 Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str | Any"
-"""The types that `draw` takes. It also takes everything that `Shape.of` takes, such as arrays of NumPy and JAX. Text is a shape, or a map if it has an arrow `->`."""
+"""The types that `draw` takes. It also takes everything that `Shape.of` takes, such as arrays of NumPy and JAX.
+Text is a shape, a layout if it begins with a brace, or a map if it has an arrow `->`."""
 
 
 def draw(
@@ -142,7 +143,9 @@ def _shape_of(subject: object) -> Shape:
     )
 
 
-def _parsed(text: str) -> Shape | IndexingMap:
+def _parsed(text: str) -> Shape | Layout | IndexingMap:
+    if text.lstrip().startswith("{"):
+        return Layout.parse(text.strip())
     if "->" in text:
         from xlashape.symbolic import IndexingMap  # takes time to load, and most pictures need no maps
 

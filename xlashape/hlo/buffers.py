@@ -106,8 +106,15 @@ def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
 def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
     """The arrays of an instruction's result that have memory of their own, if the instruction's computation is executed.
 
-    Tokens and opaques are left out. Of the parameters only those of the entry computation have buffers.
+    Tokens and opaques are left out, and so are results in the memory of parameters of the module. Of the parameters only those of the entry
+    computation have buffers.
     """
+    own = _own_buffers(instruction)
+    taken = taken_over(instruction.computation.module)
+    return tuple([buffer for buffer in own if (instruction, buffer.shape_index) not in taken]) if taken else own
+
+
+def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
     operation = operation_of(instruction.proto.opcode)
     if operation.moves_no_data or operation.runs_called_instructions or operation.opcode in _ENDS:
         return ()
@@ -144,7 +151,7 @@ def module_buffers(module: HloModule) -> ModuleBuffers:
     for computation in executed:
         for instruction in computation.instructions:
             count += 1
-            own = instruction_buffers(instruction)
+            own = _own_buffers(instruction)
             for buffer in own if taken else ():
                 given = taken.get((instruction, buffer.shape_index))
                 if given is not None:
@@ -164,6 +171,12 @@ def taken_over(module: HloModule) -> dict[tuple[HloInstruction, ShapeIndex], Don
 
     Parameters and constants that are outputs themselves are not among them: they are copied, or are the parameter.
     """
+    if module.taken_over is None:
+        module.taken_over = _taken_over(module)
+    return module.taken_over
+
+
+def _taken_over(module: HloModule) -> dict[tuple[HloInstruction, ShapeIndex], DonatedBuffer]:
     return {
         (each.instruction, each.shape_index): each
         for each in donated_buffers(module)

@@ -27,7 +27,7 @@ from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
 from xlashape.hlo.renumber import needs_small_ids, with_small_ids
 from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import xla
-from xlashape.shape import Shape
+from xlashape.shape import Shape, ShapeIndex
 from xlashape.similar import did_you_mean
 from xlashape.tables import Table, Tabular
 from xlashape.text import Source
@@ -66,6 +66,7 @@ class HloModule(Displayed, Tabular):
         "config",
         "hlo_proto",
         "proto",
+        "taken_over",
     )
 
     proto: xla.HloModuleProto
@@ -96,6 +97,8 @@ class HloModule(Displayed, Tabular):
         self._instruction_by_name: dict[str, HloInstruction | None] | None = None
         self._last_printed: PrintedModule | None = None
         self._shapes: dict[bytes, Shape] = {}
+        # What `xlashape.hlo.buffers.taken_over` has found, which this file cannot import.
+        self.taken_over: dict[tuple[HloInstruction, ShapeIndex], Any] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HloModule:
@@ -110,7 +113,7 @@ class HloModule(Displayed, Tabular):
             path = Path(path)
         except TypeError:
             raise InvalidArgumentError(f"path takes text or a path, not {type(path).__name__}", field="path") from None
-        return cls._of_document(read_file(path))
+        return cls.of_document(read_file(path))
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
@@ -120,10 +123,11 @@ class HloModule(Displayed, Tabular):
         # The check is for callers without types.
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"data takes bytes, not {type(data).__name__}", field="data")
-        return cls._of_document(decode(bytes(data), name))
+        return cls.of_document(decode(bytes(data), name))
 
     @classmethod
-    def _of_document(cls, document: Document) -> HloModule:
+    def of_document(cls, document: Document) -> HloModule:
+        """The module of a file that `xlashape.hlo.convert` has read."""
         return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
 
     @classmethod
@@ -149,7 +153,7 @@ class HloModule(Displayed, Tabular):
             )
         from xlashape.hlo.objects import document_of  # start-up time, as above
 
-        return cls._of_document(document_of(value, args, kwargs))
+        return cls.of_document(document_of(value, args, kwargs))
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:

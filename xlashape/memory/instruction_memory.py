@@ -107,13 +107,12 @@ def _note(instruction: HloInstruction) -> str:
     if instruction.computation not in executed_computations(instruction.computation.module):
         return f"its result has no memory of its own: {instruction.computation.name} is fused or applied to elements"
     own = instruction_buffers(instruction)
-    if own:
-        taken = taken_over(instruction.computation.module)
-        given = [taken.get((instruction, buffer.shape_index)) for buffer in own]
-        names = [each.parameter_text for each in given if each is not None]
-        if not names:
-            return ""
-        what = "it is" if len(names) == len(own) else f"{len(names)} of its {len(own)} arrays are"
+    taken = taken_over(instruction.computation.module)
+    names = [each.parameter_text for (by, _), each in taken.items() if by == instruction]
+    if own and not names:
+        return ""
+    if names:
+        what = f"{len(names)} of its {len(own) + len(names)} arrays are" if own else "it is"
         return f"{what} computed into the memory of {', '.join(names[:8])}{', …' if len(names) > 8 else ''}, which the caller may give away"
     leaves = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
     if not any(leaf.is_array or leaf.is_buffer for leaf in leaves):

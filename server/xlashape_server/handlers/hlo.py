@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
-from xlashape.hlo.buffers import executed_computations, instruction_buffers, taken_over
+from xlashape.hlo.buffers import executed_computations, instruction_buffers
 from xlashape.limits import budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
@@ -157,17 +157,13 @@ class HloHandlers:
         order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
         with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
-            executed, taken = set(executed_computations(module)), taken_over(module)
+            executed = set(executed_computations(module))
             found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
             shared = fused = 0
             for instruction in selected(module, request.computation, request.opcode):
                 spend(16)
                 if instruction.computation in executed:
-                    arrays = [
-                        buffer.shape
-                        for buffer in instruction_buffers(instruction)
-                        if (instruction, buffer.shape_index) not in taken
-                    ]
+                    arrays = [buffer.shape for buffer in instruction_buffers(instruction)]
                     shared += not arrays
                 elif request.computation:
                     arrays = [leaf for leaf in instruction.shape.leaves() if leaf.is_array or leaf.is_buffer]

@@ -102,11 +102,11 @@ def test_size_of_a_shape(where):
 def test_size_of_a_shape_on_a_target() -> None:
     assert answer("size", "s64[<=4,1]", "--target", "cpu") == "40 bytes\n"
     told = json.loads(answer("size", "(f32[], s32[4])", "--target", "tpu", "--json"))
-    assert told["bytes"] == 4624
+    assert told["bytes"] == 5120
     assert [(buffer["index"], buffer["bytes"]) for buffer in told["buffers"]] == [
         ("{}", 512),
         ("{0}", 4096),
-        ("{1}", 16),
+        ("{1}", 512),
     ]
 
 
@@ -239,12 +239,15 @@ def test_draw_what_an_instruction_reads(tmp_path):
             "dimension 1 of f32[1024,?]{1,0} is unbounded: its elements have no place in a buffer",
         ),
         (["draw", "f32[2]", "-o", "x.pdf"], "expected the extension .svg, .html, .png or .txt, found '.pdf'"),
-        (["draw", "f32[2]", "--format", "png"], "--format is for `-o -`; the extension of a file decides"),
+        (["draw", "f32[2]", "--format", "png"], "--format is for `-o -` and --json; the extension of a file decides"),
         (
             ["draw", "f32[2]", "--color", "rwo"],
             "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
         ),
-        (["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"], "/nonexistent/folder/x.svg: No such file or directory"),
+        (
+            ["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"],
+            "cannot write '/nonexistent/folder/x.svg': No such file or directory",
+        ),
         (["serve", "--address", "nowhere"], "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
         (["serve", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
     ],
