@@ -2,7 +2,7 @@
 
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
-sizing       `size`: shapes and modules by bytes
+sizing       `size`: shapes and modules by bytes; `targets`: on a device
 mapping      `map`: indexing maps of instructions
 explaining   `why`: why buffers are as large as they are
 reading      `reads`: how efficiently instructions read

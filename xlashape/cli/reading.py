@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,33 +14,11 @@ from xlashape.cli.output import echo, one_line, print_json
 from xlashape.cli.progress import progress
 from xlashape.cli.rows import Row, Selection, row_options, write_rows
 from xlashape.cli.tables import Heading, TableWriter
-from xlashape.tables import Column, Kind
 
 if TYPE_CHECKING:
     from xlashape_client.results import InstructionReads
 
-__all__ = ["READ_COLUMNS", "reads"]
-
-READ_COLUMNS: Final = (
-    Column("instruction", Kind.TEXT, "the name of the instruction"),
-    Column("computation", Kind.TEXT, "the computation that it is in"),
-    Column("opcode", Kind.TEXT, "its opcode"),
-    Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
-    Column("operand", Kind.INTEGER, "the number of the operand"),
-    Column("operand_name", Kind.TEXT, "the name of the operand"),
-    Column("elements", Kind.INTEGER, "the elements of the operand"),
-    Column("distinct", Kind.INTEGER, "how many of them are read at least once"),
-    Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only"),
-    Column("reads", Kind.INTEGER, "how many reads there are"),
-    Column("utilisation", Kind.NUMBER, "the part of the operand that is read, 0 to 1"),
-    Column("reads_per_element", Kind.NUMBER, "how often each element is read that is read, on average"),
-    Column("leaf", Kind.INTEGER, "which array of the operand this way of reading reads"),
-    Column("stride", Kind.INTEGER, "elements in memory between what two neighbouring outputs read"),
-    Column("transactions", Kind.NUMBER, "segments of memory that a warp of outputs reads, on average"),
-    Column("ideal", Kind.INTEGER, "segments that it would read if the warp read contiguous elements"),
-    Column("map", Kind.TEXT, "from positions in the output's buffer to positions in the operand's"),
-    Column("error", Kind.TEXT, "why it is not known how the instruction reads"),
-)
+__all__ = ["reads"]
 
 _HEADINGS: Final = (
     Heading("instruction"),
@@ -107,6 +85,9 @@ def reads(
     their elements, and bitcasts. --computation lists all instructions of one computation. An instruction that is not answered is a row
     with the reason.
     """
+    # Deferred: the analysis takes longer to load than the command line.
+    from xlashape.indexing.reports.read_table import READ_COLUMNS
+
     form = "json" if as_json else form or "table"
     with naming(file), connected(server, timeout) as service:
         module = module_of(file)
@@ -125,7 +106,7 @@ def reads(
             names = [column.name for column in READ_COLUMNS]
             print_json("reads.v1", {"module": file, "reads": [dict(zip(names, row, strict=True)) for row in rows]})
         elif form == "table":
-            _print(rows)
+            _print(rows, [column.name for column in READ_COLUMNS])
         else:
             write_rows(form, READ_COLUMNS, rows)
 
@@ -162,12 +143,12 @@ def _rows(answers: Iterable[InstructionReads], total: int | None) -> Iterator[Ro
             yield (*who, *[None] * 14, one_line(answer.error))
 
 
-def _print(rows: Iterable[Row]) -> None:
+def _print(rows: Iterable[Row], names: Sequence[str]) -> None:
     table = TableWriter(_HEADINGS)
     failed: list[str] = []
     try:
         for row in rows:
-            known = dict(zip([column.name for column in READ_COLUMNS], row, strict=True))
+            known = dict(zip(names, row, strict=True))
             name = known["instruction"]
             if known["error"] is not None:
                 table.add((name, "not known", "?", "?", "?", "?", "?"))

@@ -81,7 +81,14 @@ from xlashape.indexing.reports.fusion_tiles import (
 )
 from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
-from xlashape.indexing.reports.reads import InstructionReads, OperandReads, module_reads, operand_reads
+from xlashape.indexing.reports.reads import (
+    InstructionReads,
+    ModuleReads,
+    OperandReads,
+    OutputReads,
+    module_reads,
+    operand_reads,
+)
 from xlashape.indexing.reports.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
 from xlashape.indexing.reports.utilisation import OperandUtilisation, operand_utilisation
 from xlashape.indexing.walk.analysis import Analysis
@@ -96,12 +103,14 @@ __all__ = [
     "InstructionReads",
     "InstructionTile",
     "Knowledge",
+    "ModuleReads",
     "OperandCoalescing",
     "OperandIndexing",
     "OperandIndexingSet",
     "OperandReads",
     "OperandTile",
     "OperandUtilisation",
+    "OutputReads",
     "PlacedTile",
     "ReplicaIndexing",
     "RuntimeVariable",

@@ -14,9 +14,9 @@ import jsonschema
 import pytest
 
 from xlashape.cli.mapping import MAP_COLUMNS
-from xlashape.cli.reading import READ_COLUMNS
 from xlashape.cli.sizing import SIZE_COLUMNS
 from xlashape.hlo import HloModule
+from xlashape.indexing.reports.read_table import READ_COLUMNS
 from xlashape.memory.buffer_table import BUFFER_COLUMNS
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))

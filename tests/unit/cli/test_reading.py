@@ -6,7 +6,10 @@ import subprocess
 import sys
 from importlib import resources
 
+import command_line
+
 from xlashape.hlo import HloModule
+from xlashape.indexing import module_reads
 from xlashape.shape import tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
@@ -116,3 +119,9 @@ def test_physical_maps_are_the_same_over_a_server():
             (maps,) = client.indexing_maps(MODULE, "transpose_copy_fusion.1", physical=True)
     (row,) = told("reads", MODULE, "transpose_copy_fusion.1")
     assert maps.maps[0].accesses[0].text == row["map"]
+
+
+def test_python_has_the_same_table():
+    lines = command_line.run("reads", MODULE, "--format", "jsonl").stdout.splitlines()
+    table = module_reads(HloModule.load(MODULE)).table()
+    assert [json.loads(line) for line in lines] == list(table)

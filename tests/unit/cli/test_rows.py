@@ -13,9 +13,9 @@ import pyarrow.parquet
 import pytest
 
 from xlashape.cli.mapping import MAP_COLUMNS
-from xlashape.cli.reading import READ_COLUMNS
 from xlashape.cli.rows import Selection
 from xlashape.cli.sizing import SIZE_COLUMNS
+from xlashape.indexing.reports.read_table import READ_COLUMNS
 from xlashape.memory.buffer_table import BUFFER_COLUMNS
 from xlashape.tables import Column, Kind
 

@@ -11,7 +11,7 @@ from importlib import resources
 import pytest
 
 import xlashape as xs
-from xlashape.indexing import module_reads, operand_reads
+from xlashape.indexing import module_reads, operand_reads, output_to_input
 
 MODULE = resources.files("xlashape.data").joinpath("attention.hlo.pb")
 TEXT = """HloModule m
@@ -69,10 +69,13 @@ def things(module):
         xs.explain(module),
         operand_reads(root)[0],
         next(iter(module_reads(module))),
+        operand_reads(root),
+        module_reads(module),
+        output_to_input(root)[0].simplify()[0].map,
     ]
 
 
-@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("which", ["attention", "hostile"])
 def test_it_is_small_and_well_formed_and_escaped(which, number):
     thing = things(hostile() if which == "hostile" else xs.HloModule.load(str(MODULE)))[number]
@@ -119,6 +122,54 @@ def test_what_is_not_known_is_said():
     for thing in (module, module.entry, module.entry.root, module.table(), xs.explain(module)):
         assert _Reader(thing._repr_html_()).open == []
     assert "unbounded" in xs.why(module)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 4]",
+        "(d0, d1)[s0] -> (d0, s0), domain: d0 in [0, 63], d1 in [0, 63], s0 in [0, 63]",
+        "(d0) -> (d0 / 128, d0 mod 128), domain: d0 in [0, 100000]",
+        "(d0, d1, d2) -> (d2 / 2, d0 * 3, d1), domain: d0 in [0, 63], d1 in [5, 63], d2 in [0, 12]",
+    ],
+)
+def test_a_map_shows_what_a_tile_of_its_output_reads(text):
+    html = xs.IndexingMap.parse(text)._repr_html_()
+    assert html.count("<svg") == 2
+    assert len(html) < 25_000
+    found = _Reader(html)
+    assert found.open == []
+    assert "output" in found.text
+    assert "operand" in found.text
+    assert text.partition(", domain")[0] in found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "() -> (), domain:",
+        "(d0) -> (), domain: d0 in [0, 3]",
+        "(d0) -> (d0), domain: d0 in [0, -1]",
+        "(d0)[s0] -> (d0, s0), domain: d0 in [0, 9], s0 in [0, 1000000000]",
+        "(d0) -> (d0), domain: d0 in [0, 9223372036854775806]",
+    ],
+)
+def test_a_map_without_a_picture_is_text(text):
+    parsed = xs.IndexingMap.parse(text)
+    found = _Reader(parsed._repr_html_())
+    assert found.open == []
+    assert str(parsed).partition(", domain")[0] in found.text
+
+
+def test_reads_show_the_elements_that_a_warp_reads():
+    html = operand_reads(xs.HloModule.parse(TEXT).entry.root)._repr_html_()
+    assert html.count("<svg") == 2
+    text = _Reader(html).text
+    assert all(part in text for part in ("100.0%", "128", "the first 32 elements of the output"))
+    module = xs.HloModule.load(str(MODULE))
+    text = _Reader(module_reads(module)._repr_html_()).text
+    assert "instructions that read arrays: 16" in text
+    assert "transpose_copy_fusion.1" in text
 
 
 def test_a_shape_loads_no_modules():

@@ -10,6 +10,7 @@ from hlo_builder import one_op
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloInstruction, HloModule
+from xlashape.indexing.reports.read_table import READ_COLUMNS
 from xlashape.indexing.reports.reads import instruction_reads
 from xlashape.limits import budget
 from xlashape.shape import tiling
@@ -160,3 +161,70 @@ ENTRY main {
 """)
     table = indexing.operand_utilisation(module.entry.root)[0]
     assert (table.elements, table.distinct, table.reads, table.is_upper_bound) == (16, 8, 8, True)
+
+
+def test_reads_are_tables() -> None:
+    module = HloModule.parse(LOOP)
+    reads = indexing.module_reads(module)
+    table = reads.table()
+    assert [column.name for column in table.columns] == [column.name for column in READ_COLUMNS]
+    expected = [
+        (
+            each.instruction.name,
+            each.output,
+            read.operand,
+            read.utilisation.distinct,
+            access.stride,
+            access.transactions,
+        )
+        for each in reads
+        for read in each.operands
+        for access in read.accesses
+    ]
+    names = ("instruction", "output", "operand", "distinct", "stride", "transactions")
+    assert [tuple(row[name] for name in names) for row in table] == expected
+    one = next(iter(reads))
+    of_output = indexing.operand_reads(one.instruction, one.output)
+    assert of_output == one.operands
+    assert (len(of_output), of_output[0], of_output[:1]) == (len(one.operands), one.operands[0], one.operands[:1])
+    rows = [row for row in table if (row["instruction"], row["output"]) == (one.instruction.name, one.output)]
+    assert list(of_output.table()) == rows
+    assert hash(of_output) == hash(one.operands)
+    assert of_output != (1,)
+
+
+def test_reads_are_tables_for_other_libraries() -> None:
+    reads = indexing.module_reads(HloModule.parse(LOOP))
+    polars = pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    arrow = pytest.importorskip("pyarrow")
+    expected = list(reads.table())
+    assert polars.DataFrame(reads).rows(named=True) == expected
+    assert arrow.table(reads).to_pylist() == expected
+    assert isinstance(reads.to_pandas(), pandas.DataFrame)
+    of_output = indexing.operand_reads(next(iter(reads)).instruction)
+    assert polars.DataFrame(of_output).rows(named=True) == list(of_output.table())
+
+
+def test_reads_of_a_module_are_analysed_once_and_go_on_after_an_error() -> None:
+    module = HloModule.parse(LOOP)
+    reads = indexing.module_reads(module)
+    first = next(iter(reads))
+    assert next(iter(reads)) is first
+    with pytest.raises(LimitExceededError), budget(steps=0):
+        list(reads)
+    assert [each.operands for each in reads] == [each.operands for each in indexing.module_reads(module)]
+    assert next(iter(reads)) is first
+
+
+def test_an_instruction_that_is_refused_is_a_row_of_the_table() -> None:
+    text = 'HloModule m ENTRY e { a = f32[2,3] parameter(0) b = f32[4,5] parameter(1) ROOT d = f32[2,5] custom-call(a, b), custom_call_target="f" }'
+    proto = HloModule.parse(text).to_proto()
+    dot = proto.computations[0].instructions[-1]
+    dot.opcode = "dot"
+    dot.ClearField("custom_call_target")
+    dot.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
+    dot.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
+    (row,) = indexing.module_reads(HloModule.from_proto(proto)).table()
+    assert "pairs dimensions of 3 and 4 elements" in row["error"]
+    assert (row["instruction"], row["output"], row["map"]) == ("d", 0, None)

@@ -4,6 +4,7 @@ The HTML is small and escaped, and takes its colours from the page, light or dar
 
 card      a box with a title, lines, a table and a picture, which all others use
 shapes    shapes, layouts and maps
+reading   pictures of what maps and instructions read
 modules   modules, computations and instructions
 reports   why buffers are as large as they are, how instructions read, tables
 """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from xlashape.drawing.notebook.card import card, picture_of, table_of
+from xlashape.drawing.notebook.reading import picture_of_reads
 from xlashape.indexing import Explanation
-from xlashape.indexing.reports.reads import InstructionReads, OperandReads
+from xlashape.indexing.reports.reads import InstructionReads, ModuleReads, OperandReads, OutputReads, executed_readers
 from xlashape.math import byte_text
 from xlashape.memory import (
     ArrayMemory,
@@ -23,6 +25,7 @@ from xlashape.tables import Kind, Table
 __all__ = ["html"]
 
 _MAX_ROWS: Final = 12
+_MAX_READS: Final = 40
 _READ_HEADINGS: Final = ("part read", "times", "stride", "segments", "ideal")
 
 
@@ -36,8 +39,12 @@ def html(value: object) -> str | None:
         return _buffers(value)
     if isinstance(value, Explanation):
         return _explanation(value)
+    if isinstance(value, OutputReads):
+        return _reads(InstructionReads(value.instruction, value.output, value.operands))
     if isinstance(value, InstructionReads):
         return _reads(value)
+    if isinstance(value, ModuleReads):
+        return _module_reads(value)
     if isinstance(value, OperandReads):
         return card(f"operand {value.operand}", [], table=table_of(_READ_HEADINGS, _read_rows(value), left=()))
     if isinstance(value, Table):
@@ -146,7 +153,27 @@ def _reads(reads: InstructionReads) -> str:
         for read in reads.operands[:_MAX_ROWS]
         for row in _read_rows(read)
     ]
-    return card(title, [], table=table_of(["operand", *_READ_HEADINGS], rows))
+    picture = picture_of_reads(instruction, reads.output)
+    lines = ["drawn: the first 32 elements of the output, and what they read"] if picture else []
+    return card(title, lines, picture, table_of(["operand", *_READ_HEADINGS], rows))
+
+
+def _module_reads(reads: ModuleReads) -> str:
+    """The first outputs: all of a large module would take long."""
+    rows: list[tuple[str, ...]] = []
+    shown = list(islice(reads, _MAX_ROWS))
+    for each in shown:
+        name = each.instruction.name
+        if each.error is not None:
+            rows.append((name, f"not known: {each.error.message}", *[""] * len(_READ_HEADINGS)))
+        for read in each.operands:
+            rows += [(name, each.instruction.operands[read.operand].name, *row) for row in _read_rows(read)]
+    count = len(executed_readers(reads.module))
+    lines = [f"instructions that read arrays: {count:,}"]
+    if len(shown) == _MAX_ROWS < count:
+        lines.append(f"the first {_MAX_ROWS} outputs; .to_pandas() has all of them:")
+    headings = ["instruction", "operand", *_READ_HEADINGS]
+    return card(f"{reads.module.name}: reads", lines, table=table_of(headings, rows[:_MAX_READS], left=range(2)))
 
 
 def _read_rows(read: OperandReads) -> list[tuple[str, ...]]:

@@ -89,5 +89,8 @@ def _map(indexing_map: IndexingMap) -> str:
         text = str(indexing_map)
     except XlashapeError as error:
         return card("an indexing map", [error.message], "")
+    # Deferred: what is read takes the analysis to find, and shapes need none of it.
+    from xlashape.drawing.notebook.reading import picture_of_map
+
     head, comma, domain = text.partition(", domain: ")
-    return card(head, [f"domain: {domain}"] if comma else [], "")
+    return card(head, [f"domain: {domain}"] if comma else [], picture_of_map(indexing_map))
