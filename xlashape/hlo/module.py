@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf.message import Message
 
@@ -110,6 +110,10 @@ class HloModule(Displayed, Tabular):
         from xlashape.hlo.convert import read_file  # start-up time: 5 ms, and the text writer's 30 ms
 
         try:
+            if not os.fspath(path):
+                raise InvalidArgumentError(
+                    "the path is empty: pass the name of a file, or text to HloModule.parse", field="path"
+                )
             path = Path(path)
         except TypeError:
             raise InvalidArgumentError(f"path takes text or a path, not {type(path).__name__}", field="path") from None
@@ -135,6 +139,7 @@ class HloModule(Displayed, Tabular):
         """The module of whatever holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of jaxlib, a list of one
         of these, a message, bytes, text, a path, an open file. `xlashape.hlo.objects` lists all.
 
+        A list has one member; `all_of` takes several, and a Compiled with several modules.
         A Compiled gives the module that XLA has optimised, a Lowered the one before that. Of a jitted function, `args` and `kwargs` are
         those to lower it with. Text with a line end, a brace or `=` is HLO text unless it names a file; other text is a path. Raises
         InvalidArgumentError for what holds no HLO, such as StableHLO, with what to pass instead; and what `load` and `parse` raise.
@@ -151,9 +156,32 @@ class HloModule(Displayed, Tabular):
             raise InvalidArgumentError(
                 f"{value!r} is a part of module {computation.module.name!r}: pass its module", field="value"
             )
+        if (
+            isinstance(value, (list, tuple))
+            and len(cast("list[Any]", value)) == 1
+            and isinstance(value[0], (HloModule, Message))
+        ):
+            return cls.of(value[0], *args, **kwargs)
         from xlashape.hlo.objects import document_of  # start-up time, as above
 
         return cls.of_document(document_of(value, args, kwargs))
+
+    @classmethod
+    def all_of(cls, value: Any, *args: Any, **kwargs: Any) -> tuple[HloModule, ...]:
+        """Every module of whatever holds some: of each member of a list, of a Compiled with several, of a profile or a dump directory. Anything else
+        that `of` takes gives one. Raises as `of` does.
+
+        >>> text = "HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"
+        >>> [module.name for module in HloModule.all_of([text, HloModule.parse(text)])]
+        ['m', 'm']
+        """
+        if isinstance(value, (list, tuple)) and not args and not kwargs:
+            return tuple([module for each in cast("list[Any]", value) for module in cls.all_of(each)])
+        if isinstance(value, (HloModule, Message, HloComputation, HloInstruction)):
+            return (cls.of(value, *args, **kwargs),)
+        from xlashape.hlo.objects import documents_of  # start-up time, as above
+
+        return tuple([cls.of_document(document) for document in documents_of(value, args, kwargs)])
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:

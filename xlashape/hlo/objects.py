@@ -8,7 +8,7 @@ No other library is imported: an object is known by the attributes that it has.
     jax.stages.Compiled                                  runtime_executable                the module that XLA has optimised
     jaxlib's executables                                 hlo_modules                       the same
     jax.stages.Traced, a jitted function                 lower                             that of the Lowered
-    list or tuple of one of these                                                          that module
+    list or tuple of one of these                                                          that module; `HloModule.all_of` takes several
     bytes, an open file (binary or text), a path                                           what `HloModule.load` reads
     text                                                                                   the file of that name, else the text itself
 
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from xlashape.errors import InvalidArgumentError
-from xlashape.hlo.convert import Document, decode, read, read_file
+from xlashape.hlo.convert import Document, decode, modules, read, read_file
 
-__all__ = ["compiled", "document_of"]
+__all__ = ["compiled", "document_of", "documents_of"]
 
 _T = TypeVar("_T")
 
@@ -64,6 +64,33 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
     if callable(getattr(value, "hlo_modules", None)):
         return _only(_ask(value.hlo_modules, "the executable does not give its modules"))
     raise InvalidArgumentError(_refusal(value), field="value")
+
+
+def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[Document]:
+    """All modules that an object holds: an executable's, those of a file or a directory; of anything else the one of `document_of`."""
+    is_class = isinstance(value, type)
+    if isinstance(value, os.PathLike) or (isinstance(value, str) and value and _is_path(value)):
+        if args or kwargs:
+            raise _no_arguments(value)
+        for _, document in modules(cast("str | os.PathLike[str]", value)):
+            yield document
+    elif not is_class and not callable(getattr(value, "lower", None)) and _has_modules(value):
+        if args or kwargs:
+            raise _no_arguments(value)
+        try:
+            of_runtime = getattr(value, "runtime_executable", None)
+            found = (of_runtime() if callable(of_runtime) else value).hlo_modules()
+        except Exception:  # some runtimes give the text alone
+            yield document_of(value)
+            return
+        for module in found:
+            yield document_of(module)
+    else:
+        yield document_of(value, args, kwargs)
+
+
+def _has_modules(value: Any) -> bool:
+    return callable(getattr(value, "runtime_executable", None)) or callable(getattr(value, "hlo_modules", None))
 
 
 def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -160,7 +187,7 @@ def _only(values: Sequence[Any]) -> Document:
         return document_of(values[0])
     names = [str(getattr(value, "name", type(value).__name__)) for value in values[:8]]
     held = f"{len(values)} values ({', '.join(names)}{', …' if len(values) > 8 else ''})" if values else "no module"
-    remedy = ": [HloModule.of(module) for module in modules] makes one of each" if values else f": {_TAKEN}"
+    remedy = ": HloModule.all_of gives the module of each" if values else f": {_TAKEN}"
     raise InvalidArgumentError(f"the list holds {held}{remedy}", field="value")
 
 

@@ -89,6 +89,7 @@ class InstructionMemory(MemoryAnswer):
 def instruction_memory(instruction: HloInstruction, target: Target | None = None) -> InstructionMemory:
     """Why the result of an instruction takes as much memory as it does. Errors as in `tiling.physical_bytes`.
 
+    >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT b = f32[15] bitcast(p) }"
     >>> module = HloModule.parse(text)
     >>> instruction_memory(module.instruction("p")).factor, instruction_memory(module.instruction("b")).note

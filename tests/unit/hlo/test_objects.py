@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from xlashape.errors import XlashapeError
+from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
 
@@ -102,7 +102,7 @@ def test_a_jitted_function_is_lowered_with_its_arguments():
         ("module @jit_f {\n}\n", "this is MLIR, such as StableHLO, not HLO: HLO comes from jax.jit"),
         (b"ML\xefR\x01", "this is MLIR bytecode, such as StableHLO, not HLO: HLO comes from jax.jit"),
         ([], "the list holds no module: pass a Lowered"),
-        ([THEIRS, THEIRS], r"the list holds 2 values \(m, m\): \[HloModule.of\(module\) for module in modules\] makes one of each"),
+        ([THEIRS, THEIRS], r"the list holds 2 values \(m, m\): HloModule.all_of gives the module of each"),
         ([[THEIRS]], r"the list holds 1 values \(list\)"),
         (None, "a value of type NoneType holds no module: pass a Lowered"),
         (str, "the class str holds no module"),
@@ -144,3 +144,33 @@ def test_arguments_are_for_functions():
     for value in (MODULE, MODULE.proto, DATA, LOWERED):
         with pytest.raises(XlashapeError, match="takes no arguments: only a jitted function is lowered with some"):
             HloModule.of(value, 1)
+
+
+def test_all_modules_of_what_holds_several(tmp_path: Path) -> None:
+    text = "HloModule {} ENTRY e {{ ROOT p = f32[4] parameter(0) }}"
+    ours = HloModule.parse(text.format("ours"))
+    assert HloModule.of([ours]) is ours
+    assert [module.name for module in HloModule.all_of([ours, text.format("b"), [THEIRS]])] == ["ours", "b", "m"]
+    assert HloModule.all_of([]) == ()
+    assert HloModule.all_of(ours) == (ours,)
+    assert [module.name for module in HloModule.all_of(SimpleNamespace(hlo_modules=lambda: [THEIRS, THEIRS]))] == [
+        "m",
+        "m",
+    ]
+    executable = SimpleNamespace(hlo_modules=lambda: [THEIRS, THEIRS, THEIRS])
+    compiled = SimpleNamespace(runtime_executable=lambda: executable, as_text=lambda: text.format("c"))
+    assert len(HloModule.all_of(compiled)) == 3
+    with pytest.raises(InvalidArgumentError, match="HloModule.all_of gives the module of each"):
+        HloModule.of(compiled)
+    for name in ("one", "two"):
+        HloModule.parse(text.format(name)).save(tmp_path / f"{name}.hlo")
+    (tmp_path / "notes.md").write_text("no module")
+    assert sorted(module.name for module in HloModule.all_of(tmp_path)) == ["one", "two"]
+    assert [module.name for module in HloModule.all_of(str(tmp_path / "one.hlo"))] == ["one"]
+    with pytest.raises(InvalidArgumentError, match="takes no arguments"):
+        HloModule.all_of(tmp_path, 3)
+
+
+def test_an_empty_path_is_told() -> None:
+    with pytest.raises(InvalidArgumentError, match="the path is empty: pass the name of a file"):
+        HloModule.load("")

@@ -226,8 +226,8 @@ def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128)
     >>> text = "HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0} ROOT r = (f32[8,8]) tuple(t) }"
     >>> [(reads.instruction.name, reads.operands[0].utilisation.utilisation) for reads in module_reads(HloModule.parse(text))]
     [('t', 1.0)]
-    >>> module_reads(HloModule.parse(text)).table()["stride"]
-    [8]
+    >>> module_reads(HloModule.parse(text)).table()["distinct"]
+    [64]
     """
     return ModuleReads(module, warp, segment_bytes)
 
