@@ -71,15 +71,14 @@ def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
     is_class = isinstance(value, type)
     if isinstance(value, os.PathLike) or (isinstance(value, str) and value and _is_path(value)):
         if args or kwargs:
-            raise _no_arguments(value)
+            raise _no_arguments(cast("Any", value))
         for _, document in modules(cast("str | os.PathLike[str]", value)):
             yield document
     elif not is_class and not callable(getattr(value, "lower", None)) and _has_modules(value):
         if args or kwargs:
             raise _no_arguments(value)
         try:
-            of_runtime = getattr(value, "runtime_executable", None)
-            found = (of_runtime() if callable(of_runtime) else value).hlo_modules()
+            found = _modules_of(value)
         except Exception:  # some runtimes give the text alone
             yield document_of(value)
             return
@@ -87,6 +86,13 @@ def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
             yield document_of(module)
     else:
         yield document_of(value, args, kwargs)
+
+
+def _modules_of(executable: Any) -> Sequence[Any]:
+    of_runtime: Any = getattr(executable, "runtime_executable", None)
+    if of_runtime is not None:
+        executable = of_runtime()
+    return cast("Sequence[Any]", executable.hlo_modules())
 
 
 def _has_modules(value: Any) -> bool:

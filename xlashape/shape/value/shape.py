@@ -274,7 +274,8 @@ class Shape(FrozenValue, Displayed):
         """The shape of an array of NumPy or JAX, a `jax.ShapeDtypeStruct`, a Shape of jaxlib, an element type, `(type, dimensions)`,
         or a tuple, list or dict of these, which becomes a tuple; `xlashape.shape.objects` lists all. InvalidArgumentError for others.
 
-        A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included; everything else has the default one.
+        A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included; everything else has the default one. There elements
+        below 8 bits take a byte each, as in JAX's arrays; compiled programs pack them, which their Formats say.
 
         >>> import numpy as np
         >>> Shape.of(np.zeros((2, 3), np.float32)), Shape.of(("bfloat16", (8, 128)))
