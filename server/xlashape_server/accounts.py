@@ -10,6 +10,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +41,10 @@ class Account:
         self._calls = _Bucket(quota.calls_per_second)
         cpu = quota.cpu_seconds_per_minute
         self._seconds = _Bucket(None if cpu is None else cpu / 60)
+        self.has_rates = quota.calls_per_second is not None or cpu is not None
+        """Whether calls are to be counted by `take_call`."""
+        self.counts_time = cpu is not None
+        """Whether the time of calls is to be told by `used`."""
 
     def take_call(self) -> None:
         """One call more. LimitExceededError "calls_per_second" or "cpu_seconds_per_minute" if the identity has used what it may."""
@@ -92,11 +97,12 @@ class _Bucket:
 
 
 class Accounts:
-    """The accounts of a worker, by identity."""
+    """The accounts of a worker, by identity. `forgotten` is called when the account of one is, so that nobody uses two accounts."""
 
-    def __init__(self) -> None:
+    def __init__(self, forgotten: Callable[[], None]) -> None:
         self._lock = threading.Lock()
         self._accounts: OrderedDict[str, Account] = OrderedDict()
+        self._forgotten = forgotten
 
     def of(self, identity: str, quota: Quota) -> Account:
         """The account of an identity; a new one if its quota has changed."""
@@ -107,6 +113,7 @@ class Accounts:
             self._accounts.move_to_end(identity)
             if len(self._accounts) > _MAX_ACCOUNTS:
                 self._accounts.popitem(last=False)
+                self._forgotten()
         return account
 
 

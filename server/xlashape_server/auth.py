@@ -54,7 +54,8 @@ __all__ = ["NOTHING", "Credentials", "Gate", "check", "writing_rpcs"]
 _log = logging.getLogger("xlashape_server.auth")
 
 _LOOK_SECONDS = 1.0  # between two looks whether the files have changed
-_MAX_REMEMBERED = 4096  # tokens that were verified
+_MAX_REMEMBERED = 4096  # headers whose token was verified
+_MAX_REMEMBERED_CHARACTERS = 2048  # of one of them
 _REMEMBERED_SECONDS = 60.0
 _LEEWAY_SECONDS = 30.0  # that clocks may differ
 _MAX_TOKEN_BYTES = 8192
@@ -81,6 +82,13 @@ class _Member(NamedTuple):
     identity: str
     may_write: bool
     expires: float = math.inf  # of time.time()
+
+
+class _Known(NamedTuple):
+    """Whom a header `authorization` has turned out to be."""
+
+    member: _Member
+    account: Account
 
 
 class _Jwt(NamedTuple):
@@ -131,8 +139,10 @@ class Gate:
         self._rules = _read(config.auth)
         self._seen = _state(self._rules.files)
         self._next_look = time.monotonic() + _LOOK_SECONDS
-        self._accounts = Accounts()
-        self._verified: dict[str, _Member] = {}
+        # By the header itself, as long as the rules stay: a call whose token is known so takes 2 µs less of 20, and 10 µs less in a server, whose
+        # caches are cold.
+        self._known: dict[str, _Known] = {}
+        self._accounts = Accounts(self._known.clear)
         self._writes = writing_rpcs()
 
     def admit(self, rpc: str, caller: Caller, credentials: Credentials) -> tuple[Caller, Account | None]:
@@ -140,12 +150,28 @@ class Gate:
         if rpc.startswith("Health/"):
             return caller, None
         rules = self._current()
-        member = self._member(rules, caller, credentials)
+        known = self._known.get(credentials.authorization or "")
+        if known is None or known.member.expires < time.time():
+            member = self._member(rules, caller, credentials)
+            account = self._accounts.of(member.identity, rules.quotas.get(member.identity, rules.quota))
+            if credentials.authorization is not None:
+                self._remember(rules, credentials.authorization, _Known(member, account))
+        else:
+            member, account = known
         if rpc in self._writes and not member.may_write:
             raise PermissionDeniedError(f"{member.identity} may read, and {rpc} needs the access write")
-        account = self._accounts.of(member.identity, rules.quotas.get(member.identity, rules.quota))
-        account.take_call()
+        if account.has_rates:
+            account.take_call()
         return Caller(member.identity, caller.connection), account
+
+    def _remember(self, rules: _Rules, authorization: str, known: _Known) -> None:
+        if len(authorization) > _MAX_REMEMBERED_CHARACTERS:
+            return
+        with self._lock:
+            if len(self._known) >= _MAX_REMEMBERED:
+                self._known.clear()
+            if rules is self._rules:
+                self._known[authorization] = known
 
     def _member(self, rules: _Rules, caller: Caller, credentials: Credentials) -> _Member:
         authorization = credentials.authorization
@@ -154,7 +180,7 @@ class Gate:
             token = token.strip()
             if scheme.lower() != "bearer" or not token or len(token) > _MAX_TOKEN_BYTES:
                 raise UnauthenticatedError("authorization: expected Bearer and a token")
-            return self._of_token(rules, token)
+            return _of_token(rules, token)
         for name in (*credentials.certificate_names, *(("*",) if credentials.certificate_names else ())):
             if name in rules.certificates:
                 shown = credentials.certificate_names[0] if name == "*" else name
@@ -165,23 +191,6 @@ class Gate:
             names = ", ".join(credentials.certificate_names)[:200]
             raise UnauthenticatedError(f"the certificate's names ({names}) are not known, and there is no bearer token")
         raise UnauthenticatedError("a bearer token is missing: expected the header authorization: Bearer TOKEN")
-
-    def _of_token(self, rules: _Rules, token: str) -> _Member:
-        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
-        member = rules.tokens.get(digest)
-        if member is not None:
-            return member
-        member = self._verified.get(digest)
-        if member is None or member.expires < time.time():
-            if rules.jwt is None or token.count(".") != 2:
-                raise UnauthenticatedError("the bearer token is not known")
-            member = _of_jwt(rules.jwt, token)
-            with self._lock:
-                if len(self._verified) >= _MAX_REMEMBERED:
-                    self._verified.clear()
-                if rules is self._rules:
-                    self._verified[digest] = member
-        return member
 
     def _current(self) -> _Rules:
         now = time.monotonic()
@@ -201,10 +210,20 @@ class Gate:
                         "the file of credentials was changed and cannot be used, so the old one stays: %s", error
                     )
                 else:
-                    self._verified.clear()
+                    self._known.clear()
                     self._seen = _state(self._rules.files)
                     _log.info("the file of credentials was read again: %d tokens", len(self._rules.tokens))
             return self._rules
+
+
+def _of_token(rules: _Rules, token: str) -> _Member:
+    digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+    member = rules.tokens.get(digest)
+    if member is not None:
+        return member
+    if rules.jwt is None or token.count(".") != 2:
+        raise UnauthenticatedError("the bearer token is not known")
+    return _of_jwt(rules.jwt, token)
 
 
 def _of_jwt(rules: _Jwt, token: str) -> _Member:

@@ -160,14 +160,16 @@ class Call(Turn):
         set_checkpoint(self.checkpoint)
         if self.account is not None:
             set_account(self.account)
-            self._cpu_started = time.thread_time()
+            if self.account.counts_time:
+                self._cpu_started = time.thread_time()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.account is not None:
-            self.account.used(time.thread_time() - self._cpu_started)
+            if self.account.counts_time:
+                self.account.used(time.thread_time() - self._cpu_started)
             set_account(None)
         set_checkpoint(None)
         set_lease(None)

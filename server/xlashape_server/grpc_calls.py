@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import Any, NoReturn, Protocol
@@ -23,6 +22,7 @@ from grpc_status import rpc_status
 
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape_server.auth import Credentials
+from xlashape_server.call_threads import CallThreads
 from xlashape_server.callers import Places, caller_of
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
@@ -87,9 +87,9 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
     ]
 
 
-def thread_pool(config: Config) -> ThreadPoolExecutor:
-    """The threads of a grpc server. They are started when they are needed, and then kept."""
-    return ThreadPoolExecutor(config.max_concurrent_calls + _REFUSING_THREADS, thread_name_prefix="call")
+def thread_pool(config: Config) -> Any:
+    """The threads of a grpc server, which takes any executor, though its type asks for a ThreadPoolExecutor."""
+    return CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "call")
 
 
 class GrpcCalls:
@@ -254,6 +254,7 @@ class GrpcCalls:
     ) -> Call:
         guard = self._guard
         identify = partial(caller_of, context)
+        credentials = partial(_credentials_of, context, guard.asks_for_certificates) if guard.asks_who else None
         try:
             call = guard.begin(
                 name,
@@ -262,7 +263,7 @@ class GrpcCalls:
                 partial(_cut_off, guard, context),
                 places,
                 endless=endless,
-                credentials=partial(_credentials_of, context),
+                credentials=credentials,
             )
         except Exception as error:
             status = guard.refusal(name, None, error)
@@ -319,9 +320,15 @@ def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeErro
         context.cancel()
 
 
-def _credentials_of(context: CallContext) -> Credentials:
+def _credentials_of(context: CallContext, asks_for_certificates: bool) -> Credentials:
     """What a caller shows. Certificates count only if TLS has verified them, which gRPC demands where it asks for them."""
-    authorization = next((value for key, value in context.invocation_metadata() or () if key == "authorization"), None)
+    authorization: str | None = None
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization":
+            authorization = value
+            break
+    if not asks_for_certificates:
+        return Credentials(authorization)
     found = context.auth_context()
     names = [*found.get("x509_common_name", ()), *found.get("x509_subject_alternative_name", ())]
     return Credentials(authorization, tuple(name.decode("utf-8", "replace") for name in names))

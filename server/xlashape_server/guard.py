@@ -74,6 +74,10 @@ class Guard:
         self._max_seconds = config.max_call_seconds
         self.access = AccessLog(config)
         self._gate = Gate(config) if config.auth else None
+        self.asks_who = self._gate is not None
+        """Whether callers are to show credentials."""
+        self.asks_for_certificates = bool(config.tls_client_ca)
+        """Whether TLS asks callers for certificates, which are credentials too."""
         self._audit = AuditLog(config)
 
     def begin(

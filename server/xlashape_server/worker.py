@@ -39,7 +39,7 @@ from xlashape_server.signals import StopSignals
 if TYPE_CHECKING:
     from xlashape_server.web import Listener
 
-__all__ = ["main", "make_server", "run"]
+__all__ = ["connection_options", "main", "make_server", "run"]
 
 _log = logging.getLogger("xlashape_server.worker")
 
@@ -51,7 +51,7 @@ _MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is a
 
 def make_server(config: Config) -> tuple[grpc.Server, Health, Listener | None]:
     """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
-    options = [*_connection_options(config), *server_options(config)]
+    options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, open_store(config))
     caches.register(modules.cache)
@@ -99,7 +99,7 @@ def _listen(server: grpc.Server, config: Config) -> None:
         raise OSError(f"cannot listen on {config.address}")
 
 
-def _connection_options(config: Config) -> list[tuple[str, Any]]:
+def connection_options(config: Config) -> list[tuple[str, Any]]:
     """Options of gRPC that bound the life of a connection. gRPC itself varies the age by a tenth."""
     options: list[tuple[str, Any]] = [
         ("grpc.so_reuseport", int(config.unix_path is None)),

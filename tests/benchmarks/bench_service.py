@@ -1,30 +1,42 @@
 """Small and bulk calls over gRPC, as ratios to an echo of the same bytes from the same kind of server, in one run.
 
-    python tests/benchmarks/bench_service.py [seconds per measurement, default 2]
+    python tests/benchmarks/bench_service.py [--seconds 2] [--auth]     # what callers wait: the median of a call
+    python tests/benchmarks/bench_service.py --processor [--auth]       # time of the processor, for a machine that does other things too
 
-The echo server is a worker like ours (the same grpc options, threads and core), whose handler returns as many bytes as the
-answer has. The two are asked in turns, round by round, so that what else the machine does meets both. Raw bytes go in and out:
-what a client does with messages of its own is left aside.
+The echo server is a worker like ours (the same options and core), whose handler returns as many bytes as the answer has, in a plain grpc.server
+with a ThreadPoolExecutor. Both are asked in turns, so that what else the machine does meets both. Raw bytes go in and out: what a client does
+with messages of its own is left aside.
 
 | asked for | allowed |
 |---|---|
-| ByteSize, LinearIndex of one small shape, p50, 1 and 16 clients | 1.3 × echo |
-| 1,000,000 rank-4 indices through LinearIndex | 2 × echo |
+| ByteSize, LinearIndex, DescribeShape of one small shape, 1 and 16 clients | 1.2 × echo |
+| 1,000,000 rank-4 indices through LinearIndex, MultiIndex, LinearIndices and MultiIndices | 1.3 × echo |
+
+`--processor` measures user and system time of the server's process and of the client's, in short blocks of calls. What ours takes more is the median
+of the differences of blocks that follow each other: it hardly depends on the load of the machine, which each time by itself does. `--auth`: the
+server asks for a token, which both are sent.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import hashlib
+import itertools
 import json
 import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import Pool
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
@@ -32,53 +44,129 @@ import numpy as np
 from xlashape.proto import v1
 from xlashape.proto.packed import join
 from xlashape_server import Config, Server
+from xlashape_server.grpc_calls import server_options
+from xlashape_server.worker import connection_options
 
 ROUNDS = 7
 PROCESSES = 4  # of clients
-UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-SHAPE = v1.ShapeInput(text="bf16[20,300]{1,0:T(8,128)(2,1)}")
+BLOCK_CALLS = 40  # of small ones, between which `--processor` changes sides
+BLOCKS = 150
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+PART = 1 << 20  # bytes of a message of a stream
+TOKEN = "a token of the benchmark"
 
 
-def requests() -> dict[str, tuple[str, bytes]]:
-    """Name → RPC and request."""
-    rows = np.random.default_rng(7).integers(0, [16, 24, 100, 300], (1_000_000, 4)).astype("<i8")
-    plain = v1.LinearIndexRequest(shape=v1.ShapeInput(text="f32[16,24,100,300]"))
-    tiled = v1.LinearIndexRequest(shape=v1.ShapeInput(text="bf16[16,24,100,300]{3,2,1,0:T(8,128)(2,1)}"))
-    bulk = memoryview(rows).cast("B")
-    return {
-        "ByteSize": ("ShapeService/ByteSize", v1.ByteSizeRequest(shapes=[SHAPE]).SerializeToString()),
-        "LinearIndex": (
-            "ShapeService/LinearIndex",
-            v1.LinearIndexRequest(shape=SHAPE, indices=[17, 123]).SerializeToString(),
+class Case(NamedTuple):
+    """What is asked for: requests that are sent in turns, each a list of messages."""
+
+    name: str
+    rpc: str
+    requests: list[list[bytes]]
+    allowed: float
+    is_stream: bool = False
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether a request is large."""
+        return sum(map(len, self.requests[0])) > PART
+
+
+def cases() -> list[Case]:
+    """Small ones vary from call to call, as calls do."""
+    shapes = [v1.ShapeInput(text=f"bf16[{rows},300]{{1,0:T(8,128)(2,1)}}") for rows in range(20, 36)]
+    random = np.random.default_rng(7)
+    points = random.integers(0, [20, 300], (256, 2)).tolist()
+    rows = random.integers(0, [16, 24, 100, 300], (1_000_000, 4)).astype("<i8")
+    positions = random.integers(0, 16 * 24 * 100 * 300, 1_000_000).astype("<i8")
+    plain = v1.ShapeInput(text="f32[16,24,100,300]")
+    tiled = v1.ShapeInput(text="bf16[16,24,100,300]{3,2,1,0:T(8,128)(2,1)}")
+
+    def parts(first: Any, name: str, numbers: Any, count: int) -> list[bytes]:
+        cut = [memoryview(part).cast("B") for part in np.array_split(numbers, count)]
+        return [join(first if not number else type(first)(), **{name: part}) for number, part in enumerate(cut)]
+
+    return [
+        Case(
+            "ByteSize", "ByteSize", [[v1.ByteSizeRequest(shapes=[shape]).SerializeToString()] for shape in shapes], 1.2
         ),
-        "1,000,000 indices, no tiles": ("ShapeService/LinearIndex", join(plain, indices=bulk)),
-        "1,000,000 indices, T(8,128)(2,1)": ("ShapeService/LinearIndex", join(tiled, indices=bulk)),
-    }
+        Case(
+            "LinearIndex",
+            "LinearIndex",
+            [
+                [v1.LinearIndexRequest(shape=shape, indices=point).SerializeToString()]
+                for shape, point in zip(shapes * 16, points, strict=True)
+            ],
+            1.2,
+        ),
+        Case(
+            "DescribeShape",
+            "DescribeShape",
+            [[v1.DescribeShapeRequest(shapes=[shape]).SerializeToString()] for shape in shapes],
+            1.2,
+        ),
+        *(
+            case
+            for kind, shape in (("no tiles", plain), ("T(8,128)(2,1)", tiled))
+            for case in (
+                Case(
+                    f"LinearIndex 1e6, {kind}",
+                    "LinearIndex",
+                    [parts(v1.LinearIndexRequest(shape=shape), "indices", rows, 1)],
+                    1.3,
+                ),
+                Case(
+                    f"MultiIndex 1e6, {kind}",
+                    "MultiIndex",
+                    [parts(v1.MultiIndexRequest(shape=shape), "positions", positions, 1)],
+                    1.3,
+                ),
+                Case(
+                    f"LinearIndices 1e6, {kind}",
+                    "LinearIndices",
+                    [parts(v1.LinearIndicesRequest(shape=shape), "indices", rows, 32)],
+                    1.3,
+                    True,
+                ),
+                Case(
+                    f"MultiIndices 1e6, {kind}",
+                    "MultiIndices",
+                    [parts(v1.MultiIndicesRequest(shape=shape), "positions", positions, 32)],
+                    1.3,
+                    True,
+                ),
+            )
+        ),
+    ]
 
 
-def echo(sizes: list[int]) -> None:
-    """The process of the echo server: method N answers `sizes[N]` bytes."""
+def echo(sizes: list[list[int]]) -> None:
+    """The process of the echo server: method N answers messages of the sizes of `sizes[N]`."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     config = Config()
-    options = [
-        ("grpc.so_reuseport", 1),
-        ("grpc.max_receive_message_length", 2 * config.max_request_bytes),
-        ("grpc.max_send_message_length", -1),
-    ]
     server = grpc.server(
-        ThreadPoolExecutor(config.threads), options=options, maximum_concurrent_rpcs=config.max_concurrent_calls
+        ThreadPoolExecutor(config.max_concurrent_calls), options=[*connection_options(config), *server_options(config)]
     )
 
-    def answering(size: int) -> Any:
-        answer = bytes(size)
+    def answering(answers: list[int]) -> Any:
+        small = bytes(answers[0])
 
-        def handler(request: bytes, context: Any) -> bytes:
+        def unary(request: bytes, context: Any) -> bytes:
             # A copy for bulk answers, as an echo of the request's own bytes would need none and a real answer is made anew.
-            return answer if size < 1000 else bytes(memoryview(answer))
+            return small if len(small) < 1000 else bytes(memoryview(small))
 
-        return grpc.unary_unary_rpc_method_handler(handler)
+        def stream(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+            for size, _ in zip(answers, requests, strict=True):
+                yield bytes(size)
 
-    handlers = {str(number): answering(size) for number, size in enumerate(sizes)}
+        if len(answers) > 1:
+            return grpc.stream_stream_rpc_method_handler(stream)
+        return grpc.unary_unary_rpc_method_handler(unary)
+
+    handlers = {str(number): answering(answers) for number, answers in enumerate(sizes)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo.Echo", handlers),))
     if hasattr(server, "add_registered_method_handlers"):
         server.add_registered_method_handlers("echo.Echo", handlers)
@@ -87,17 +175,37 @@ def echo(sizes: list[int]) -> None:
     sys.stdin.read()
 
 
-def latencies(address: str, path: str, request: bytes, seconds: float, clients: int) -> list[float]:
+class Side(NamedTuple):
+    """One of the two servers, or a case of it."""
+
+    address: str
+    pid: int
+    path: str
+    token: str = ""
+
+
+def asking(channel: grpc.Channel, side: Side, case: Case) -> Callable[[], list[int]]:
+    """A function that asks once, and gives the sizes of the answers."""
+    headers = (("authorization", f"Bearer {side.token}"),) if side.token else None
+    requests = itertools.cycle(case.requests)
+    if case.is_stream:
+        stream: Any = channel.stream_stream(side.path)
+        return lambda: [len(answer) for answer in stream(iter(next(requests)), metadata=headers)]
+    unary: Any = channel.unary_unary(side.path)
+    return lambda: [len(unary(next(requests)[0], metadata=headers))]
+
+
+def latencies(side: Side, case: Case, seconds: float, clients: int) -> list[float]:
     """Seconds of every call that so many clients, each with a connection and a thread, get done in `seconds`; at least three each."""
     found: list[list[float]] = [[] for _ in range(clients)]
 
     def ask(mine: list[float]) -> None:
-        with grpc.insecure_channel(address, [*UNLIMITED, ("grpc.use_local_subchannel_pool", 1)]) as channel:
-            call = channel.unary_unary(path)
-            call(request)
+        with grpc.insecure_channel(side.address, OPTIONS) as channel:
+            call = asking(channel, side, case)
+            call()
             end = time.perf_counter() + seconds
             while (begun := time.perf_counter()) < end or len(mine) < 3:
-                call(request)
+                call()
                 mine.append(time.perf_counter() - begun)
 
     threads = [threading.Thread(target=ask, args=(mine,)) for mine in found]
@@ -108,61 +216,110 @@ def latencies(address: str, path: str, request: bytes, seconds: float, clients: 
     return [value for mine in found for value in mine]
 
 
-def answer_size(address: str, path: str, request: bytes) -> int:
-    with grpc.insecure_channel(address, UNLIMITED) as channel:
-        return len(channel.unary_unary(path)(request))
-
-
-def p50(pool: Pool, address: str, path: str, request: bytes, seconds: float, clients: int) -> float:
+def p50(pool: Pool, side: Side, case: Case, seconds: float, clients: int) -> float:
     """The median seconds of a call over all clients, who are spread over processes: their own interpreter lock is not what is measured."""
     if clients == 1:
-        return statistics.median(pool.apply(latencies, (address, path, request, seconds, 1)))
-    parts = pool.starmap(latencies, [(address, path, request, seconds, clients // PROCESSES)] * PROCESSES)
+        return statistics.median(pool.apply(latencies, (side, case, seconds, 1)))
+    parts = pool.starmap(latencies, [(side, case, seconds, clients // PROCESSES)] * PROCESSES)
     return statistics.median(value for part in parts for value in part)
 
 
-def main(seconds: float) -> bool:
-    asked = requests()
+def waits(pool: Pool, case: Case, sides: tuple[Side, Side], seconds: float) -> bool:
+    """Prints what callers of both sides wait."""
     good = True
-    # Spawned: grpc does not like to be forked once it was used.
-    with (
-        Server(Config(address="127.0.0.1:0", workers=1)) as server,
-        multiprocessing.get_context("spawn").Pool(PROCESSES) as pool,
-    ):
-        sizes = [
-            pool.apply(answer_size, (server.address, f"/xlashape.v1.{rpc}", request)) for rpc, request in asked.values()
-        ]
-        command = [sys.executable, __file__, "--echo", json.dumps(sizes)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as peer:
-            assert peer.stdout is not None
-            assert peer.stdin is not None
-            echo_address = f"127.0.0.1:{json.loads(peer.stdout.readline())['port']}"
-            print(f"{'':36}{'clients':>8}{'echo ms':>10}{'ours ms':>10}{'ratio':>8}{'allowed':>9}")
-            for number, (name, (rpc, request)) in enumerate(asked.items()):
-                bulk = len(request) > 1000
-                for clients in (1,) if bulk else (1, 16):
-                    rounds = [
-                        [
-                            p50(pool, address, path, request, seconds / ROUNDS, clients)
-                            for address, path in (
-                                (echo_address, f"/echo.Echo/{number}"),
-                                (server.address, f"/xlashape.v1.{rpc}"),
-                            )
-                        ]
-                        for _ in range(ROUNDS)
-                    ]
-                    theirs, ours = (statistics.median(each) for each in zip(*rounds, strict=True))
-                    allowed = 2.0 if bulk else 1.3
-                    good = good and ours <= allowed * theirs
-                    print(
-                        f"{name:36}{clients:>8}{theirs * 1e3:>10.3f}{ours * 1e3:>10.3f}{ours / theirs:>8.2f}{allowed:>9.1f}"
-                    )
-            peer.stdin.close()
+    for clients in (1,) if case.is_bulk else (1, 16):
+        rounds = [[p50(pool, side, case, seconds / ROUNDS, clients) for side in sides] for _ in range(ROUNDS)]
+        theirs, ours = (statistics.median(each) for each in zip(*rounds, strict=True))
+        good = good and ours <= case.allowed * theirs
+        print(
+            f"{case.name:32}{clients:>8}{theirs * 1e3:>10.3f}{ours * 1e3:>10.3f}{ours / theirs:>8.2f}{case.allowed:>9.1f}",
+            flush=True,
+        )
     return good
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of a process, with all its threads (clock_getcpuclockid of POSIX, as Linux computes it)."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def processor(case: Case, sides: tuple[Side, Side]) -> None:
+    """Prints the time of the processor of one call of one client."""
+    count, blocks = (1, 15) if case.is_bulk else (BLOCK_CALLS, BLOCKS)
+    with contextlib.ExitStack() as stack:
+        calls = [
+            asking(stack.enter_context(grpc.insecure_channel(side.address, OPTIONS)), side, case) for side in sides
+        ]
+        found: list[list[tuple[float, float]]] = [[], []]
+        for block in range(-2, blocks):
+            for which in (0, 1) if block % 2 else (1, 0):
+                server, client = processor_seconds(sides[which].pid), time.process_time()
+                for _ in range(count):
+                    calls[which]()
+                if block >= 0:
+                    ended = processor_seconds(sides[which].pid), time.process_time()
+                    found[which].append(((ended[0] - server) / count, (ended[1] - client) / count))
+    theirs, ours = (statistics.median(server for server, _ in each) for each in found)
+    added = statistics.median(mine[0] - other[0] for other, mine in zip(*found, strict=True))
+    client = [statistics.median(client for _, client in each) for each in found]
+    print(
+        f"{case.name:32}{theirs * 1e6:>12.1f}{ours * 1e6:>12.1f}{added * 1e6:>12.1f}{1 + added / theirs:>8.2f}"
+        f"{client[0] * 1e6:>12.1f}{client[1] * 1e6:>12.1f}{1 + (added + client[1] - client[0]) / (theirs + client[0]):>8.2f}",
+        flush=True,
+    )
+
+
+def main(arguments: argparse.Namespace) -> bool:
+    asked = [case for case in cases() if case.name.startswith(arguments.only)]
+    with contextlib.ExitStack() as stack:
+        settings: dict[str, Any] = {"address": "127.0.0.1:0", "workers": 1}
+        if arguments.auth:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "auth.toml"
+            digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+            path.write_text(f'[[token]]\nname = "bench"\nsha256 = "{digest}"\naccess = "read"\n')
+            settings["auth"] = str(path)
+        token = TOKEN if arguments.auth else ""
+        server = stack.enter_context(Server(Config(**settings)))
+        # Spawned: grpc does not like to be forked once it was used.
+        pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(PROCESSES))
+        worker = server.worker_pids[0]
+        ours = [Side(server.address, worker, f"/xlashape.v1.ShapeService/{case.rpc}", token) for case in asked]
+        sizes = pool.starmap(answer_sizes, zip(ours, asked, strict=True))
+        command = [sys.executable, __file__, "--echo", json.dumps(sizes)]
+        peer = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert peer.stdout is not None
+        assert peer.stdin is not None
+        address = f"127.0.0.1:{json.loads(peer.stdout.readline())['port']}"
+        theirs = [Side(address, peer.pid, f"/echo.Echo/{number}", token) for number in range(len(asked))]
+        good = True
+        if arguments.processor:
+            print(
+                f"{'microseconds of the processor':32}{'echo':>12}{'ours':>12}{'added':>12}{'ratio':>8}{'client':>12}{'ours':>12}{'both':>8}"
+            )
+        else:
+            print(f"{'':32}{'clients':>8}{'echo ms':>10}{'ours ms':>10}{'ratio':>8}{'allowed':>9}")
+        for case, sides in zip(asked, zip(theirs, ours, strict=True), strict=True):
+            if arguments.processor:
+                processor(case, sides)
+            else:
+                good = waits(pool, case, sides, arguments.seconds) and good
+        peer.stdin.close()
+    return good
+
+
+def answer_sizes(side: Side, case: Case) -> list[int]:
+    """The sizes of the answers to the first request."""
+    with grpc.insecure_channel(side.address, OPTIONS) as channel:
+        return asking(channel, side, case)()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--echo"]:
         echo(json.loads(sys.argv[2]))
     else:
-        sys.exit(0 if main(float(sys.argv[1]) if len(sys.argv) > 1 else 2.0) else 1)
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
+        parser.add_argument("--processor", action="store_true", help="measure time of the processor")
+        parser.add_argument("--auth", action="store_true", help="with tokens")
+        parser.add_argument("--only", default="", help="cases whose names begin so")
+        sys.exit(0 if main(parser.parse_args()) else 1)

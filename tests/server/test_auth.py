@@ -31,7 +31,7 @@ from xlashape.errors import (
 )
 from xlashape.proto import xla
 from xlashape_client import Client
-from xlashape_server import Config, Server
+from xlashape_server import Config, Server, accounts
 from xlashape_server.accounts import Account, Quota
 from xlashape_server.auth import NOTHING, Credentials, Gate, check
 from xlashape_server.callers import Caller
@@ -494,6 +494,27 @@ def test_time_of_the_processor_has_a_rate() -> None:
     with pytest.raises(LimitExceededError, match="its quota of 60 CPU seconds per minute") as caught:
         account.take_call()
     assert caught.value.limit == "cpu_seconds_per_minute"
+
+
+def test_an_identity_whose_account_was_forgotten_has_one_account_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "_MAX_ACCOUNTS", 1)
+    path = tmp_path / "auth.toml"
+    path.write_text(tokens(ann=("a", "read"), bob=("b", "read")) + "[quota]\ncalls_per_second = 100\n")
+    gate = Gate(Config(auth=str(path)))
+
+    def account_of(token: str) -> Account | None:
+        return gate.admit("ShapeService/ByteSize", Caller("x", "x:1"), Credentials(f"Bearer {token}"))[1]
+
+    first = account_of("a")
+    assert account_of("a") is first  # by its header
+    assert account_of("b") is not None  # forgets that of ann
+    again = account_of("a")
+    assert again is not first
+    # The same by another header: the account that the header was remembered with is not used beside a new one.
+    caller, account = gate.admit("ShapeService/ByteSize", Caller("x", "x:1"), Credentials("bearer  a"))
+    assert (caller.identity, account) == ("token:ann", again)
 
 
 def test_quotas_are_of_identities(tmp_path: Path, wide: Callable[[int], bytes]) -> None:

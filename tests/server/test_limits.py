@@ -106,7 +106,7 @@ def test_a_deadline_ends_a_batch_of_shapes() -> None:
     handlers = ShapeHandlers(Config())
     past = time.monotonic() - 1
     elements = ", ".join(f"f32[{i}]" for i in range(1, 300))
-    for texts in ([f"({elements})"], ["f32[2]", "f32[3]"]):
+    for texts in ([f"({elements})"], ["f32[2]", "f32[3]"] * 150):
         request = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text=text) for text in texts]).SerializeToString()
         with pytest.raises(DeadlineExceededError):
             handlers.byte_size(request, past)

@@ -21,6 +21,6 @@ need the pool as an argument: `descriptor_pool=pool`.
 from __future__ import annotations
 
 from xlashape.proto import v1, well_known, xla
-from xlashape.proto._pool import coerce, is_repeated, message_class, pool, service, services
+from xlashape.proto._pool import coerce, is_repeated, message_class, parse, pool, service, services
 
-__all__ = ["coerce", "is_repeated", "message_class", "pool", "service", "services", "v1", "well_known", "xla"]
+__all__ = ["coerce", "is_repeated", "message_class", "parse", "pool", "service", "services", "v1", "well_known", "xla"]

@@ -19,7 +19,7 @@ from google.protobuf.message import EncodeError, Message
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape.proto.wire import fields
 
-__all__ = ["coerce", "is_repeated", "message_class", "pool", "publish", "service", "services"]
+__all__ = ["coerce", "is_repeated", "message_class", "parse", "pool", "publish", "service", "services"]
 
 M = TypeVar("M", bound=Message)
 
@@ -136,9 +136,15 @@ def coerce(message_class: type[M], value: object) -> M:
         data = bytes(cast("bytes", value))
     else:
         raise InvalidArgumentError(f"expected a {full_name} or its bytes, found {type(value).__name__}")
+    return parse(message_class, data)
+
+
+def parse(message_class: type[M], data: bytes) -> M:
+    """The message in `data`. Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels."""
     try:
         return message_class.FromString(data)
     except (WireError, RecursionError, UnicodeDecodeError) as error:
+        full_name: str = message_class.DESCRIPTOR.full_name
         raise DecodeError(f"not a {full_name} ({len(data)} bytes): {_reason(error)}") from error
 
 

@@ -35,7 +35,8 @@ from xlashape_server.handlers.inputs import (
 
 __all__ = ["ShapeHandlers"]
 
-# A small request of LinearIndex is answered without NumPy: in 5 µs instead of 28, of the 300 that the call takes.
+# A small request is answered in a time that needs no budget, and one of LinearIndex without NumPy: in 5 µs instead of 28, of the 300 that the
+# call takes.
 _SMALL_BYTES = 2048  # of the request
 _FEW_INDICES = 16
 _POINTER_SIZE = 8
@@ -72,6 +73,8 @@ class ShapeHandlers:
 
     def byte_size(self, data: bytes, deadline: float | None = None) -> bytes:
         """ByteSize."""
+        if len(data) <= _SMALL_BYTES:
+            return self._byte_size(data)
         with budget(deadline=deadline, subject="shapes"):
             return self._byte_size(data)
 
@@ -94,28 +97,30 @@ class ShapeHandlers:
 
     def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """LinearIndex."""
+        if len(data) <= _SMALL_BYTES:
+            answer = self._few_linear_indices(data)
+            if answer is not None:
+                return answer
         with budget(deadline=deadline, subject="shapes"):
             return self._linear_index(data)
 
+    def _few_linear_indices(self, data: bytes) -> bytes | None:
+        """The answer to a request of few indices; None if they are more."""
+        request = decoded(v1.LinearIndexRequest, data)
+        shape = _array(request.shape, request.order, self._config)
+        rank, numbers = len(shape.dimensions), request.indices
+        count = self._count(request, len(numbers), shape)
+        if count > _FEW_INDICES:
+            return None
+        positions: list[int] = []
+        try:
+            for row in range(count):
+                positions.append(tiling.linear_index(shape, numbers[row * rank : row * rank + rank]))
+        except XlashapeError as error:
+            raise _of_row(error, shape, len(positions)) from None  # so many rows before it were right
+        return v1.LinearIndexResponse(positions=positions).SerializeToString()
+
     def _linear_index(self, data: bytes) -> bytes:
-        if len(data) <= _SMALL_BYTES:
-            request = decoded(v1.LinearIndexRequest, data)
-            shape = _array(request.shape, request.order, self._config)
-            rank, numbers = shape.rank, request.indices
-            count = self._count(request, len(numbers), shape)
-            if count <= _FEW_INDICES:
-                rows: list[list[int]] = (
-                    [numbers[at : at + rank] for at in range(0, len(numbers), rank)] if rank else [[]] * count
-                )
-                positions: list[int] = []
-                try:
-                    for row in rows:
-                        positions.append(
-                            tiling.linear_index(shape, row)
-                        )  # after an error, their number is that of the wrong row
-                except XlashapeError as error:
-                    raise _of_row(error, shape, len(positions)) from None
-                return v1.LinearIndexResponse(positions=positions).SerializeToString()
         request, [bulk] = decoded_bulk(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
         flat = np.frombuffer(bulk, "<i8")
