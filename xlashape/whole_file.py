@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO, Final
 
 __all__ = ["replace_file"]
@@ -25,22 +25,25 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]
         with target.open("wb") as stream:
             write(stream)
         return
-    mode = target.stat().st_mode & 0o7777 if target.exists() else _NEW_FILE_MODE & ~_umask()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+    mode = target.stat().st_mode & 0o7777 if target.exists() else None
+    # What will replace a file that others may not read is not readable by them before either.
+    handle, new = _create_beside(target, _NEW_FILE_MODE if mode is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
-        new = Path(name)
-        new.chmod(mode)
+        if mode is not None:
+            new.chmod(mode)
         new.replace(target)
     except BaseException:
         with suppress(OSError):
-            Path(name).unlink()
+            new.unlink()
         raise
 
 
-def _umask() -> int:
-    """The permissions that new files do not get. The system has no other way to ask than to set it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _create_beside(target: Path, mode: int) -> tuple[int, Path]:
+    """A descriptor of a new file in the directory of `target`, and its path. The system takes its umask from `mode`, which tempfile does not let it do."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        new = target.parent / f".{target.name[:100]}.{token_hex(8)}"
+        with suppress(FileExistsError):
+            return os.open(new, flags, mode), new

@@ -26,7 +26,6 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from xlashape.errors import FieldPath, NotFoundError, UnavailableError, XlashapeError
 from xlashape.extras import require
@@ -222,7 +221,7 @@ def _bucket(url: str) -> ObjectStore:
 
     if url.startswith("file:"):
         with faults():
-            return LocalStore(Path(urlsplit(url).path), mkdir=True)
+            return LocalStore(Path(url.removeprefix("file:").removeprefix("//")), mkdir=True)
     endpoints = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
     # Whoever gives an address without TLS wants it.
     options: ClientConfig = {**_CLIENT, "allow_http": any(each.startswith("http://") for each in endpoints)}

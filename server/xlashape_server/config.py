@@ -345,7 +345,7 @@ def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
 
 _UNIX = "unix:"
 _MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # sockaddr_un
-_BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^?#\0]+")
+_BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^\0]+")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s@,]+")
 _MODE = re.compile(r"0?[0-7]{3}")
 _MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB

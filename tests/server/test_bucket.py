@@ -223,6 +223,16 @@ def test_a_bucket_that_is_missing_is_told(tmp_path: Path, proxy: FaultyProxy, im
             question()
 
 
+@pytest.mark.parametrize("form", ["file:", "file://"])
+@pytest.mark.parametrize("name", ["a#b", "a?b=c", "a%20b", "a b", "ä;x"])
+def test_the_path_of_a_directory_is_taken_as_it_is(tmp_path: Path, form: str, name: str) -> None:
+    url = Config(store=f"{form}{tmp_path}/{name}").store
+    content = os.urandom(100)
+    stored, _ = put(replica(tmp_path, "1", url), content)
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["1", name])
+    assert replica(tmp_path, "2", url).read(stored.name) == content
+
+
 @pytest.mark.parametrize(
     "wrong", ["s3:bucket", "s3://", "http://x/y", "bucket", "file:relative", "s3://b/p?x=1", "s3://b/p q"]
 )

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xlashape import caches
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
+from xlashape.hlo import HloModule
 from xlashape.proto import v1
 from xlashape.proto.packed import join
 from xlashape.shape import Shape
@@ -320,6 +322,34 @@ def test_steps_bound_an_analysis_and_the_error_names_the_instruction(
     assert (caught.value.limit, caught.value.maximum) == ("analysis_steps", 3)
     answers = list(IndexingHandlers(many, modules(many)).indexing_maps(request.SerializeToString(), NEVER))
     assert len(answers) == 4
+
+
+def test_an_instruction_beyond_its_steps_has_an_error_and_the_others_are_answered(
+    modules: Callable[[Config], Modules],
+) -> None:
+    text = """HloModule m
+      f { a = f32[64,48,40] parameter(0) b = f32[40,64,48] reshape(a) c = f32[48,64,40] transpose(b), dimensions={2,1,0}
+          d = f32[122880] reshape(c) ROOT e = f32[96,1280] reshape(d) }
+      ENTRY e { p = f32[64,48,40] parameter(0) hard = f32[96,1280] fusion(p), kind=kLoop, calls=f ROOT n = f32[96,1280] negate(hard) }"""
+    caches.clear()  # what other tests have simplified takes no steps
+    config = Config(max_analysis_steps=100)
+    handlers = IndexingHandlers(config, modules(config))
+    serialized = v1.ModuleInput(serialized=HloModule.parse(text).proto.SerializeToString())
+    maps = v1.IndexingMapsRequest(module=serialized, report_errors=True)
+    reads = v1.OperandReadsRequest(module=serialized, report_errors=True)
+    for answers in (
+        map(v1.IndexingMapsResponse.FromString, handlers.indexing_maps(maps.SerializeToString(), NEVER)),
+        map(v1.OperandReadsResponse.FromString, handlers.operand_reads(reads.SerializeToString(), NEVER)),
+    ):
+        found = {answer.instruction: answer for answer in answers}
+        assert found["hard"].error.message == "analysis of hard took more than 100 steps"
+        assert found["hard"].error.reason == "LIMIT_EXCEEDED"
+        assert found["hard"].error.details["limit"] == "analysis_steps"
+        assert not found["n"].HasField("error")
+        assert [name for name, answer in found.items() if answer.HasField("error")] == ["hard"]
+    # The end of the call ends all of it.
+    with pytest.raises(DeadlineExceededError):
+        list(handlers.indexing_maps(maps.SerializeToString(), time.monotonic() - 1))
 
 
 def test_steps_bound_the_algebra_of_maps(modules: Callable[[Config], Modules]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import (
     InstructionReads,
@@ -16,7 +16,6 @@ from xlashape.indexing import (
     output_to_input_physical,
 )
 from xlashape.indexing.answers.leaves import leaf_count, leaves
-from xlashape.indexing.queries import is_of_budget
 from xlashape.indexing.reports.coalescing import check_warp
 from xlashape.indexing.reports.reads import executed_readers, instruction_reads
 from xlashape.indexing.walk.analysis import Analysis
@@ -94,7 +93,7 @@ class IndexingHandlers(MapHandlers):
                     else:
                         response = _maps_of(analysis, instruction, direction, index, style, raw=request.raw)
                 except XlashapeError as error:
-                    if request.report_errors and not request.instruction and not is_of_budget(error):
+                    if request.report_errors and not request.instruction and not _ends_all(error):
                         yield _error_of(v1.IndexingMapsResponse, instruction, error, request.direction)
                         continue
                     index_of = {} if index is None else {"output": ("index",), "operand": ("index",)}
@@ -127,7 +126,7 @@ class IndexingHandlers(MapHandlers):
                     )
                     response = _reads_of(instruction, found, style)
                 except XlashapeError as error:
-                    if request.report_errors and not request.instruction and not is_of_budget(error):
+                    if request.report_errors and not request.instruction and not _ends_all(error):
                         yield _error_of(v1.OperandReadsResponse, instruction, error)
                         continue
                     raise placed(error, ("instruction",), output=("output",)) from None
@@ -161,6 +160,13 @@ class IndexingHandlers(MapHandlers):
                 if read.tile is not None:
                     message.tile.CopyFrom(v1.Tile(**read.tile._asdict()))
         return response.SerializeToString()
+
+
+def _ends_all(error: XlashapeError) -> bool:
+    """Whether an error about one of many instructions is none of that instruction, which has a budget of steps of its own, but of the call."""
+    return isinstance(error, DeadlineExceededError) or (
+        isinstance(error, LimitExceededError) and error.limit == "worker_memory"
+    )
 
 
 def _instruction(module: HloModule, computation: str, name: str) -> HloInstruction:

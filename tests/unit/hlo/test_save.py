@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -113,6 +114,29 @@ def test_links_and_modes_are_kept(tmp_path: Path):
     finally:
         os.umask(mask)
     assert stat.S_IMODE((tmp_path / "new.hlo").stat().st_mode) == 0o640
+
+
+def test_the_umask_of_the_process_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # It belongs to all threads: another one that makes a file meanwhile would make it with the wrong mode.
+    def refuse(_: int) -> int:
+        raise AssertionError("umask")
+
+    monkeypatch.setattr(os, "umask", refuse)
+    HloModule.parse(TEXT).save(tmp_path / "new.hlo")
+    assert (tmp_path / "new.hlo").exists()
+
+
+def test_what_replaces_a_private_file_is_private_while_it_is_written(tmp_path: Path):
+    target = tmp_path / "real"
+    target.write_text("old")
+    target.chmod(0o600)
+    modes: list[int] = []
+
+    def write(stream: BinaryIO) -> None:
+        modes.append(stat.S_IMODE(os.fstat(stream.fileno()).st_mode))
+
+    replace_file(target, write)
+    assert modes == [0o600] and stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
 def test_a_device_is_written_to():
