@@ -152,15 +152,15 @@ def echo(sizes: list[list[int]]) -> None:
     )
 
     def answering(answers: list[int]) -> Any:
-        small = bytes(answers[0])
+        made = [bytes(memoryview(bytearray(size))) for size in answers]
 
         def unary(request: bytes, context: Any) -> bytes:
             # A copy for bulk answers, as an echo of the request's own bytes would need none and a real answer is made anew.
-            return small if len(small) < 1000 else bytes(memoryview(small))
+            return made[0] if len(made[0]) < 1000 else bytes(memoryview(made[0]))
 
         def stream(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-            for size, _ in zip(answers, requests, strict=True):
-                yield bytes(size)
+            for answer, _ in zip(made, requests, strict=True):
+                yield bytes(memoryview(answer))
 
         if len(answers) > 1:
             return grpc.stream_stream_rpc_method_handler(stream)

@@ -16,7 +16,7 @@ from xlashape.errors import DecodeError
 from xlashape.proto._pool import coerce
 from xlashape.proto.wire import BYTES, fields, tag, varint
 
-__all__ = ["Payload", "join", "split"]
+__all__ = ["Payload", "head", "join", "split"]
 
 M = TypeVar("M", bound=Message)
 Payload: TypeAlias = bytes | bytearray | memoryview
@@ -61,9 +61,14 @@ def join(message: Message, /, **payloads: Payload) -> bytes:
     for name, payload in payloads.items():
         size = payload.nbytes if isinstance(payload, memoryview) else len(payload)
         if size:
-            parts.append(tag(message.DESCRIPTOR.fields_by_name[name].number, BYTES) + varint(size))
+            parts.append(head(type(message), name, size))
             parts.append(payload)
     return b"".join(parts)
+
+
+def head(message_class: type[Message], name: str, size: int) -> bytes:
+    """What is before the content of a field, of so many bytes."""
+    return tag(message_class.DESCRIPTOR.fields_by_name[name].number, BYTES) + varint(size)
 
 
 def _packed_runs(data: bytes, descriptors: list[Any]) -> list[tuple[int, int, int, int]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,12 @@ from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
-from xlashape.proto.packed import join
+from xlashape.proto.packed import head, join
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.text.layout import layout_text
+from xlashape.shape.tiling.batches import multi_chunks
+from xlashape.shape.tiling.compiled import index_sums
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import (
@@ -145,16 +148,37 @@ class ShapeHandlers:
     def _multi_index(self, data: bytes) -> bytes:
         request, [bulk] = decoded_bulk(v1.MultiIndexRequest, data, "positions")
         shape = _array(request.shape, request.order, self._config)
-        indices, is_element = self._multi_indices(shape, np.frombuffer(bulk, "<i8"))
-        return join(v1.MultiIndexResponse(), indices=payload(indices), is_element=payload(is_element))
+        return self._multi_indices(v1.MultiIndexResponse, shape, np.frombuffer(bulk, "<i8"))
 
-    def _multi_indices(self, shape: Shape, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        item_count(len(positions), 1, None, self._max_indices, "positions", "a position")
-        response_size(len(positions) * (8 * shape.rank + 1), self._max_answer, ("positions",))
+    def _multi_indices(
+        self,
+        response: type[v1.MultiIndexResponse] | type[v1.MultiIndicesResponse],
+        shape: Shape,
+        positions: NDArray[np.int64],
+    ) -> bytes:
+        """The response with the indices at positions.
+
+        Chunk by chunk, since new memory takes longer than the arithmetic: with arrays of all indices, a million of rank 4 took 69 ms more than an
+        echo of the same bytes, of the processor's time.
+        """
+        count, rank = len(positions), shape.rank
+        item_count(count, 1, None, self._max_indices, "positions", "a position")
+        response_size(count * (8 * rank + 1), self._max_answer, ("positions",))
+        written = BytesIO()
+        if rank and count:
+            written.write(head(response, "indices", 8 * rank * count))
+        is_element: list[bytes] = []
         try:
-            return tiling.multi_indices(shape, positions)
+            array, sums, conditions = index_sums(shape)
+            for rows, inside in multi_chunks(shape, rank, array.elements, sums, conditions, positions):
+                written.write(payload(rows))
+                is_element.append(inside.tobytes())
         except XlashapeError as error:
             raise placed(error, ("positions",), shape=("shape",), positions=("positions",)) from None
+        if count:
+            written.write(head(response, "is_element", count))
+            written.write(b"".join(is_element))
+        return written.getvalue()
 
     def linear_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
         """LinearIndices."""
@@ -195,14 +219,14 @@ class ShapeHandlers:
                     first_message_only(request, "shape", "order")
                 positions = np.frombuffer(bulk, "<i8")
                 try:
-                    indices, is_element = self._multi_indices(shape, positions)
+                    answer = self._multi_indices(v1.MultiIndicesResponse, shape, positions)
                 except XlashapeError as error:
                     alone = _of_one(
                         error, lambda row, all_=positions, shape=shape: tiling.multi_index(shape, all_[row])
                     )
                     raise counted_from(seen, alone, "positions") from None
                 seen += len(positions)
-            yield join(v1.MultiIndicesResponse(), indices=payload(indices), is_element=payload(is_element))
+            yield answer
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:

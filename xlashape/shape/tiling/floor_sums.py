@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import NamedTuple
 
-from xlashape.limits import INT64_MAX, INT64_MIN
+from xlashape.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 __all__ = ["FloorSums", "Recorder", "Terms", "trace"]
 
@@ -30,12 +30,14 @@ class FloorSums(NamedTuple):
 
     The first `inputs` registers hold the inputs. Each of `steps` appends one register: the sum of its terms, floor-divided by its
     divisor. The `outputs` are sums of terms. For inputs inside their bounds every register and every output fits int64. Partial
-    sums may not; arithmetic modulo 2^64 still gives the right result.
+    sums may not; arithmetic modulo 2^64 still gives the right result. Where the form `fits_int32`, the same holds for int32 and 2^32, and so
+    do the divisors fit.
     """
 
     inputs: int
     steps: tuple[tuple[Terms, int], ...]
     outputs: tuple[Terms, ...]
+    fits_int32: bool = False
 
     def evaluate(self, inputs: Sequence[int]) -> list[int]:
         """The outputs for ints.
@@ -168,8 +170,8 @@ class _Tape:
             self.ranges.append((low // divisor, high // divisor))
         return {register: 1}
 
-    def floor_sums(self, outputs: Sequence[dict[int, int]]) -> FloorSums:
-        """The outputs, and the steps that they need with their registers renumbered."""
+    def floor_sums(self, outputs: Sequence[dict[int, int]], upper: int) -> FloorSums:
+        """The outputs, which are at most `upper`, and the steps that they need with their registers renumbered."""
         needed: set[int] = set()
         waiting = [register for terms in outputs for register in terms]
         while waiting:
@@ -191,15 +193,30 @@ class _Tape:
             self.inputs,
             tuple(renamed),
             tuple([tuple(sorted([(number[r], c) for r, c in terms.items()])) for terms in outputs]),
+            upper <= INT32_MAX and self._fits_int32(needed),
         )
+
+    def _fits_int32(self, needed: set[int]) -> bool:
+        if any(most > INT32_MAX for _, most in self.ranges[: self.inputs]):
+            return False
+        for register in needed:
+            terms, divisor = self.steps[register - self.inputs]
+            low, high = self.range_of(dict(terms))
+            if low < INT32_MIN or high > INT32_MAX or divisor > INT32_MAX:
+                return False
+        return True
 
 
 def trace(sizes: Sequence[int], formula: Callable[[list[Recorder]], Sequence[Recorder | int]]) -> FloorSums:
     """The compiled form of `formula` for inputs v with 0 <= v < size. An int among its results must be 0.
 
     >>> trace((256,), lambda v: [v[0] // 128 * 1024 + v[0] % 128])
-    FloorSums(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),))
+    FloorSums(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),), fits_int32=True)
     """
     tape = _Tape(sizes)
     results = formula([Recorder(tape, {i: 1}, size - 1) for i, size in enumerate(sizes)])
-    return tape.floor_sums([{} if isinstance(result, int) else result.terms for result in results])
+    sums = [result for result in results if not isinstance(result, int)]
+    return tape.floor_sums(
+        [{} if isinstance(result, int) else result.terms for result in results],
+        max((each.upper for each in sums), default=0),
+    )
