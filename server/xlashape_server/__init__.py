@@ -17,6 +17,7 @@ accounts        what one identity may use
 auth            who may ask what: bearer tokens, JWTs, certificates
 audit           a log line for each upload and deletion
 turns           which calls compute at a time
+call_threads    the threads of a grpc server, which stay warm
 calls           calls under way, and the watch that cuts off those that last too long
 guard           what every call passes, whatever carries it: places, sizes, memory, turns, deadlines, refusals
 grpc_calls      calls of grpc on their way through the guard
