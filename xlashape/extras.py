@@ -20,6 +20,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
     "store": ("obstore",),
     "tables": ("pyarrow",),
+    "telemetry": ("prometheus_client", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "web": ("connectrpc", "hypercorn"),
 }
 
@@ -31,12 +32,13 @@ _NEEDS = {
     "polars": "polars",
     "store": "the client of buckets obstore",
     "tables": "pyarrow",
+    "telemetry": "prometheus_client and OpenTelemetry",
     "web": "connectrpc and hypercorn (Python 3.11 or newer)",
 }
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `server`, `store`, `tables` or `web`. Imports none."""
+    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `server`, `store`, `tables`, `telemetry` or `web`. Imports none."""
     return _first_missing(extra) is None
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
@@ -34,7 +34,11 @@ from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
+from xlashape_server.telemetry.recorder import allocate
 from xlashape_server.worker_process import WorkerProcess
+
+if TYPE_CHECKING:
+    from xlashape_server.telemetry.endpoint import Endpoint
 
 __all__ = ["Server", "serve"]
 
@@ -52,6 +56,8 @@ class Server:
         self._workers: list[WorkerProcess] = []
         self._port_holders: list[socket.socket] = []
         self._scratch: ScratchDirectory | None = None
+        self._metrics_files: ScratchDirectory | None = None
+        self._metrics: Endpoint | None = None
         self._start_lock: int | None = (
             None  # a descriptor: workers begin to listen one after another, so that their order is known
         )
@@ -71,6 +77,11 @@ class Server:
         return self.config.http
 
     @property
+    def metrics_address(self) -> str:
+        """HOST:PORT of metrics, with the port that was chosen once the server has started; empty without one."""
+        return self.config.metrics
+
+    @property
     def worker_pids(self) -> list[int]:
         """The process ids of the workers that are running."""
         return [worker.pid for worker in self._workers if worker.pid]
@@ -87,6 +98,8 @@ class Server:
             require("web", "HTTP")
         if self.config.store:
             require("store", "a store in a bucket")
+        if self.config.metrics:
+            require("telemetry", "an address for metrics")
         self.config.check_files()
         tls.check(self.config)
         auth.check(self.config)
@@ -102,14 +115,18 @@ class Server:
                 holder, port = _reserved_port(config.http, config.http_host_and_port())
                 self._port_holders.append(holder)
                 config = replace(config, http=f"{config.http.rpartition(':')[0]}:{port}")
-            if not config.store_directory:
+            if not config.store_directory or config.metrics:
                 remove_orphans()
+            if not config.store_directory:
                 self._scratch = ScratchDirectory()
                 config = replace(config, store_directory=str(self._scratch.path))
             self.config = config
             store = Store.of(config)
             self._evict(store)
-            inherited = (self._scratch.lock,) if self._scratch is not None else ()
+            if config.metrics:
+                self._metrics_files = ScratchDirectory("metrics")
+                allocate(self._metrics_files.path, config.worker_count())
+            inherited = tuple(each.lock for each in (self._scratch, self._metrics_files) if each is not None)
             if sys.platform == "linux":
                 with contextlib.suppress(OSError):  # where it is forbidden, the order of the workers is a guess
                     self._start_lock = os.memfd_create("start")
@@ -122,10 +139,12 @@ class Server:
                     self._stopping,
                     self._on_event,
                     start_lock=self._start_lock,
+                    metrics_directory=str(self._metrics_files.path) if self._metrics_files is not None else None,
                     inherited=inherited,
                 )
                 for i in range(config.worker_count())
             ]
+            self._serve_metrics(store)
             for worker in self._workers:
                 worker.launch()
             for worker in self._workers:
@@ -152,17 +171,39 @@ class Server:
         for worker in self._workers:
             worker.end(end)
         with self._lock:
-            holders, scratch, start_lock = self._port_holders, self._scratch, self._start_lock
-            self._port_holders, self._scratch, self._start_lock = [], None, None
+            holders, start_lock, metrics = self._port_holders, self._start_lock, self._metrics
+            directories = [each for each in (self._scratch, self._metrics_files) if each is not None]
+            self._port_holders, self._start_lock, self._metrics = [], None, None
+            self._scratch = self._metrics_files = None
+        if metrics is not None:
+            metrics.stop()
         for holder in holders:
             holder.close()
         if start_lock is not None:
             os.close(start_lock)
-        if scratch is not None:
-            scratch.remove()
+        for directory in directories:
+            directory.remove()
         if self.config.unix_path is not None and self._workers:
             with contextlib.suppress(OSError):
                 Path(self.config.unix_path).unlink()
+
+    def _serve_metrics(self, store: Store) -> None:
+        """Answers at the address of metrics, if there is one. It does so while workers start, and until the server has stopped."""
+        if self._metrics_files is None:
+            return
+        # Their package is that of an extra.
+        from xlashape_server.telemetry.endpoint import Endpoint
+        from xlashape_server.telemetry.server_metrics import ServerMetrics, StoreUsage
+
+        usage = StoreUsage(store)
+        metrics = ServerMetrics(self.config, self._metrics_files.path, self._workers, usage)
+        try:
+            self._metrics = Endpoint(metrics.registry, *self.config.metrics_host_and_port())
+        except OSError as error:
+            raise OSError(f"cannot listen on {self.config.metrics}: {error.strerror or error}") from error
+        host = self.config.metrics.rpartition(":")[0]
+        self.config = replace(self.config, metrics=f"{host}:{self._metrics.port}")
+        threading.Thread(target=usage.run, args=(self._stopping.wait,), name="store usage", daemon=True).start()
 
     def _watch(self) -> None:
         last = time.monotonic()
@@ -238,6 +279,8 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
                 }
                 if config.http:
                     line["http"] = server.http_address
+                if config.metrics:
+                    line["metrics"] = server.metrics_address
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
             else:

@@ -20,11 +20,15 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeAlias
 
+from google.rpc import code_pb2
+
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.limits import set_checkpoint
 from xlashape_server.accounts import Account, set_account
 from xlashape_server.callers import Caller, Places
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
+from xlashape_server.telemetry.catalogue import STAGES
+from xlashape_server.telemetry.recorder import Recorder
 from xlashape_server.turns import Turn, Turns
 
 __all__ = ["Call", "CutOff", "Watch"]
@@ -58,8 +62,10 @@ class Call(Turn):
         "_places",
         "_watch",
         "account",
+        "code",
         "cut_off",
         "deadline",
+        "is_endless",
         "is_over",
         "lease",
         "name",
@@ -83,6 +89,10 @@ class Call(Turn):
         """What the caller may use, where callers are authenticated."""
         self._cpu_started = 0.0
         self.name = name
+        self.code: int = code_pb2.CANCELLED
+        """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
+        self.is_endless = False
+        """Whether it may take as long as its caller likes."""
         self.started = now = time.monotonic()
         self.deadline = now + seconds
         """A time of time.monotonic()."""
@@ -180,6 +190,12 @@ class Call(Turn):
         self.stage = "sending"
         self.stage_end = time.monotonic() + self._watch.send_seconds + size / _SEND_BYTES_PER_SECOND
 
+    def answered(self, size: int) -> None:
+        """The whole answer is there. From now on the call waits for its caller to read the last `size` bytes of it."""
+        if not self.is_over:
+            self.code = code_pb2.OK
+        self.sends(size)
+
     sent = received  # the caller has read them: the call works again
 
     def transport_ended(self) -> None:
@@ -195,6 +211,10 @@ class Call(Turn):
         if next(self._ended_parts) == 2:
             self._watch.calls.pop(id(self), None)
             self.end()
+            recorder = self._watch.recorder
+            if recorder is not None:
+                seconds = None if self.is_endless else time.monotonic() - self.started
+                recorder.ended(self.name, self.code, seconds)
 
     def end(self) -> None:
         """Gives back what the call holds."""
@@ -217,6 +237,8 @@ class Watch:
         self.send_seconds = send_seconds
         self.calls: dict[int, Call] = {}
         """By id, the calls under way. One operation on a dict needs no lock."""
+        self.recorder: Recorder | None = None
+        """Where calls are counted, if they are."""
         self._thread: threading.Thread | None = None
         self._next_refusal = 0.0
         self._next_trim = 0.0
@@ -240,6 +262,14 @@ class Watch:
         self.calls[id(call)] = call
         return call
 
+    def by_stage(self) -> dict[str, int]:
+        """How many calls are in each of the `STAGES`."""
+        found: dict[str, int] = dict.fromkeys(STAGES, 0)
+        for call in list(self.calls.values()):
+            waits = call.stage == "working" and not call.has_turn
+            found["waiting" if waits else call.stage] += 1
+        return found
+
     def start(self) -> None:
         """Starts the thread."""
         if self._thread is None:
@@ -262,6 +292,9 @@ class Watch:
             error = self._lateness(call, now)
             facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
             _log.info("cut off", extra={"facts": facts})
+            call.code = code_pb2.CANCELLED  # unless its caller can be told the error
+            if self.recorder is not None:
+                self.recorder.cut_off(call.stage)
             call.cut_off(call, error)
         resident = resident_bytes()
         if resident > self.memory.maximum:

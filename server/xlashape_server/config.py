@@ -54,6 +54,10 @@ class Config:
     http_cache_seconds: float = _setting(
         3600.0, "Seconds that browsers and caches may keep answers to GET. 0: they may not."
     )
+    metrics: str = _setting(
+        "",
+        "HOST:PORT where Prometheus asks for metrics over HTTP, at /metrics. Empty: nowhere. For whoever reaches it.",
+    )
     workers: int = _setting(
         0,
         "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot share a port).",
@@ -180,6 +184,8 @@ class Config:
             )
         if self.http:
             self.http_host_and_port()
+        if self.metrics:
+            self.metrics_host_and_port()
         for origin in self.allowed_origins():
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise InvalidArgumentError(
@@ -260,6 +266,10 @@ class Config:
     def http_host_and_port(self) -> tuple[str, int]:
         """The same of the address of HTTP."""
         return _host_and_port(self.http, "http", "HOST:PORT")
+
+    def metrics_host_and_port(self) -> tuple[str, int]:
+        """The same of the address of metrics."""
+        return _host_and_port(self.metrics, "metrics", "HOST:PORT")
 
     def allowed_origins(self) -> list[str]:
         """The origins of `http_origins`, one by one."""

@@ -109,7 +109,7 @@ class GrpcCalls:
             try:
                 request = guard.message(call, self._first(call, requests))
                 response = guard.answer(call, handler, request)
-                call.sends(len(response))
+                call.answered(len(response))
                 if guard.access.wants_success():
                     self._log(name, call, request_bytes=len(request), response_bytes=len(response))
                 return response
@@ -138,7 +138,7 @@ class GrpcCalls:
                     yield response
                     if call.is_over:
                         break
-                call.sends(0)
+                call.answered(0)
                 if guard.access.wants_success():
                     self._log(name, call, request_bytes=len(request), response_bytes=size, responses=count)
             except grpc.RpcError:
@@ -161,7 +161,7 @@ class GrpcCalls:
             try:
                 with closing(received(requests, call.deadline)) as stream:
                     response = guard.answer(call, handler, guard.messages(call, stream))
-                call.sends(len(response))
+                call.answered(len(response))
                 if guard.access.wants_success():
                     self._log(name, call, response_bytes=len(response))
                 return response
@@ -193,7 +193,7 @@ class GrpcCalls:
                         yield response
                         if call.is_over:
                             break
-                call.sends(0)
+                call.answered(0)
                 if guard.access.wants_success():
                     self._log(name, call, responses=count)
             except grpc.RpcError:
@@ -215,7 +215,7 @@ class GrpcCalls:
             call = self._begin(name, context, (places,))
             try:
                 response = handler(guard.message(call, self._first(call, requests)))
-                call.sends(len(response))
+                call.answered(len(response))
                 return response
             except grpc.RpcError:
                 raise

@@ -35,6 +35,7 @@ from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.config import Config
 from xlashape_server.memory import Memory
 from xlashape_server.status import status_of
+from xlashape_server.telemetry.catalogue import OTHER
 from xlashape_server.turns import Turns
 
 __all__ = ["Guard", "inflated"]
@@ -106,6 +107,7 @@ class Guard:
         limit = limit if seconds is None else min(seconds, limit)
         call = self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
         call.account = account
+        call.is_endless = endless
         return call
 
     def message(self, call: Call, data: bytes) -> bytes:
@@ -168,9 +170,27 @@ class Guard:
 
     def refusal(self, name: str, call: Call | None, error: Exception) -> status_pb2.Status:
         """What the call ends with because of `error`. An error that is not the library's is logged, and not sent. `call`: None if it was not admitted."""
+        status, limit = self._refusal(name, call, error)
+        recorder = self.watch.recorder
+        if call is not None:
+            if not call.is_over or call.code in (code_pb2.OK, code_pb2.CANCELLED):  # else it was cut off with another
+                call.code = status.code
+        elif recorder is not None:
+            recorder.ended(name, status.code, None)
+        if limit is not None and recorder is not None:
+            recorder.refused(limit)
+        return status
+
+    def unknown_method(self) -> None:
+        """A call of a method that does not exist, which its transport refuses."""
+        if self.watch.recorder is not None:
+            self.watch.recorder.ended(OTHER, code_pb2.UNIMPLEMENTED, None)
+
+    def _refusal(self, name: str, call: Call | None, error: Exception) -> tuple[status_pb2.Status, str | None]:
+        """The status, and the name of the limit if one was exceeded."""
         if isinstance(error, DeadlineExceededError) and call is not None:
             if call.is_over:
-                return status_pb2.Status(code=code_pb2.CANCELLED, message="the caller has gone")
+                return status_pb2.Status(code=code_pb2.CANCELLED, message="the caller has gone"), None
             if call.deadline - call.started >= self._max_seconds - 0.001:
                 # The caller would have waited longer: it was the server's own limit.
                 error = LimitExceededError(
@@ -182,9 +202,9 @@ class Guard:
         if isinstance(error, MemoryError):
             error = LimitExceededError("the answer takes more memory than there is", limit="memory")
         if isinstance(error, XlashapeError):
-            return status_of(error)
+            return status_of(error), error.limit if isinstance(error, LimitExceededError) else None
         _log.error("%s failed", name, exc_info=error)
-        return status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more")
+        return status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more"), None
 
 
 def _itself(caller: Caller) -> Caller:

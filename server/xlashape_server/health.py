@@ -21,9 +21,11 @@ from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
 from xlashape_server.services import add_methods
 
-__all__ = ["SERVICE", "Health"]
+__all__ = ["CALLS", "SERVICE", "Health"]
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+CALLS = ("Health/Check", "Health/Watch")
+"""The names of its calls."""
 
 _MAX_CHECKS = 32  # at a time
 _MAX_WATCHES = 256  # at a time: each is a thread that sleeps
@@ -56,6 +58,10 @@ class Health:
             self._version += 1
             self._changed.notify_all()
 
+    def serves(self, service: str) -> bool:
+        """Whether the state of a service is SERVING."""
+        return self._states.get(service) == health_pb2.HealthCheckResponse.SERVING
+
     def check(self, data: bytes) -> bytes:
         """Check. NotFoundError for a service that is not known."""
         service = _service(data)
@@ -85,8 +91,8 @@ class Health:
         calls = GrpcCalls(guard)
         checks = Places("health_checks", _MAX_CHECKS, guard.shares)
         watches = Places("health_watches", _MAX_WATCHES, guard.shares)
-        check: Any = calls.apart("Health/Check", self.check, checks)
-        watch: Any = calls.watch("Health/Watch", self.watch, watches)
+        check: Any = calls.apart(CALLS[0], self.check, checks)
+        watch: Any = calls.watch(CALLS[1], self.watch, watches)
         check.experimental_thread_pool = ThreadPoolExecutor(_MAX_CHECKS + _REFUSING_THREADS, "health")
         watch.experimental_thread_pool = ThreadPoolExecutor(_MAX_WATCHES + _REFUSING_THREADS, "health watch")
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {

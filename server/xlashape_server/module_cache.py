@@ -22,13 +22,19 @@ class ModuleCache:
         self._modules: OrderedDict[str, tuple[int, HloModule]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+        self.hits = 0
+        self.misses = 0
+        self.evictions = 0
+        """Modules that made room for others."""
 
     def get(self, key: str) -> HloModule | None:
         """The module, or None."""
         with self._lock:
             entry = self._modules.get(key)
             if entry is None:
+                self.misses += 1
                 return None
+            self.hits += 1
             self._modules.move_to_end(key)
             return entry[1]
 
@@ -42,6 +48,7 @@ class ModuleCache:
             while self._bytes > self._max_bytes:
                 _, (freed, _) = self._modules.popitem(last=False)
                 self._bytes -= freed
+                self.evictions += 1
 
     def clear(self) -> None:
         """Forgets all modules."""

@@ -62,8 +62,9 @@ class Modules:
             # The store comes before the cache, so that no worker uses a module that was deleted or is too old.
             stored = self.store.find(value.name, field=path)
             is_text = stored.facts.get("format") == TEXT
-            module = self.cache.get(_key(stored.sha256, is_text))
-            return module or self.decode(self.store.read(value.name, field=path), path, stored.sha256, is_text=is_text)
+            key = _key(stored.sha256, is_text)
+            module = self.cache.get(key)
+            return module or self._decoded(self.store.read(value.name, field=path), path, key, is_text=is_text)
         if source == "text":
             return self.decode(value.text.encode(), path, is_text=True)
         return self.decode(value.serialized, path, is_text=False)
@@ -77,8 +78,11 @@ class Modules:
             is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
         module = self.cache.get(key)
-        if module is not None:
-            return module
+        return module or self._decoded(data, path, key, is_text=is_text)
+
+    def _decoded(self, data: bytes, path: FieldPath, key: str, *, is_text: bool) -> HloModule:
+        """The module in `data`, which the cache keeps under `key`."""
+        self.check_size(len(data), path)
         try:
             if is_text:
                 self._precount_text(data)

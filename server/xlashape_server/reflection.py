@@ -25,9 +25,12 @@ from xlashape_server.guard import Guard
 from xlashape_server.health import SERVICE
 from xlashape_server.services import add_methods
 
-__all__ = ["enable"]
+__all__ = ["CALL", "enable"]
 
 V1 = "grpc.reflection.v1"
+
+CALL = "ServerReflection/ServerReflectionInfo"
+"""The name of its calls."""
 
 _REFUSING_THREADS = 4
 
@@ -97,9 +100,7 @@ def enable(server: grpc.Server, guard: Guard) -> None:
     versions = (f"{V1}.ServerReflection", reflection.SERVICE_NAME)
     names = [*(service.full_name for service in services()), SERVICE, *versions]
     places = guard.conversations
-    answer: Any = GrpcCalls(guard).both_streams(
-        "ServerReflection/ServerReflectionInfo", _Reflection(names).converse, (places,)
-    )
+    answer: Any = GrpcCalls(guard).both_streams(CALL, _Reflection(names).converse, (places,))
     answer.experimental_thread_pool = ThreadPoolExecutor(places.maximum + _REFUSING_THREADS, "reflection")
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(answer)

@@ -18,15 +18,15 @@ __all__ = ["ScratchDirectory", "is_scratch", "remove_orphans"]
 
 _log = logging.getLogger("xlashape_server.app")
 
-_PREFIX = "xlashape-store-"
+_PREFIXES = ("xlashape-store-", "xlashape-metrics-")
 _OWNER = "owner"
 
 
 class ScratchDirectory:
-    """A new temporary directory, locked until it is removed. OSError if it cannot be made."""
+    """A new temporary directory for a `purpose`, store or metrics, locked until it is removed. OSError if it cannot be made."""
 
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    def __init__(self, purpose: str = "store") -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=f"xlashape-{purpose}-"))
         # The file gets its name once it is locked, so that no other server finds it unlocked.
         descriptor, name = tempfile.mkstemp(dir=self.path)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -48,7 +48,9 @@ def is_scratch(directory: str | Path) -> bool:
 
 def remove_orphans() -> None:
     """Removes the temporary directories whose servers have ended without doing so."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for path in Path(tempfile.gettempdir()).glob("xlashape-*"):
+        if not path.name.startswith(_PREFIXES):
+            continue
         try:
             status = path.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():

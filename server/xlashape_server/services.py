@@ -15,7 +15,7 @@ from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 
-__all__ = ["add_methods", "add_services"]
+__all__ = ["add_methods", "add_services", "count_unknown_methods"]
 
 
 def add_services(server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard) -> None:
@@ -38,6 +38,21 @@ def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMe
     register: Callable[[str, Any], None] | None = getattr(server, "add_registered_method_handlers", None)
     if register is not None:
         register(service, methods)
+
+
+def count_unknown_methods(server: grpc.Server, guard: Guard) -> None:
+    """Tells the guard of calls of methods that do not exist. To be called last: grpc asks handlers in the order in which they were added."""
+    last: Any = _Unknown(guard)
+    server.add_generic_rpc_handlers((last,))
+
+
+class _Unknown:
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
+        del handler_call_details
+        self._guard.unknown_method()
 
 
 def _guarded(

@@ -53,6 +53,10 @@ class Store:
         self.max_bytes = max_bytes
         self.max_age = max_age
         self.is_durable = is_durable
+        self.evicted = {"age": 0, "space": 0}
+        """How many modules this process has removed, by the reason. Counted under the lock of the directory."""
+        self.damaged = 0
+        """How many files this process has set aside."""
         self._make_directories()
         self._device = self._root.stat().st_dev
 
@@ -104,6 +108,11 @@ class Store:
         """Bytes of all modules together, as they count against `max_bytes`."""
         with self._locked():
             return sum(size for _, size, _ in self._files())
+
+    def usage(self) -> tuple[int, int]:
+        """How many modules there are, and their bytes; without the lock, so that it need not wait. OSError if the directory cannot be read."""
+        sizes = [size for _, size, _ in self._files()]
+        return len(sizes), sum(sizes)
 
     def check(self) -> None:
         """Raises what an upload would raise now, if it could not be stored; UnavailableError or LimitExceededError."""
@@ -177,6 +186,7 @@ class Store:
             raise fault(error) from error
 
     def _set_aside(self, path: Path, damage: DamagedError) -> None:
+        self.damaged += 1
         kept = self._damaged / path.name
         try:
             self._damaged.mkdir(exist_ok=True)
@@ -210,6 +220,7 @@ class Store:
         for used, size, path in self._files():
             if used + self.max_age < now:
                 path.unlink(missing_ok=True)
+                self.evicted["age"] += 1
             else:
                 kept.append((used, size, path))
         total = sum(size for _, size, _ in kept)
@@ -227,6 +238,7 @@ class Store:
                 break
             path.unlink(missing_ok=True)
             total -= size
+            self.evicted["space"] += path.parent != self._damaged
         remove_unlocked(self._incoming)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:

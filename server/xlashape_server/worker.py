@@ -31,10 +31,12 @@ from xlashape_server.config import Config
 from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc, rpcs
+from xlashape_server.health import CALLS as HEALTH_CALLS
 from xlashape_server.health import Health
 from xlashape_server.modules import Modules
-from xlashape_server.services import add_services
+from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
+from xlashape_server.telemetry.recorder import Recorder
 
 if TYPE_CHECKING:
     from xlashape_server.web import Listener
@@ -49,8 +51,11 @@ _KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
 _MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
 
 
-def make_server(config: Config) -> tuple[grpc.Server, Health, Listener | None]:
-    """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set."""
+def make_server(config: Config, recorder: Recorder | None = None) -> tuple[grpc.Server, Health, Listener | None]:
+    """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set.
+
+    `recorder`: where calls are counted, if they are.
+    """
     options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, open_store(config))
@@ -64,9 +69,37 @@ def make_server(config: Config) -> tuple[grpc.Server, Health, Listener | None]:
     readiness.follow(modules.store, health.set)
     health.enable(server, guard)
     reflection.enable(server, guard)
+    if recorder is not None:
+        _record(recorder, guard, modules, health)
+        count_unknown_methods(server, guard)
     guard.watch.start()
     _listen(server, config)
     return server, health, _http_listener(config, guard, answered)
+
+
+def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) -> None:
+    """Counts what happens, and has the values of the moment told."""
+    guard.watch.recorder = recorder
+    cache, store = modules.cache, modules.store
+    recorder.gauge("xlashape_calls_in_flight", guard.watch.by_stage)
+    recorder.gauge("xlashape_memory_reserved_bytes", lambda: guard.memory.reserved)
+    recorder.gauge("xlashape_module_cache_bytes", lambda: cache.usage().bytes)
+    recorder.gauge("xlashape_module_cache_modules", lambda: cache.usage().entries)
+    recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(readiness.READY)))
+    recorder.follow("xlashape_module_cache_hits_total", lambda: cache.hits)
+    recorder.follow("xlashape_module_cache_misses_total", lambda: cache.misses)
+    recorder.follow("xlashape_module_cache_evictions_total", lambda: cache.evictions)
+    recorder.follow("xlashape_store_damaged_total", lambda: store.damaged)
+    recorder.follow("xlashape_store_evictions_total", lambda: store.evicted["age"], "age")
+    recorder.follow("xlashape_store_evictions_total", lambda: store.evicted["space"], "space")
+
+
+def _recorder(directory: str | None, worker: int) -> Recorder | None:
+    """Where this worker counts its calls, if there are metrics."""
+    if directory is None:
+        return None
+    names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
+    return Recorder(directory, worker, (*names, *HEALTH_CALLS, reflection.CALL))
 
 
 def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> Listener | None:
@@ -134,10 +167,13 @@ def run() -> int:
     logs.configure(config.log_level, log, worker=worker, pid=os.getpid())
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
-        return _serve(start_message["cpu"], start_message["start_lock"], config, signals)
+        recorder = _recorder(start_message["metrics_directory"], worker)
+        return _serve(start_message["cpu"], start_message["start_lock"], config, signals, recorder)
 
 
-def _serve(cpu: int | None, start_lock: int | None, config: Config, signals: StopSignals) -> int:
+def _serve(
+    cpu: int | None, start_lock: int | None, config: Config, signals: StopSignals, recorder: Recorder | None
+) -> int:
     if cpu is not None and sys.platform == "linux":
         try:
             os.sched_setaffinity(0, {cpu})
@@ -146,7 +182,7 @@ def _serve(cpu: int | None, start_lock: int | None, config: Config, signals: Sto
     parent = Parent(sys.stdout)
     try:
         with _locked(start_lock):
-            server, health_servicer, http = make_server(config)
+            server, health_servicer, http = make_server(config, recorder)
             listening = time.monotonic()
         server.start()
         if http is not None:
@@ -159,7 +195,7 @@ def _serve(cpu: int | None, start_lock: int | None, config: Config, signals: Sto
     threading.Thread(target=_listen_to_parent, args=(signals, sockets), daemon=True).start()
     parent.tell(event="ready", listening=listening)
     _log.debug("ready at %s", config.address)
-    threading.Thread(target=_show_life, args=(parent, placement.open_sockets()), daemon=True).start()
+    threading.Thread(target=_show_life, args=(parent, placement.open_sockets(), recorder), daemon=True).start()
     signals.wait()
     for each in sockets:
         each.close()
@@ -188,12 +224,13 @@ class Parent:
             os.write(self._descriptor, (json.dumps(event) + "\n").encode())
 
 
-def _show_life(parent: Parent, other_sockets: int) -> None:
-    """Tells the parent several times a second that this process runs, and how many connections it has."""
+def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None) -> None:
+    """Tells the parent several times a second that this process runs, how many connections it has, and the values of metrics."""
     while True:
         # The time of this thread alone: while it waits for others it does not count.
         started = time.thread_time()
-        parent.tell(event="alive", connections=max(0, placement.open_sockets() - other_sockets))
+        values = {} if recorder is None else {"gauges": recorder.sample()}
+        parent.tell(event="alive", connections=max(0, placement.open_sockets() - other_sockets), **values)
         # With thousands of connections counting takes milliseconds, and is done less often.
         time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))
 

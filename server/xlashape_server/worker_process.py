@@ -4,7 +4,7 @@ The worker reads lines of JSON from its standard input: first its settings, late
 
     {"event": "ready", "listening": 12.5}      it answers calls; since when it listens, of time.monotonic()
     {"event": "failed", "reason": "…"}         it cannot start
-    {"event": "alive", "connections": 3}       a sign of life, several a second
+    {"event": "alive", "connections": 3}       a sign of life, several a second; with metrics, "gauges" by their names
     {"event": "stopping"}                      it takes no more calls
 
 Its log lines go to the standard error of the server directly. What else it writes to its own standard error comes here (`logs.OutputLines`).
@@ -59,15 +59,23 @@ class WorkerProcess:
         changed: Callable[[WorkerProcess, dict[str, Any]], None],
         *,
         start_lock: int | None = None,
+        metrics_directory: str | None = None,
         inherited: tuple[int, ...] = (),
     ) -> None:
         self.number = number
         self.connections = 0
+        self.restarts = 0
+        """How often a process was started in the place of one that ended."""
+        self.gauges: dict[str, Any] = {}
+        """What the process told of itself last, by the names of metrics; nothing where there are no metrics."""
+        self.past_cpu_seconds = 0.0
+        """Processor time of the processes before this one."""
         self._config = config
         self._cpu = cpu
         self._stopping = stopping
         self._changed = changed
         self._start_lock = start_lock
+        self._metrics_directory = metrics_directory
         self._inherited = inherited if start_lock is None else (*inherited, start_lock)
         self._process: subprocess.Popen[str] | None = None
         self._start_time = 0.0
@@ -99,6 +107,8 @@ class WorkerProcess:
             self._start_time = time.monotonic()
             self._started.clear()
             self._first_event, self._stopped_since, self._said_stopping, self.connections = {}, None, False, 0
+            self.past_cpu_seconds += self.gauges.get("xlashape_worker_cpu_seconds_total", 0.0)
+            self.gauges = {}
             log_descriptor = _standard_error()
             # The terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Children inherit the mask, so that the parent
             # alone handles them. (A session for each child would do that too, but Linux shares processor time by session.)
@@ -121,6 +131,7 @@ class WorkerProcess:
             "cpu": self._cpu,
             "log": log_descriptor,
             "start_lock": self._start_lock,
+            "metrics_directory": self._metrics_directory,
             "config": json.loads(self._config.to_json()),
         }
         self.send(first)
@@ -172,6 +183,7 @@ class WorkerProcess:
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
             self._close(process)
+            self.restarts += 1
             try:
                 self.launch()
                 self.await_ready()
@@ -257,6 +269,7 @@ class WorkerProcess:
                 elif kind == "stopping":
                     self._said_stopping = True
                 elif kind == "alive":
+                    self.gauges = event.get("gauges", self.gauges)
                     if event["connections"] == self.connections:
                         continue
                     self.connections = event["connections"]

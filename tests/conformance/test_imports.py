@@ -24,6 +24,7 @@ _HLO_TEXT = "reader and writer of HLO text take 30 ms to load; many programs nee
 _MAPS = "modules and maps take 100 ms to load; a picture of a layout needs neither"
 _NAMES = "the names of the package are imported on first use"
 _SERVER = "grpc and the server load when a server is started"
+_TELEMETRY = "the packages of the extra telemetry, for servers that have metrics or traces"
 _CLIENT = "grpc and NumPy load when a command asks its question"
 
 # (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time, always.
@@ -53,6 +54,8 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
         "xlashape_server.worker",
         "xlashape_server.web",
     ): "the packages of the extra web, for servers that answer over HTTP",
+    ("xlashape_server.app", "xlashape_server.telemetry.endpoint"): _TELEMETRY,
+    ("xlashape_server.app", "xlashape_server.telemetry.server_metrics"): _TELEMETRY,
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.settings"): _SERVER,
     ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,

@@ -97,6 +97,7 @@ class Application:
             text = (
                 f"there is no {path}; RPCs are at /PACKAGE.SERVICE/METHOD, such as /xlashape.v1.ShapeService/ByteSize"
             )
+            self._guard.unknown_method()
             await _refuse(scope, receive, send, 404, Code.UNIMPLEMENTED, text, [])
             return
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -177,7 +178,7 @@ class Application:
             context.response_headers["cache-control"] = self._caching()
             if self._config.auth:
                 context.response_headers["vary"] = "Authorization"
-        call.sends(len(response))
+        call.answered(len(response))
         exchange.succeeded(request_bytes=len(received.data), response_bytes=len(response))
         return response
 
@@ -208,7 +209,7 @@ class Application:
             response = await exchange.work(answer)
         finally:
             await incoming.close()
-        call.sends(len(response))
+        call.answered(len(response))
         exchange.succeeded(response_bytes=len(response))
         return response
 
@@ -244,7 +245,7 @@ class Application:
                 yield response
         finally:
             exchange.close(answers)
-        call.sends(0)
+        call.answered(0)
         exchange.succeeded(responses=count, response_bytes=size)
 
     def _caching(self) -> str:

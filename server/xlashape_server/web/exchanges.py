@@ -255,6 +255,8 @@ class Exchange:
 
     def end(self) -> None:
         """The answer was sent, or will never be."""
+        if not self.is_logged and self._status >= 400 and self.call is not None:
+            self.call.code = code_pb2.INVALID_ARGUMENT  # it was refused as no message of its protocol
         self.log(f"HTTP {self._status}" if self._status >= 400 else "CANCELLED")
         call = self.call
         if call is None:

@@ -1,0 +1,75 @@
+"""Every metric of a server. Names follow Prometheus: base units, `_total` at the end of counters.
+
+The counters and the histogram of calls are counted by the workers, and outlive them. The watching process knows the rest, or is told it by
+the workers several times a second.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["BUCKETS", "METRICS", "OTHER", "STAGES", "About"]
+
+OTHER = "other"
+"""The label of everything that has no name of its own, such as methods that do not exist."""
+
+STAGES = ("receiving", "waiting", "working", "sending")
+"""What a call that is under way does: it waits for a message of its caller, waits for a turn, computes, or waits for its caller to read."""
+
+# Seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some tenths of a second, and the longest call 120 s.
+BUCKETS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
+    *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0),
+)
+
+
+class About(NamedTuple):
+    """One metric. `kind` is counter, gauge or histogram. The name of a counter ends with `_total`."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+_WORKER = ("worker",)
+
+METRICS = {
+    about.name: about
+    for about in (
+        About("xlashape_calls_total", "counter", ("method", "code"), "Calls that have ended."),
+        About("xlashape_call_duration_seconds", "histogram", ("method",), "Time from admission to the end of a call."),
+        About("xlashape_calls_in_flight", "gauge", ("worker", "stage"), "Calls under way."),
+        About("xlashape_calls_refused_total", "counter", ("limit",), "Calls that a limit refused."),
+        About("xlashape_calls_cut_off_total", "counter", ("stage",), "Calls whose callers were too slow."),
+        About("xlashape_connections", "gauge", _WORKER, "Open connections of gRPC and HTTP."),
+        About("xlashape_memory_reserved_bytes", "gauge", _WORKER, "Memory that calls have reserved."),
+        About("xlashape_memory_limit_bytes", "gauge", (), "Memory that one worker may have (max_worker_memory)."),
+        About("xlashape_module_cache_bytes", "gauge", _WORKER, "Memory of the modules that are kept decoded."),
+        About("xlashape_module_cache_modules", "gauge", _WORKER, "Modules that are kept decoded."),
+        About(
+            "xlashape_module_cache_limit_bytes", "gauge", (), "What they may take in one worker (module_cache_bytes)."
+        ),
+        About("xlashape_module_cache_hits_total", "counter", (), "Modules that were found decoded."),
+        About("xlashape_module_cache_misses_total", "counter", (), "Modules that had to be decoded."),
+        About("xlashape_module_cache_evictions_total", "counter", (), "Decoded modules that made room for others."),
+        About("xlashape_store_bytes", "gauge", (), "Bytes of the modules in the store's directory."),
+        About("xlashape_store_modules", "gauge", (), "Modules in the store's directory."),
+        About("xlashape_store_limit_bytes", "gauge", (), "What they may take (store_bytes)."),
+        About("xlashape_store_evictions_total", "counter", ("reason",), "Modules removed: for age, or for space."),
+        About("xlashape_store_damaged_total", "counter", (), "Files of modules that were found damaged."),
+        About("xlashape_workers", "gauge", (), "Workers that the server is to have."),
+        About("xlashape_workers_answering", "gauge", (), "Workers that answer calls."),
+        About("xlashape_worker_ready", "gauge", _WORKER, "1 where the worker reports ready, 0 where not."),
+        About("xlashape_worker_restarts_total", "counter", _WORKER, "How often a worker that ended was replaced."),
+        About("xlashape_worker_resident_memory_bytes", "gauge", _WORKER, "Resident memory (RSS) of the process."),
+        About(
+            "xlashape_worker_cpu_seconds_total", "counter", _WORKER, "Processor time of the process, user and system."
+        ),
+        About("xlashape_worker_threads", "gauge", _WORKER, "Threads of the process."),
+        About("xlashape_worker_open_fds", "gauge", _WORKER, "Open file descriptors of the process."),
+        About("xlashape_build_info", "gauge", ("version", "python"), "1, with the versions of xlashape and Python."),
+        About("xlashape_start_time_seconds", "gauge", (), "When the server started, in seconds since 1970."),
+    )
+}
+"""By name, in the order of the documentation."""

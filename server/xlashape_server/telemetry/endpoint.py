@@ -1,0 +1,106 @@
+"""The address where Prometheus asks for metrics: GET /metrics, over HTTP without TLS.
+
+It shares nothing with calls. So many connections are answered at a time: where there are more, the oldest ends, so that slow ones keep
+nobody waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import socketserver
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+from wsgiref.simple_server import WSGIRequestHandler
+
+from prometheus_client import CollectorRegistry, exposition
+from prometheus_client.exposition import ThreadingWSGIServer
+
+__all__ = ["PATH", "Endpoint"]
+
+_log = logging.getLogger("xlashape_server.metrics")
+
+PATH = "/metrics"
+
+_MAX_CONNECTIONS = 16  # at a time
+_SECONDS = 10.0  # that a client may take for each step of a request or of the answer
+
+Environment = dict[str, Any]
+StartResponse = Callable[..., Any]
+
+
+class Endpoint:
+    """Answers at `host` and `port`, 0 for a free one, until `stop`. OSError if it cannot listen."""
+
+    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        self._server = _Server(family, (str(address[0]), port))
+        self._server.set_app(_application(registry))
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the endpoint."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _application(registry: CollectorRegistry) -> Callable[[Environment, StartResponse], Iterable[bytes]]:
+    # What it returns has no types.
+    metrics = cast("Callable[[Environment, StartResponse], Iterable[bytes]]", exposition.make_wsgi_app(registry))
+
+    def answer(environment: Environment, start_response: StartResponse) -> Iterable[bytes]:
+        if environment["PATH_INFO"] == PATH:
+            return metrics(environment, start_response)
+        text = f"metrics are at {PATH}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text)))]
+        start_response("404 Not Found", headers)
+        return [text]
+
+    return answer
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _SECONDS  # of the socket
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the base class
+        _log.debug(format, *args)
+
+
+class _Server(ThreadingWSGIServer):
+    request_queue_size = 128
+    allow_reuse_port = False  # else another server could take the same address unnoticed
+
+    def __init__(self, family: int, address: tuple[str, int]) -> None:
+        self.address_family = family
+        self._connections: OrderedDict[int, socket.socket] = OrderedDict()
+        self._lock = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        # Not that of HTTPServer, which asks DNS for the name of the address.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._connections[id(request)] = request
+            if len(self._connections) > _MAX_CONNECTIONS:
+                _, oldest = self._connections.popitem(last=False)
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connections.pop(id(request), None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        del request
+        _log.debug("a request of %s failed", client_address, exc_info=True)

@@ -1,0 +1,174 @@
+"""All metrics of a server, put together in the watching process whenever they are asked for: by no worker, so also while none answers.
+
+Counters of calls come from the workers' files. What workers tell several times a second is shown for those that run. What the system knows
+of their processes is read from /proc, and the store is looked at by a thread of its own, since a file system may not answer.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+import xlashape
+from xlashape_server.config import Config
+from xlashape_server.telemetry.catalogue import METRICS, STAGES
+
+__all__ = ["ServerMetrics", "StoreUsage", "Worker"]
+
+_LOOK_SECONDS = 10.0  # between two looks at the store
+_LOOK_SHARE = 50  # a look at a large store takes long, and is followed by a pause of so many times that
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Worker(Protocol):
+    """A worker as the watching process sees it."""
+
+    number: int
+    connections: int
+    restarts: int
+    gauges: dict[str, Any]
+    past_cpu_seconds: float
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 while there is none."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it answers calls, as far as is known."""
+        ...
+
+
+class Store(Protocol):
+    """What is asked of a store."""
+
+    evicted: dict[str, int]
+
+    def usage(self) -> tuple[int, int]:
+        """Modules, and their bytes."""
+        ...
+
+
+class StoreUsage:
+    """How much a store holds, as it was at the last look. `run` looks until `wait`, which waits so many seconds, is true."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.latest: tuple[int, int] | None = None
+        """Modules and bytes; None before the first look."""
+
+    def run(self, wait: Callable[[float], bool]) -> None:
+        """Looks again and again."""
+        while True:
+            began = time.thread_time()
+            try:
+                self.latest = self.store.usage()
+            except OSError:
+                self.latest = None
+            if wait(max(_LOOK_SECONDS, _LOOK_SHARE * (time.thread_time() - began))):
+                return
+
+
+class ServerMetrics(Collector):
+    """The metrics of a server with these `workers`, whose files are in `directory`."""
+
+    def __init__(self, config: Config, directory: Path, workers: Sequence[Worker], usage: StoreUsage) -> None:
+        self._config = config
+        self._workers = workers
+        self._usage = usage
+        self._files: Any = MultiProcessCollector(None, str(directory))
+        self._started = time.time()
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics, in the order of the catalogue."""
+        found = {about.name: Metric(*_family(about.name)) for about in METRICS.values()}
+        read: Iterable[Metric] = self._files.collect()
+        for counted in read:
+            name = f"{counted.name}_total" if counted.type == "counter" else counted.name
+            if name in found:
+                found[name].samples = counted.samples
+        self._add_of_server(found)
+        for worker in self._workers:
+            self._add_of_worker(found, worker)
+        return found.values()
+
+    def _add_of_server(self, found: Mapping[str, Metric]) -> None:
+        config = self._config
+        values: dict[str, float] = {
+            "xlashape_memory_limit_bytes": config.max_worker_memory,
+            "xlashape_module_cache_limit_bytes": config.module_cache_bytes,
+            "xlashape_store_limit_bytes": config.store_bytes,
+            "xlashape_workers": len(self._workers),
+            "xlashape_workers_answering": sum(worker.is_ready for worker in self._workers),
+            "xlashape_start_time_seconds": self._started,
+        }
+        usage = self._usage.latest
+        if usage is not None:
+            values["xlashape_store_modules"], values["xlashape_store_bytes"] = usage
+        for name, value in values.items():
+            found[name].add_sample(name, {}, value)
+        versions = {"version": xlashape.__version__, "python": platform.python_version()}
+        found["xlashape_build_info"].add_sample("xlashape_build_info", versions, 1)
+        # The watching process removes what is too old, and workers make room for uploads.
+        evictions = found["xlashape_store_evictions_total"]
+        own = dict(self._usage.store.evicted)
+        counted = {sample.labels["reason"]: sample.value for sample in evictions.samples}
+        evictions.samples = []
+        for reason, number in own.items():
+            evictions.add_sample(evictions.name + "_total", {"reason": reason}, number + counted.get(reason, 0))
+
+    def _add_of_worker(self, found: Mapping[str, Metric], worker: Worker) -> None:
+        labels = {"worker": str(worker.number)}
+
+        def add(name: str, value: float, **more: str) -> None:
+            found[name].add_sample(name, {**labels, **more}, value)
+
+        told = worker.gauges
+        cpu = "xlashape_worker_cpu_seconds_total"
+        add("xlashape_worker_restarts_total", worker.restarts)
+        add(cpu, worker.past_cpu_seconds + told.get(cpu, 0.0))
+        pid = worker.pid
+        if not pid:
+            return
+        add("xlashape_connections", worker.connections)
+        for name, value in told.items():
+            if name == "xlashape_calls_in_flight":
+                for stage in STAGES:
+                    add(name, value.get(stage, 0), stage=stage)
+            elif name != cpu and name in found:
+                add(name, value)
+        for name, value in _of_process(pid).items():
+            add(name, value)
+
+
+def _family(name: str) -> tuple[str, str, str]:
+    """Name, meaning and kind for prometheus_client, which adds `_total` to the names of counters itself."""
+    about = METRICS[name]
+    return name.removesuffix("_total"), about.meaning, about.kind
+
+
+def _of_process(pid: int) -> dict[str, int]:
+    """Memory, threads and file descriptors of a process; nothing where the system does not say."""
+    folder = Path("/proc") / str(pid)
+    try:
+        pages = int((folder / "statm").read_bytes().split()[1])
+        threads = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[17])
+        descriptors = sum(1 for _ in (folder / "fd").iterdir())
+    except (OSError, ValueError, IndexError):
+        return {}
+    return {
+        "xlashape_worker_resident_memory_bytes": pages * _PAGE,
+        "xlashape_worker_threads": threads,
+        "xlashape_worker_open_fds": descriptors,
+    }

@@ -1,0 +1,481 @@
+"""Metrics of real servers, as Prometheus asks for them: complete, right, monotonic when workers are killed, and always answered."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.http2_caller import Http2Caller
+from tests.support.server_processes import ServerProcess, children, wait_until
+from tests.support.small_disk import small_disk
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, LimitExceededError, NotFoundError, UnavailableError
+from xlashape.proto import services
+from xlashape_client import Client
+from xlashape_server import Config, Server
+from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, STAGES
+
+SHAPE = "f32[3,5]{1,0:T(2,2)}"
+OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture(scope="module")
+def metered() -> Iterator[Server]:
+    config = Config(
+        address="127.0.0.1:0",
+        http="127.0.0.1:0" if sys.version_info >= (3, 11) else "",
+        metrics="127.0.0.1:0",
+        workers=2,
+        log_level="error",
+        max_indices=100,
+    )
+    with Server(config) as running:
+        yield running
+
+
+def scraped(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
+        return response.read().decode()
+
+
+def samples(server: Server) -> Samples:
+    """Name and labels → value, of all samples."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(scraped(server.metrics_address))
+        for sample in family.samples
+    }
+
+
+def value(server: Server, name: str, **labels: str) -> float:
+    """The sum of the samples that have these labels."""
+    wanted = set(labels.items())
+    return sum(value for (each, found), value in samples(server).items() if each == name and wanted <= set(found))
+
+
+def grows(server: Server, by: float, name: str, do: Callable[[], Any], **labels: str) -> None:
+    before = value(server, name, **labels)
+    do()
+    wait_until(lambda: value(server, name, **labels) >= before + by)
+    assert value(server, name, **labels) == before + by
+
+
+def refused(server: Server, kind: type[Exception], call: Callable[[Client], Any]) -> None:
+    with Client(server.address, timeout=20) as client, pytest.raises(kind):
+        call(client)
+
+
+def asks(server: Server, count: int) -> None:
+    with Client(server.address, timeout=20) as client:
+        for _ in range(count):
+            assert client.linear_index(SHAPE, (2, 3)) == 17
+
+
+def test_a_scrape_has_every_metric_of_the_catalogue(metered: Server) -> None:
+    wait_until(lambda: ("xlashape_store_modules", ()) in samples(metered))
+    families = list(text_string_to_metric_families(scraped(metered.metrics_address)))
+    found = {
+        family.name + "_total" * (family.type == "counter"): (family.type, family.documentation) for family in families
+    }
+    assert found == {about.name: (about.kind, about.meaning) for about in METRICS.values()}
+    for family in families:
+        about = METRICS[family.name + "_total" * (family.type == "counter")]
+        for sample in family.samples:
+            assert {*sample.labels} - {"le"} == set(about.labels), sample
+    assert value(metered, "xlashape_workers_answering") == value(metered, "xlashape_workers") == 2
+    assert value(metered, "xlashape_worker_ready") == 2
+    assert value(metered, "xlashape_memory_limit_bytes") == metered.config.max_worker_memory
+    assert abs(value(metered, "xlashape_start_time_seconds") - time.time()) < 600
+
+
+def test_names_follow_prometheus() -> None:
+    for about in METRICS.values():
+        assert re.fullmatch(r"xlashape_[a-z_]+[a-z]", about.name)
+        assert about.name.endswith("_total") == (about.kind == "counter")
+        assert not re.search(r"_(ms|milliseconds|kb|mb|count|sum|bucket)(_|$)", about.name)
+        assert about.meaning.endswith(".")
+    assert list(BUCKETS) == sorted(set(BUCKETS))
+
+
+def test_the_page_on_operations_has_every_metric() -> None:
+    rows = re.findall(r"^\| `(xlashape_\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$", OPERATIONS, re.MULTILINE)
+    documented = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, _ in rows}
+    assert documented == {about.name: (about.kind, about.labels) for about in METRICS.values()}
+    assert len(rows) == len(METRICS)
+
+
+def test_newer_scrapers_get_openmetrics(metered: Server) -> None:
+    accepts = {"Accept": "application/openmetrics-text;version=1.0.0", "Accept-Encoding": "gzip"}
+    request = urllib.request.Request(f"http://{metered.metrics_address}/metrics", headers=accepts)
+    with urllib.request.urlopen(request, timeout=20) as response:
+        assert response.headers["Content-Type"].startswith("application/openmetrics-text")
+        assert response.headers["Content-Encoding"] == "gzip"
+    del request.headers["Accept-encoding"]
+    with urllib.request.urlopen(request, timeout=20) as response:
+        names = {family.name for family in openmetrics.text_string_to_metric_families(response.read().decode())}
+    assert {"xlashape_calls", "xlashape_call_duration_seconds", "xlashape_worker_resident_memory_bytes"} <= names
+
+
+def test_calls_are_counted_by_method_and_code(metered: Server) -> None:
+    ok = {"method": "ShapeService/LinearIndex", "code": "OK"}
+    grows(metered, 5, "xlashape_calls_total", lambda: asks(metered, 5), **ok)
+    wrong = {"method": "ShapeService/LinearIndex", "code": "INVALID_ARGUMENT"}
+
+    def outside(client: Client) -> Any:
+        return client.linear_index(SHAPE, (3, 0))
+
+    def nothing(client: Client) -> Any:
+        return client.get_module("modules/" + "0" * 64)
+
+    grows(metered, 1, "xlashape_calls_total", lambda: refused(metered, InvalidIndexError, outside), **wrong)
+    missing = {"method": "HloService/GetModule", "code": "NOT_FOUND"}
+    grows(metered, 1, "xlashape_calls_total", lambda: refused(metered, NotFoundError, nothing), **missing)
+
+
+def test_every_call_has_a_duration(metered: Server) -> None:
+    name = {"method": "ShapeService/LinearIndex"}
+    grows(metered, 3, "xlashape_call_duration_seconds_count", lambda: asks(metered, 3), **name)
+    found = samples(metered)
+    wait_until(lambda: value(metered, "xlashape_calls_in_flight") == 0)
+    found = samples(metered)
+    buckets = [
+        found["xlashape_call_duration_seconds_bucket", (("le", bound), ("method", name["method"]))]
+        for bound in (*(str(each) for each in BUCKETS), "+Inf")
+    ]
+    assert buckets == sorted(buckets)
+    count = found["xlashape_call_duration_seconds_count", (("method", name["method"]),)]
+    assert buckets[-1] == count > 0
+    assert 0 < found["xlashape_call_duration_seconds_sum", (("method", name["method"]),)] < 60 * count
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="connectrpc needs Python 3.11")
+def test_calls_over_http_are_counted_alike(metered: Server) -> None:
+    def post(path: str, body: object) -> int:
+        data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://{metered.http_address}{path}", data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=20) as response:
+                return response.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    path = "/xlashape.v1.ShapeService/LinearIndex"
+    question = {"shape": {"text": SHAPE}, "indices": [2, 3]}
+    method = {"method": "ShapeService/LinearIndex"}
+    grows(metered, 1, "xlashape_calls_total", lambda: post(path, question), **method, code="OK")
+    grows(metered, 1, "xlashape_call_duration_seconds_count", lambda: post(path, question), **method)
+    many = {**question, "indices": list(range(202))}
+    grows(metered, 1, "xlashape_calls_refused_total", lambda: post(path, many), limit="indices")
+    wrong = {**method, "code": "INVALID_ARGUMENT"}
+    grows(metered, 1, "xlashape_calls_total", lambda: post(path, {"shapes": 1}), **wrong)
+    unknown = {"method": "other", "code": "UNIMPLEMENTED"}
+    grows(metered, 1, "xlashape_calls_total", lambda: post("/xlashape.v1.ShapeService/None", {}), **unknown)
+
+
+def test_methods_that_do_not_exist_are_one_label(metered: Server) -> None:
+    def ask() -> None:
+        with grpc.insecure_channel(metered.address) as channel:
+            for number in range(20):
+                with pytest.raises(grpc.RpcError) as caught:
+                    channel.unary_unary(f"/xlashape.v1.ShapeService/Method{number}")(b"", timeout=20)
+                assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+    grows(metered, 20, "xlashape_calls_total", ask, method="other", code="UNIMPLEMENTED")
+    methods = {labels for name, labels in samples(metered) if name == "xlashape_calls_total"}
+    known = {f"{service.name}/{method.name}" for service in services() for method in service.methods}
+    others = {"Health/Check", "Health/Watch", "ServerReflection/ServerReflectionInfo", "other"}
+    assert {dict(labels)["method"] for labels in methods} == known | others
+
+
+def test_limits_that_refuse_are_counted(metered: Server) -> None:
+    many = [(0, 0)] * 101
+    grows(
+        metered,
+        1,
+        "xlashape_calls_refused_total",
+        lambda: refused(metered, LimitExceededError, lambda client: client.linear_indices(SHAPE, many)),
+        limit="indices",
+    )
+
+
+def test_a_call_under_way_shows_its_stage(metered: Server) -> None:
+    assert {dict(labels)["stage"] for name, labels in samples(metered) if name == "xlashape_calls_in_flight"} == {
+        *STAGES
+    }
+    with Http2Caller(metered.address) as caller:
+        caller.call("/xlashape.v1.ShapeService/ByteSize", None)  # a call whose request does not come
+        wait_until(lambda: value(metered, "xlashape_calls_in_flight", stage="receiving") == 1)
+        wait_until(lambda: value(metered, "xlashape_connections") >= 1)
+    wait_until(lambda: value(metered, "xlashape_calls_in_flight") == 0)
+    # gRPC says that the caller has gone, or that no request came, whichever it sees first.
+    wait_until(lambda: value(metered, "xlashape_calls_total", method="ShapeService/ByteSize") == 1)
+    assert value(metered, "xlashape_calls_total", method="ShapeService/ByteSize", code="OK") == 0
+
+
+def test_the_cache_and_the_store_are_counted(tmp_path: Path, wide: Callable[[int], bytes]) -> None:
+    config = Config(
+        address="127.0.0.1:0",
+        metrics="127.0.0.1:0",
+        workers=1,
+        log_level="error",
+        store_directory=str(tmp_path / "store"),
+        store_bytes=30_000,
+        module_cache_bytes=2_000_000,
+    )
+    with Server(config) as server, Client(server.address, timeout=20) as client:
+        names = [client.upload_module(wide(200 + number)).name for number in range(4)]
+        assert client.byte_totals(names[-1]).instruction_count == 203
+        held = {path.name for path in (tmp_path / "store" / "modules").glob("??/*")}
+        assert 0 < len(held) < 4
+        wait_until(lambda: value(server, "xlashape_store_evictions_total", reason="space") == 4 - len(held))
+        assert value(server, "xlashape_store_evictions_total", reason="age") == 0
+        wait_until(lambda: value(server, "xlashape_module_cache_misses_total") == 4)
+        assert value(server, "xlashape_module_cache_hits_total") >= 1
+        wait_until(lambda: value(server, "xlashape_module_cache_evictions_total") > 0)
+        kept = value(server, "xlashape_module_cache_modules")
+        assert kept == 4 - value(server, "xlashape_module_cache_evictions_total")
+        assert 0 < value(server, "xlashape_module_cache_bytes") <= config.module_cache_bytes
+        # A byte in the middle of a stored module flips.
+        [path] = (tmp_path / "store" / "modules").glob(f"??/{names[-1].partition('/')[2]}")
+        data = bytearray(path.read_bytes())
+        data[len(data) // 3] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(NotFoundError):
+            client.download_module(names[-1])
+        wait_until(lambda: value(server, "xlashape_store_damaged_total") == 1)
+        # The store is looked at every ten seconds.
+        wait_until(lambda: value(server, "xlashape_store_modules") == len(held) - 1)
+        sizes = [path.stat().st_size for path in (tmp_path / "store" / "modules").glob("??/*")]
+        assert value(server, "xlashape_store_bytes") == sum(sizes)
+
+
+def test_callers_that_are_cut_off_are_counted() -> None:
+    config = Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1, log_level="error", max_receive_seconds=0.2)
+    with Server(config) as server, Http2Caller(server.address) as caller:
+        caller.call("/xlashape.v1.ShapeService/ByteSize", None)
+        wait_until(lambda: value(server, "xlashape_calls_cut_off_total", stage="receiving") >= 1)
+
+
+def counters(server: Server) -> Samples:
+    suffixes = ("_total", "_bucket", "_count", "_sum")
+    return {key: value for key, value in samples(server).items() if key[0].endswith(suffixes)}
+
+
+def test_counters_outlive_a_worker_that_is_killed() -> None:
+    config = Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=2, log_level="error")
+    with Server(config) as server:
+        seen = [counters(server)]
+        for number in range(2):
+            asks(server, 10)
+            pids = server.worker_pids
+            os.kill(pids[number % 2], signal.SIGKILL)
+            wait_until(lambda pids=pids: len(server.worker_pids) == 2 and server.worker_pids != pids)
+            wait_until(lambda: value(server, "xlashape_workers_answering") == 2)
+            seen.append(counters(server))
+        for before, after in itertools.pairwise(seen):
+            for key, number in before.items():
+                assert after[key] >= number, key
+        # Nothing that was counted is lost: not even the last call before the end.
+        wait_until(lambda: value(server, "xlashape_calls_total", method="ShapeService/LinearIndex", code="OK") == 20)
+        assert value(server, "xlashape_worker_restarts_total", worker="0") == 1
+        assert value(server, "xlashape_worker_restarts_total", worker="1") == 1
+
+
+def test_a_dead_worker_has_no_values_of_the_moment() -> None:
+    config = Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=2, log_level="error")
+    with Server(config) as server:
+        live = ("xlashape_connections", "xlashape_calls_in_flight", "xlashape_worker_ready", "xlashape_worker_threads")
+        wait_until(lambda: all((name, (("worker", "1"),)) in samples(server) for name in (live[0], *live[2:])))
+        os.kill(server.worker_pids[1], signal.SIGKILL)
+        wait_until(lambda: len(server.worker_pids) == 1, 10)
+        found = samples(server)
+        if len(server.worker_pids) == 1:
+            assert not [key for key in found if key[0] in live and ("worker", "1") in key[1]]
+        assert ("xlashape_worker_cpu_seconds_total", (("worker", "1"),)) in found
+
+
+def test_metrics_are_answered_while_workers_are_stopped_or_full() -> None:
+    config = Config(
+        address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1, log_level="error", watchdog_seconds=0,
+        max_concurrent_calls=4, caller_share=1, connection_share=1,
+    )  # fmt: skip
+    with Server(config) as server, Http2Caller(server.address) as caller:
+        [pid] = server.worker_pids
+        for _ in range(4):
+            caller.call("/xlashape.v1.ShapeService/ByteSize", None)
+        wait_until(lambda: value(server, "xlashape_calls_in_flight", stage="receiving") == 4)
+        full = {"limit": "concurrent_calls"}
+
+        def ask() -> None:
+            refused(server, LimitExceededError, lambda client: client.linear_index(SHAPE, (2, 3)))
+
+        grows(server, 1, "xlashape_calls_refused_total", ask, **full)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert value(server, "xlashape_worker_resident_memory_bytes") > 1 << 20
+            assert value(server, "xlashape_calls_in_flight", stage="receiving") == 4
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_slow_scrapers_keep_nobody_waiting(metered: Server) -> None:
+    host, port = metered.config.metrics_host_and_port()
+    slow = [socket.create_connection((host, port)) for _ in range(100)]
+    try:
+        for each in slow:
+            each.sendall(b"GET /metrics HTTP/1.1\r\n")
+        began = time.monotonic()
+        assert "xlashape_workers 2" in scraped(metered.metrics_address)
+        assert time.monotonic() - began < 8  # the ten seconds of a slow one did not have to pass
+        wait_until(lambda: len([each for each in threading.enumerate() if "process_request" in each.name]) <= 20)
+    finally:
+        for each in slow:
+            each.close()
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/metrics", 405)])
+def test_other_questions_are_refused(metered: Server, method: str, path: str, status: int) -> None:
+    connection = http.client.HTTPConnection(metered.metrics_address, timeout=20)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    assert answer.status == status
+    answer.read()
+    connection.close()
+
+
+def test_garbage_at_the_address_of_metrics_does_no_harm(metered: Server) -> None:
+    host, port = metered.config.metrics_host_and_port()
+    for data in (b"\0" * 70_000, b"GET " + b"/" * 70_000, b"\x16\x03\x01\x02\x00", b"GET /metrics HTTP/9.9\r\n\r\n"):
+        with socket.create_connection((host, port), timeout=20) as caller:
+            caller.sendall(data)
+            caller.shutdown(socket.SHUT_WR)
+    assert "xlashape_workers 2" in scraped(metered.metrics_address)
+
+
+def test_the_address_is_announced_and_its_files_are_removed(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    config = Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1)
+    with ServerProcess(config, env=environment) as killed:
+        assert "xlashape_workers 1" in scraped(killed.event["metrics"])
+        [left] = tmp_path.glob("xlashape-metrics-*")
+        workers = children(killed.process.pid)
+        killed.process.kill()
+        killed.process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    with ServerProcess(config, env=environment) as server:
+        assert not left.exists()
+        assert len([*tmp_path.glob("xlashape-metrics-*")]) == 1
+        assert server.stop() == 0
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_there_are_no_metrics_unless_they_are_asked_for(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as server:
+        assert "metrics" not in server.event
+        assert not [*tmp_path.glob("xlashape-metrics-*")]
+        [worker] = children(server.process.pid)
+        assert "prometheus" not in Path(f"/proc/{worker}/maps").read_text()
+
+
+def test_an_address_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UnavailableError, match=f"cannot listen on {address}"):
+            Server(Config(address="127.0.0.1:0", metrics=address, workers=1)).start()
+
+
+def test_an_address_that_is_none_names_the_setting() -> None:
+    with pytest.raises(InvalidArgumentError, match="metrics: expected HOST:PORT, found 'nowhere'"):
+        Config(metrics="nowhere")
+
+
+def test_a_disk_without_room_is_an_error_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later it would end the workers: a mapped file whose disk is full cannot be written."""
+    disk = small_disk(tmp_path / "disk", 600 << 10)
+    try:
+        monkeypatch.setattr("tempfile.tempdir", str(disk.path))
+        with pytest.raises(UnavailableError, match="No space left on device"):
+            Server(Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1)).start()
+        assert not [*disk.path.glob("xlashape-metrics-*")]
+    finally:
+        disk.unmount()
+
+
+def test_a_disk_that_is_full_later_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = small_disk(tmp_path / "disk", 3 << 20)
+    try:
+        monkeypatch.setattr("tempfile.tempdir", str(disk.path))
+        config = Config(
+            address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1, log_level="error",
+            store_directory=str(tmp_path / "store"),
+        )  # fmt: skip
+        with Server(config) as server:
+            [pid] = server.worker_pids
+            disk.fill()
+            for code in (InvalidIndexError, LimitExceededError):
+                refused(server, code, lambda client, code=code: _wrong(client, code))
+            asks(server, 10)
+            with pytest.raises(grpc.RpcError), grpc.insecure_channel(server.address) as channel:
+                channel.unary_unary("/some.other/Method")(b"", timeout=20)
+            wait_until(lambda: value(server, "xlashape_calls_total") == 13)
+            assert server.worker_pids == [pid]
+    finally:
+        disk.unmount()
+
+
+def _wrong(client: Client, kind: type[Exception]) -> None:
+    if kind is InvalidIndexError:
+        client.linear_index(SHAPE, (3, 0))
+    client.byte_size("f32[1]" + " " * (3 << 20))
+
+
+def test_the_files_have_room_for_everything(tmp_path: Path) -> None:
+    """Every method, code, limit and stage, in a process of its own: what prometheus_client counts in is one for each process."""
+    program = """
+import sys
+from pathlib import Path
+from google.rpc import code_pb2
+from xlashape.proto import services
+from xlashape_server.telemetry.recorder import Recorder, allocate
+directory = Path(sys.argv[1])
+allocate(directory, 1)
+before = {path.name: path.stat().st_size for path in directory.iterdir()}
+names = [f"{service.name}/{method.name}" for service in services() for method in service.methods] + ["Health/Check", "Health/Watch", "ServerReflection/ServerReflectionInfo"]
+recorder = Recorder(str(directory), 0, names)
+for name in (*names, "Some/Other", "Yet/Another"):
+    for code in code_pb2.Code.values():
+        recorder.ended(name, code, 0.001)
+for number in range(1000):
+    recorder.refused(f"limit_with_a_rather_long_name_{number}")
+for stage in ("receiving", "waiting", "working", "sending"):
+    recorder.cut_off(stage)
+assert before == {path.name: path.stat().st_size for path in directory.iterdir()}
+for path in directory.iterdir():
+    assert int.from_bytes(path.read_bytes()[:4], sys.byteorder) < 0.75 * before[path.name], path
+from prometheus_client.multiprocess import MultiProcessCollector
+limits = [sample for metric in MultiProcessCollector(None, str(directory)).collect() if metric.name == "xlashape_calls_refused" for sample in metric.samples]
+assert len(limits) == 65 and {sample.value for sample in limits if sample.labels["limit"] == "other"} == {936.0}, limits
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
