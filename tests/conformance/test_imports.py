@@ -39,6 +39,8 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.drawing", "xlashape.hlo"): "one command draws, and few pictures need a module",
     ("xlashape.cli.explaining", "xlashape.memory"): "one command explains",
     ("xlashape.cli.explaining", "xlashape.shape"): "one command explains",
+    ("xlashape.cli.health", "xlashape_client.status"): _CLIENT,
+    ("xlashape.cli.health", "xlashape_server"): "other commands need no settings of a server",
     ("xlashape.cli.mapping", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.mapping", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.modules", "xlashape.cli.local"): _CLIENT,

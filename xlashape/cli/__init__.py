@@ -10,6 +10,7 @@ tiling       `tile`: the tiles that a tile reads
 converting   `convert`: modules from one form to another
 verifying    `verify`: whether modules keep XLA's rules
 serving      `serve`, `demo`: the server
+health       `health`: whether a server answers
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
 completing   `completion`, and the names that shells complete
 commands     the group of all commands: help, errors, exit codes
@@ -33,6 +34,7 @@ from xlashape.cli.converting import convert
 from xlashape.cli.documenting import protos, schemas
 from xlashape.cli.drawing import draw
 from xlashape.cli.explaining import why
+from xlashape.cli.health import health
 from xlashape.cli.mapping import map_
 from xlashape.cli.output import echo
 from xlashape.cli.reading import reads
@@ -70,11 +72,11 @@ main.sections = (
     ("Memory", ("size", "why")),
     ("What instructions read", ("reads", "map", "tile")),
     ("Modules", ("convert", "verify")),
-    ("Server", ("serve", "demo")),
+    ("Server", ("serve", "health", "demo")),
     ("Shells and programs", ("completion", "protos", "schemas")),
 )
 
 for _command in (
-    shape, index, size, why, map_, reads, tile, convert, verify, draw, serve, demo, completion, protos, schemas,
+    shape, index, size, why, map_, reads, tile, convert, verify, draw, serve, health, demo, completion, protos, schemas,
 ):  # fmt: skip
     main.add_command(_command)

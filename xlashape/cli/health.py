@@ -1,0 +1,139 @@
+"""`health`: whether a server answers calls, for containers, scripts and people."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlashape.cli.output import echo, print_json
+from xlashape.errors import InvalidArgumentError
+from xlashape.extras import require
+
+__all__ = ["health"]
+
+_STATES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}  # HealthCheckResponse, serialized
+_MAX_NAME_BYTES = 127  # whose length takes one byte
+_ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens there is asked here
+
+
+@click.command(short_help="Whether a server answers calls.")
+@click.option(
+    "--server",
+    metavar="HOST:PORT",
+    help="The server to ask, HOST:PORT or unix:PATH. Default: the one that `xlashape serve` would be here, by the variables XLASHAPE_CONFIG and XLASHAPE_ADDRESS.",
+)
+@click.option(
+    "--service",
+    metavar="NAME",
+    default="ready",
+    show_default=True,
+    help="live: the process answers; ready: all calls are answered; or a service such as xlashape.v1.ShapeService.",
+)
+@click.option(
+    "--ca",
+    metavar="FILE",
+    help="Certificates in PEM that the server's is checked against; turns TLS on. Default: tls_certificate of the settings.",
+)
+@click.option("--server-name", metavar="NAME", help="The name in the server's certificate, if not that of the address.")
+@click.option("--certificate", metavar="FILE", help="The certificate in PEM that the server asks for.")
+@click.option("--key", metavar="FILE", help="The private key of --certificate, in PEM.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The most time that the answer may take.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people.")
+def health(
+    server: str | None,
+    service: str,
+    ca: str | None,
+    server_name: str | None,
+    certificate: str | None,
+    key: str | None,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Whether a server answers calls, as grpc.health.v1 says. Exit code 0 if it does, and 1 if it does not or cannot be asked.
+
+    Without options it asks the server of this container or machine, which makes it the HEALTHCHECK of an image.
+    """
+    require("client", "asking a server")
+    if bool(certificate) != bool(key):
+        raise click.UsageError("--certificate and --key belong together")
+    if server is None:
+        own, own_certificate = _own_server()
+        address, ca = own, ca or own_certificate
+    else:
+        address = server.strip()
+        if not address:
+            raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")
+    if len(service.encode()) > _MAX_NAME_BYTES:
+        raise InvalidArgumentError(
+            f"--service: a name has at most {_MAX_NAME_BYTES} bytes, found {len(service.encode())}", field="service"
+        )
+    options: list[tuple[str, Any]] = []
+    if server is None:
+        options.append(("grpc.enable_http_proxy", 0))  # nothing stands between this machine and its own server
+    if server_name:
+        options.append(("grpc.ssl_target_name_override", server_name))
+    files = tuple(Path(name).read_bytes() if name else None for name in (ca, key, certificate))
+    began = time.monotonic()
+    status = _status(address, service, options, files, timeout)
+    seconds = time.monotonic() - began
+    if as_json:
+        milliseconds = round(seconds * 1e3, 3)
+        print_json("health.v1", {"server": address, "service": service, "status": status, "milliseconds": milliseconds})
+    else:
+        echo(f"{address} {service or 'the server'}: {status}")
+    return 0 if status == "SERVING" else 1
+
+
+def _own_server() -> tuple[str, str | None]:
+    """The address of the server that the settings of this environment describe, and the file of its certificate if it has one."""
+    # Deferred: other commands need no settings of a server.
+    from xlashape_server import Config, settings
+
+    file = os.environ.get("XLASHAPE_CONFIG")
+    given = settings.of_file(file) if file else settings.Settings({}, {})
+    config = Config(**given.then(settings.of_environment(os.environ)).values)
+    host, colon, port = config.address.rpartition(":")
+    if config.unix_path is None and not int(port):
+        raise InvalidArgumentError(
+            f"the settings have the address {config.address}, whose port is chosen at the start; --server says which server to ask",
+            field="server",
+        )
+    return f"{_ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None
+
+
+def _status(
+    address: str, service: str, options: list[tuple[str, Any]], files: tuple[bytes | None, ...], timeout: float
+) -> str:
+    """What the server says of the service: a name of HealthCheckResponse.ServingStatus. Errors of the library if it cannot be asked."""
+    # The exception says what goes wrong; grpc's own log would repeat it on standard error.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Deferred, as everywhere on the command line: gRPC takes longer to load than most commands to answer.
+    import grpc
+
+    from xlashape_client.status import exception_of
+
+    ca, key, certificate = files
+    if ca is None:
+        channel = grpc.insecure_channel(address, options)
+    else:
+        channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate), options)
+    name = service.encode()
+    request = bytes((0x0A, len(name))) + name if name else b""
+    with channel:
+        make: Any = channel
+        ask = make.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            return _STATES.get(ask(request, timeout=timeout), "UNKNOWN")
+        except grpc.RpcError as error:
+            raise exception_of(error, address) from error
