@@ -100,6 +100,8 @@ class Server:
             require("store", "a store in a bucket")
         if self.config.metrics:
             require("telemetry", "an address for metrics")
+        if self.config.traces:
+            require("telemetry", "tracing calls")
         self.config.check_files()
         tls.check(self.config)
         auth.check(self.config)

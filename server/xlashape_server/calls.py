@@ -29,6 +29,7 @@ from xlashape_server.callers import Caller, Places
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
 from xlashape_server.telemetry.catalogue import STAGES
 from xlashape_server.telemetry.recorder import Recorder
+from xlashape_server.telemetry.spans import CallSpan
 from xlashape_server.turns import Turn, Turns
 
 __all__ = ["Call", "CutOff", "Watch"]
@@ -70,6 +71,7 @@ class Call(Turn):
         "lease",
         "name",
         "refusal",
+        "span",
         "stage",
         "stage_end",
         "started",
@@ -91,6 +93,8 @@ class Call(Turn):
         self.name = name
         self.code: int = code_pb2.CANCELLED
         """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
+        self.span: CallSpan | None = None
+        """Where it is traced."""
         self.is_endless = False
         """Whether it may take as long as its caller likes."""
         self.started = now = time.monotonic()
@@ -137,6 +141,8 @@ class Call(Turn):
             self.check()
         if now >= self._turn_end:
             self.yield_turn(now)
+            if self.span is not None:
+                self.span.waited(now)
 
     def receives_first(self) -> None:
         """From now on the call waits for its first message."""
@@ -165,7 +171,12 @@ class Call(Turn):
 
     def __enter__(self) -> Call:
         """From now on the library computes for the call: with a turn, with its checkpoint, and on its lease."""
-        self.take_turn()
+        if self.span is None:
+            self.take_turn()
+        else:
+            since = time.monotonic()
+            self.take_turn()
+            self.span.works(since)
         set_lease(self.lease)
         set_checkpoint(self.checkpoint)
         if self.account is not None:
@@ -184,6 +195,8 @@ class Call(Turn):
         set_checkpoint(None)
         set_lease(None)
         self.give_back_turn()
+        if self.span is not None:
+            self.span.rests()
 
     def sends(self, size: int) -> None:
         """From now on the call waits for its caller to read `size` bytes."""
@@ -195,6 +208,8 @@ class Call(Turn):
         if not self.is_over:
             self.code = code_pb2.OK
         self.sends(size)
+        if self.span is not None:
+            self.span.event("answer", size)
 
     sent = received  # the caller has read them: the call works again
 
@@ -215,6 +230,8 @@ class Call(Turn):
             if recorder is not None:
                 seconds = None if self.is_endless else time.monotonic() - self.started
                 recorder.ended(self.name, self.code, seconds)
+            if self.span is not None:
+                self.span.end(self.code)
 
     def end(self) -> None:
         """Gives back what the call holds."""

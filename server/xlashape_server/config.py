@@ -58,6 +58,9 @@ class Config:
         "",
         "HOST:PORT where Prometheus asks for metrics over HTTP, at /metrics. Empty: nowhere. For whoever reaches it.",
     )
+    traces: bool = _setting(
+        False, "Whether calls make spans of OpenTelemetry, which the variables OTEL_… say where to send."
+    )
     workers: int = _setting(
         0,
         "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot share a port).",

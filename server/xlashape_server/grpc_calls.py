@@ -264,6 +264,7 @@ class GrpcCalls:
                 places,
                 endless=endless,
                 credentials=credentials,
+                headers=context.invocation_metadata if guard.traces is not None else None,
             )
         except Exception as error:
             status = guard.refusal(name, None, error)

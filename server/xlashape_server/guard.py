@@ -36,6 +36,7 @@ from xlashape_server.config import Config
 from xlashape_server.memory import Memory
 from xlashape_server.status import status_of
 from xlashape_server.telemetry.catalogue import OTHER
+from xlashape_server.telemetry.spans import CallSpan, Headers, Traces
 from xlashape_server.turns import Turns
 
 __all__ = ["Guard", "inflated"]
@@ -74,6 +75,8 @@ class Guard:
         self._max_bytes = config.max_request_bytes
         self._max_seconds = config.max_call_seconds
         self.access = AccessLog(config)
+        self.traces: Traces | None = None
+        """What makes spans of calls, if something does."""
         self._gate = Gate(config) if config.auth else None
         self.asks_who = self._gate is not None
         """Whether callers are to show credentials."""
@@ -91,13 +94,45 @@ class Guard:
         *,
         endless: bool = False,
         credentials: Callable[[], Credentials] | None = None,
+        headers: Callable[[], Headers | None] | None = None,
+        system: str = "grpc",
     ) -> Call:
         """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is needed. `cut_off` ends its transport with an error. `places`: those that it needs, if not a place for a call.
 
         LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and `transport_ended` were called.
         An `endless` call may take as long as its caller likes. `credentials` are asked for where callers are authenticated: then the identity
         of the caller is that of its credentials, and UnauthenticatedError or PermissionDeniedError is raised if it may not call.
+        `headers` are those of the request, for traces, and `system` is what traces call its protocol.
         """
+        if self.traces is None or headers is None:
+            return self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
+        span = self.traces.begin(name, headers, system, identify().connection)
+        try:
+            call = self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
+        except Exception as error:
+            if span is not None:
+                self._refuse_span(span, error)
+            raise
+        call.span = span
+        return call
+
+    def _refuse_span(self, span: CallSpan, error: Exception) -> None:
+        """Ends the span of a call that was not admitted."""
+        status = status_of(error) if isinstance(error, XlashapeError) else None
+        span.failed(status.message if status is not None else str(error), None if status is not None else error)
+        span.end(status.code if status is not None else code_pb2.INTERNAL)
+
+    def _admit(
+        self,
+        name: str,
+        identify: Callable[[], Caller],
+        seconds: float | None,
+        cut_off: CutOff,
+        places: tuple[Places, ...] | None,
+        credentials: Callable[[], Credentials] | None,
+        *,
+        endless: bool,
+    ) -> Call:
         account: Account | None = None
         if self._gate is not None:
             shown = credentials() if credentials is not None else NOTHING
@@ -124,6 +159,8 @@ class Guard:
             )
         if size > _SMALL:
             call.lease.take(2 * size)  # as it came, and as it is decoded
+        if call.span is not None:
+            call.span.event("request", size)
         return data
 
     def messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
@@ -175,6 +212,8 @@ class Guard:
         if call is not None:
             if not call.is_over or call.code in (code_pb2.OK, code_pb2.CANCELLED):  # else it was cut off with another
                 call.code = status.code
+            if call.span is not None:
+                call.span.failed(status.message, error if status.code == code_pb2.INTERNAL else None)
         elif recorder is not None:
             recorder.ended(name, status.code, None)
         if limit is not None and recorder is not None:

@@ -37,8 +37,10 @@ from xlashape_server.modules import Modules
 from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
 from xlashape_server.telemetry.recorder import Recorder
+from xlashape_server.telemetry.spans import Traces
 
 if TYPE_CHECKING:
+    from xlashape_server.telemetry.tracing import Tracing
     from xlashape_server.web import Listener
 
 __all__ = ["connection_options", "main", "make_server", "run"]
@@ -51,16 +53,19 @@ _KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
 _MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
 
 
-def make_server(config: Config, recorder: Recorder | None = None) -> tuple[grpc.Server, Health, Listener | None]:
+def make_server(
+    config: Config, recorder: Recorder | None = None, traces: Traces | None = None
+) -> tuple[grpc.Server, Health, Listener | None]:
     """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set.
 
-    `recorder`: where calls are counted, if they are.
+    `recorder`: where calls are counted, if they are. `traces`: what makes spans of them, if something does.
     """
     options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, open_store(config))
     caches.register(modules.cache)
     guard = Guard(config, modules.cache.clear)
+    guard.traces = traces
     answered = rpcs(config, modules)
     add_services(server, answered, guard)
     health = Health()
@@ -100,6 +105,16 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
         return None
     names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
     return Recorder(directory, worker, (*names, *HEALTH_CALLS, reflection.CALL))
+
+
+def _tracing(config: Config) -> Tracing | None:
+    """What makes spans of the RPCs, if something does."""
+    if not config.traces:
+        return None
+    from xlashape_server.telemetry.tracing import Tracing  # its packages are those of an extra
+
+    found = [(service, method) for service in services() for method in service.methods]
+    return Tracing({f"{service.name}/{each.name}": f"{service.full_name}/{each.name}" for service, each in found})
 
 
 def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> Listener | None:
@@ -181,8 +196,9 @@ def _serve(
             _log.warning("cannot stay on core %d: %s", cpu, error)
     parent = Parent(sys.stdout)
     try:
+        tracing = _tracing(config)
         with _locked(start_lock):
-            server, health_servicer, http = make_server(config, recorder)
+            server, health_servicer, http = make_server(config, recorder, tracing)
             listening = time.monotonic()
         server.start()
         if http is not None:
@@ -207,6 +223,8 @@ def _serve(
     if http is not None:
         http.stop(config.grace_seconds)
     stopped.wait()
+    if tracing is not None:
+        tracing.stop()
     _log.debug("stopped")
     return 0
 

@@ -126,7 +126,7 @@ class AsyncClient(AsyncServiceMethods):
         """Calls the server."""
         self._call(method)  # the errors of a wrong loop, before a turn is waited for in it
         async with self._turns if isinstance(request, bytes) else self._sending_turns:
-            metadata = None if self._token is None else metadata_of(await self._bearer())
+            metadata = metadata_of(None if self._token is None else await self._bearer())
             timeout = self.timeout if timeout is None else timeout
             try:
                 return await self._call(method)(request, timeout=timeout, metadata=metadata)
@@ -142,7 +142,7 @@ class AsyncClient(AsyncServiceMethods):
         """Calls the server. The call begins with the first response that is asked for."""
         self._call(method)
         async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
-            metadata = None if self._token is None else metadata_of(await self._bearer())
+            metadata = metadata_of(None if self._token is None else await self._bearer())
             timeout = self.timeout if timeout is None else timeout
             call: Any = self._call(method)(request, timeout=timeout, metadata=metadata)
             try:

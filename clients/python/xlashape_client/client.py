@@ -45,6 +45,8 @@ class Client(ServiceMethods):
     - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS whoever sees the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 
+    Within a span of OpenTelemetry, a call tells the server which one that is (traceparent).
+
     Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server cannot be reached.
     `AsyncClient` has the same methods for asyncio.
 
@@ -105,7 +107,7 @@ class Client(ServiceMethods):
     def _begun(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Any:
         """The response of a call that is answered by one message; the call itself, if it is answered by a stream."""
         token = self._token if self._token is None or isinstance(self._token, str) else self._token()
-        metadata = None if token is None else metadata_of(token)
+        metadata = metadata_of(token)
         try:
             return self._calls[method](request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
         except grpc.RpcError as error:

@@ -11,6 +11,7 @@ import grpc
 from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape.proto import services
 from xlashape_client.service_config import service_config
+from xlashape_client.trace_context import trace_headers
 
 __all__ = ["calls_of", "channel_credentials", "channel_options", "closed", "metadata_of", "until_ready"]
 
@@ -62,9 +63,12 @@ def calls_of(channel: Any) -> dict[str, Any]:
     return calls
 
 
-def metadata_of(token: str) -> tuple[tuple[str, str], ...]:
-    """The metadata that carries a bearer token."""
-    return (("authorization", f"Bearer {token}"),)
+def metadata_of(token: str | None) -> tuple[tuple[str, str], ...] | None:
+    """The metadata of a call: its bearer token if there is one, and the span of the program that it belongs to."""
+    headers = trace_headers()
+    if token is None:
+        return headers or None
+    return (("authorization", f"Bearer {token}"), *headers)
 
 
 def closed(address: str) -> UnavailableError:

@@ -4,7 +4,8 @@
     recorder.py       a worker's side: counters and histograms in files that outlive the worker, and values that the worker is asked for
     server_metrics.py the watching process' side: all metrics together
     endpoint.py       the address where Prometheus asks for them
-    tracing.py        a span for each call
+    spans.py          what calls and handlers know of traces
+    tracing.py        a span for each call, and the SDK that sends it
 
 Metrics need prometheus_client, and traces opentelemetry: the extra `telemetry`. Neither is loaded where the setting is off.
 """

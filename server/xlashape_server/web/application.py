@@ -124,7 +124,9 @@ class Application:
         name = f"{method.containing_service.name}/{method.name}"
         exchange = Exchange(name, self._guard, self._threads, receive, send, abort)
         credentials = Credentials(headers.get("authorization"), certificate_names)
-        exchange.begin(caller, seconds, self._places(method), credentials)
+        # gRPC and gRPC-Web are the same to traces, which tell them from Connect.
+        system = "grpc" if media_type.startswith("application/grpc") else "connect_rpc"
+        exchange.begin(caller, seconds, self._places(method), credentials, headers, system)
         exchange.is_half_duplex = scope["http_version"] not in ("2", "3")
         if not method.client_streaming or (method.server_streaming and exchange.is_half_duplex):
             exchange.max_body_bytes = self._config.max_request_bytes

@@ -72,13 +72,26 @@ class Exchange:
         self.is_half_duplex = False
 
     def begin(
-        self, caller: Caller, seconds: float | None, places: tuple[Places, ...] | None, credentials: Credentials
+        self,
+        caller: Caller,
+        seconds: float | None,
+        places: tuple[Places, ...] | None,
+        credentials: Credentials,
+        headers: dict[str, str],
+        system: str,
     ) -> None:
         """Asks the guard for a place. A refusal is kept, for the protocol to say: `check` raises it, and so does reading the request."""
         self._caller = caller
         try:
             self.call = self.guard.begin(
-                self.name, lambda: caller, seconds, self.cut_off, places, credentials=lambda: credentials
+                self.name,
+                lambda: caller,
+                seconds,
+                self.cut_off,
+                places,
+                credentials=lambda: credentials,
+                headers=headers.items,
+                system=system,
             )
         except Exception as error:  # the caller gets a status, whatever was raised
             self._refusal = self.refused(error)
