@@ -274,6 +274,10 @@ def test_nothing_is_loaded_where_telemetry_is_off() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def nothing(_: bytes, __: float) -> bytes:
+    return b""
+
+
 class Scene:
     """A guard without a server, whose spans stay in memory."""
 
@@ -338,7 +342,7 @@ def test_a_call_that_is_not_admitted_is_a_span() -> None:
     scene = Scene(Config(max_concurrent_calls=1, caller_share=1, connection_share=1))
 
     def asks_again(_: bytes, __: float) -> bytes:
-        assert scene.call(lambda *_: b"") == code_pb2.RESOURCE_EXHAUSTED
+        assert scene.call(nothing) == code_pb2.RESOURCE_EXHAUSTED
         return b""
 
     assert scene.call(asks_again) == code_pb2.OK
@@ -358,7 +362,7 @@ def test_waiting_for_a_turn_is_a_span() -> None:
     first = threading.Thread(target=scene.call, args=(computes,))
     first.start()
     assert holds.wait(20)
-    second = threading.Thread(target=scene.call, args=(lambda *_: b"",))
+    second = threading.Thread(target=scene.call, args=(nothing,))
     second.start()
     time.sleep(0.05)
     done.set()
@@ -411,5 +415,5 @@ def test_the_next_conventions_can_be_asked_for(
 ) -> None:
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", opted)
     scene = Scene()
-    assert scene.call(lambda *_: b"") == code_pb2.OK
+    assert scene.call(nothing) == code_pb2.OK
     assert dict(scene.spans[RPC].attributes or {}) == {**names, "network.peer.address": "a"}
