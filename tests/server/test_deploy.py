@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 from server_processes import ServerProcess
 
@@ -36,6 +38,7 @@ KUSTOMIZATION = read_yaml("kustomization.yaml")
 DEPLOYMENT = read_yaml("deployment.yaml")
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 [CONTAINER] = POD["containers"]
+PORTS = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
 
 
 def settings(path: Path) -> Config:
@@ -98,9 +101,40 @@ def test_probes_ask_for_names_that_the_server_knows() -> None:
     config = settings(KUBERNETES / "xlashape.toml")
     port = config.host_and_port()[1]
     probes = {name: CONTAINER[name]["grpc"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
-    assert {probe["port"] for probe in probes.values()} == {port, CONTAINER["ports"][0]["containerPort"]}
+    assert {probe["port"] for probe in probes.values()} == {port, PORTS["grpc"]}
     assert {probe["service"] for probe in probes.values()} <= set(NAMES)
     assert (probes["livenessProbe"]["service"], probes["readinessProbe"]["service"]) == ("live", "ready")
+
+
+def test_prometheus_finds_the_address_of_metrics() -> None:
+    port = settings(KUBERNETES / "xlashape.toml").metrics_host_and_port()[1]
+    annotations = DEPLOYMENT["spec"]["template"]["metadata"]["annotations"]
+    assert (annotations["prometheus.io/scrape"], annotations["prometheus.io/path"]) == ("true", "/metrics")
+    assert int(annotations["prometheus.io/port"]) == PORTS["metrics"] == port
+    monitor = yaml.safe_load((DEPLOY / "monitoring" / "podmonitor.yaml").read_text())["spec"]
+    assert monitor["selector"]["matchLabels"] == DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    [endpoint] = monitor["podMetricsEndpoints"]
+    assert (PORTS[endpoint["port"]], endpoint["path"]) == (port, "/metrics")
+    component = yaml.safe_load((DEPLOY / "monitoring" / "kustomization.yaml").read_text())
+    files = {path.name for path in (DEPLOY / "monitoring").iterdir()}
+    assert files == {*component["resources"], "kustomization.yaml"}
+
+
+def test_the_image_asks_its_server_for_health() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    [command] = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", text, re.MULTILINE)
+    program, *arguments = json.loads(command)
+    [entry] = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.MULTILINE)
+    assert json.loads(entry) == [program]
+    assert arguments[0] == "health"
+    assert arguments[arguments.index("--service") + 1] in NAMES
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1)) as server:
+        port = server.address.rpartition(":")[2]
+        environment = {**os.environ, "XLASHAPE_ADDRESS": f"0.0.0.0:{port}"}
+        asked = [sys.executable, "-m", "xlashape", *arguments]
+        assert subprocess.run(asked, env=environment, check=False, timeout=60).returncode == 0
+        server.stop()
+        assert subprocess.run(asked, env=environment, check=False, timeout=60, capture_output=True).returncode == 1
 
 
 def test_pods_have_the_time_and_the_room_that_the_settings_need() -> None:
@@ -177,7 +211,7 @@ def test_every_package_is_locked_with_its_hashes(name: str) -> None:
 
 def test_the_locks_hold_what_the_package_needs() -> None:
     versions = {
-        Requirement(package).name: next(iter(Requirement(package).specifier)).version
+        canonicalize_name(Requirement(package).name): next(iter(Requirement(package).specifier)).version
         for package in locked("constraints.txt")
     }
     text = (ROOT / "pyproject.toml").read_text()
@@ -187,12 +221,14 @@ def test_the_locks_hold_what_the_package_needs() -> None:
         import tomli as tomllib
     project = tomllib.loads(text)["project"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["client"], *extras["server"], *extras["store"]]
+    needed = [*project["dependencies"]]
+    for extra in ("client", "server", "store", "web", "auth", "telemetry"):
+        needed += extras[extra]
     image = {"python_version": "3.13", "extra": ""}
     for requirement in map(Requirement, needed):
         if requirement.name == "xlashape" or (requirement.marker and not requirement.marker.evaluate(image)):
             continue
-        assert requirement.specifier.contains(Version(versions[requirement.name])), requirement
+        assert requirement.specifier.contains(Version(versions[canonicalize_name(requirement.name)])), requirement
 
 
 def unit() -> configparser.ConfigParser:
