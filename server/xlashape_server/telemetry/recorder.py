@@ -61,8 +61,12 @@ class Recorder:
         self._lock = threading.Lock()
         known = (*methods, OTHER)
         calls = made["xlashape_calls_total"]
+        # Of INTERNAL there is a sample before it happens: Prometheus sees no growth in a counter that begins with 1.
         self._calls: dict[tuple[str, int], Any] = {
-            (name, code_pb2.OK): calls.labels(name, "OK") for name in known if name != OTHER
+            (name, code): calls.labels(name, code_pb2.Code.Name(code))
+            for name in known
+            if name != OTHER
+            for code in (code_pb2.OK, code_pb2.INTERNAL)
         }
         durations = made["xlashape_call_duration_seconds"]
         self._durations = {name: durations.labels(name) for name in known if name != OTHER}
