@@ -29,6 +29,7 @@ readiness       whether calls can be answered, as health by name
 reflection      gRPC reflection: the schema of the server
 access          a log line for each call
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
+telemetry       metrics for Prometheus, and spans of OpenTelemetry
 placement       which worker gets a new connection
 tls             certificates: checked, and read again when they are replaced
 scratch         temporary directories, and those that killed servers left

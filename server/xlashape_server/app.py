@@ -34,7 +34,7 @@ from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals
 from xlashape_server.store import Store
-from xlashape_server.telemetry.recorder import allocate
+from xlashape_server.telemetry.files import allocate
 from xlashape_server.worker_process import WorkerProcess
 
 if TYPE_CHECKING:

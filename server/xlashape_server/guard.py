@@ -106,7 +106,7 @@ class Guard:
         """
         if self.traces is None or headers is None:
             return self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
-        span = self.traces.begin(name, headers, system, identify().connection)
+        span = self.traces.begin(name, headers, system, lambda: identify().connection)
         try:
             call = self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
         except Exception as error:

@@ -17,8 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from server_processes import ServerProcess
 
+from tests.support.server_processes import ServerProcess
 from xlashape_server import Config
 from xlashape_server.readiness import NAMES
 from xlashape_server.settings import of_file, read_value

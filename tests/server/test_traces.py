@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import http.server
 import json
@@ -26,7 +27,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.support.server_processes import ServerProcess, wait_until
 from xlashape.errors import InvalidIndexError, LimitExceededError, NotFoundError, UnavailableError
 from xlashape.proto import v1
-from xlashape_client import Client
+from xlashape_client import AsyncClient, Client
 from xlashape_server import Config, Server
 from xlashape_server.callers import Caller
 from xlashape_server.guard import Guard
@@ -154,6 +155,20 @@ def test_what_takes_long_is_below_the_call(
     assert attributes(decoding) == {"xlashape.bytes": len(wide(50))}
     assert call.start_time_unix_nano <= decoding.start_time_unix_nano <= decoding.end_time_unix_nano
     assert decoding.end_time_unix_nano <= call.end_time_unix_nano
+
+
+def test_the_client_for_asyncio_names_the_span_too(traced: ServerProcess, collector: Collector) -> None:
+    tracer = TracerProvider().get_tracer("test")
+
+    async def ask_within_a_span() -> str:
+        async with AsyncClient(traced.address, timeout=20) as client:
+            with tracer.start_as_current_span("program") as program:
+                await client.linear_index(SHAPE, (2, 3))
+                return f"{program.get_span_context().trace_id:032x}"
+
+    trace_id = asyncio.run(ask_within_a_span())
+    wait_until(lambda: bool(below(collector, trace_id)))
+    assert [span.name for span in below(collector, trace_id)] == ["xlashape.v1.ShapeService/LinearIndex"]
 
 
 def test_a_client_outside_of_any_span_tells_none(traced: ServerProcess, collector: Collector) -> None:
@@ -292,7 +307,7 @@ class Scene:
         """Does what a transport does. The code that the call ends with."""
         call = None
         try:
-            call = self.guard.begin(NAME, lambda: Caller("a", "a"), seconds, lambda: None, headers=lambda: ())
+            call = self.guard.begin(NAME, lambda: Caller("a", "a"), seconds, lambda *_: None, headers=lambda: ())
             call.answered(len(self.guard.answer(call, handler, b"")))
         except Exception as error:
             return self.guard.refusal(NAME, call, error).code

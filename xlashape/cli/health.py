@@ -98,11 +98,12 @@ def health(
 def _own_server() -> tuple[str, str | None]:
     """The address of the server that the settings of this environment describe, and the file of its certificate if it has one."""
     # Deferred: other commands need no settings of a server.
-    from xlashape_server import Config, settings
+    from xlashape_server import Config
+    from xlashape_server.settings import Settings, of_environment, of_file
 
     file = os.environ.get("XLASHAPE_CONFIG")
-    given = settings.of_file(file) if file else settings.Settings({}, {})
-    config = Config(**given.then(settings.of_environment(os.environ)).values)
+    given = of_file(file) if file else Settings({}, {})
+    config = Config(**given.then(of_environment(os.environ)).values)
     host, colon, port = config.address.rpartition(":")
     if config.unix_path is None and not int(port):
         raise InvalidArgumentError(

@@ -11,6 +11,7 @@ with Client("127.0.0.1:50051") as client:
 - `bulk`: questions about many items, in one message or as a stream.
 - `inputs`: from arguments to requests. `results`: what methods return.
 - `status`: from the error of a call to the exception that the server raised. `service_config`: which calls are tried again.
+- `trace_context`: the span of the program that a call belongs to.
 """
 
 from __future__ import annotations

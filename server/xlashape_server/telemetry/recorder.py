@@ -1,8 +1,7 @@
 """What a worker counts: in files of prometheus_client's multiprocess mode, which outlive the worker.
 
 A worker that replaces another one goes on with its files, so counters never go back, and the files are as many as workers, however often
-those end. That is how prometheus_client is used under uWSGI. The files have their full size on the disk from the beginning (`allocate`):
-writing to a mapped file for which the disk has no room would end the process.
+those end. That is how prometheus_client is used under uWSGI. `files` makes the files.
 
     recorder = Recorder(directory, worker, ["ShapeService/ByteSize"])
     recorder.ended("ShapeService/ByteSize", code_pb2.OK, 0.0003)
@@ -16,29 +15,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from google.rpc import code_pb2
 
 from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, OTHER
 
-__all__ = ["Recorder", "allocate"]
+__all__ = ["Recorder"]
 
-_FILE_BYTES = 512 << 10  # of each file; with every method, code and limit it holds less than half of that
 _MAX_LIMITS = 64  # names of limits; further ones would be "other"
-_KINDS = ("counter", "histogram")
-
-
-def allocate(directory: Path, workers: int) -> None:
-    """Makes the files of all workers, with room for every metric. OSError if the disk has none."""
-    for worker in range(workers):
-        for kind in _KINDS:
-            with (directory / f"{kind}_{worker}.db").open("ab") as file:
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
-                else:
-                    file.write(bytes(_FILE_BYTES))
 
 
 class Recorder:

@@ -47,8 +47,10 @@ class CallSpan(Protocol):
 class Traces(Protocol):
     """Makes the spans of calls."""
 
-    def begin(self, name: str, headers: Callable[[], Headers | None], system: str, peer: str) -> CallSpan | None:
-        """The span of a call that begins; None if it is not traced. `headers`: those of the request; `peer`: who calls."""
+    def begin(
+        self, name: str, headers: Callable[[], Headers | None], system: str, peer: Callable[[], str]
+    ) -> CallSpan | None:
+        """The span of a call that begins; None if it is not traced. `headers`: those of the request, whose names are in lower case; `peer`: who calls."""
         ...
 
 

@@ -60,28 +60,34 @@ class Tracing:
         opted = {each.strip() for each in os.environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "").split(",")}
         self._has_new, self._has_old = bool(opted & {"rpc", "rpc/dup"}), "rpc" not in opted or "rpc/dup" in opted
         self._names = dict(names)
+        self._known: dict[tuple[str, str], dict[str, str]] = {}
+        """RPC and protocol → what the attributes of their spans are."""
         self._fields = frozenset(propagate.get_global_textmap().fields)
         set_maker(self._child)
 
-    def begin(self, name: str, headers: Callable[[], Headers | None], system: str, peer: str) -> _CallSpan | None:
+    def begin(
+        self, name: str, headers: Callable[[], Headers | None], system: str, peer: Callable[[], str]
+    ) -> _CallSpan | None:
         """As of `Traces`."""
         rpc = self._names.get(name)
         if rpc is None:
             return None
-        carrier = {
-            key: value for key, value in headers() or () if isinstance(value, str) and key.lower() in self._fields
-        }
+        carrier = {key: value for key, value in headers() or () if key in self._fields and isinstance(value, str)}
         parent = propagate.extract(carrier) if carrier else contexts.Context()
-        service, _, method = rpc.rpartition("/")
-        attributes: dict[str, str] = {"network.peer.address": peer}
-        if self._has_old:
-            attributes |= {"rpc.system": system, "rpc.service": service, "rpc.method": method}
-        if self._has_new:
-            attributes |= {"rpc.system.name": system, "rpc.method": rpc}
-        span = self._tracer.start_span(rpc, parent, SpanKind.SERVER, attributes)
+        span = self._tracer.start_span(rpc, parent, SpanKind.SERVER, self._attributes(rpc, system))
         if not span.is_recording():
             return None
+        span.set_attribute("network.peer.address", peer())
         return _CallSpan(span, self._tracer, system, has_old=self._has_old, has_new=self._has_new)
+
+    def _attributes(self, rpc: str, system: str) -> dict[str, str]:
+        found = self._known.get((rpc, system))
+        if found is None:
+            service, _, method = rpc.rpartition("/")
+            old = {"rpc.system": system, "rpc.service": service, "rpc.method": method} if self._has_old else {}
+            new = {"rpc.system.name": system, "rpc.method": rpc} if self._has_new else {}
+            found = self._known[rpc, system] = {**old, **new}
+        return found
 
     @contextmanager
     def _child(self, name: str, attributes: Attributes) -> Generator[None]:
