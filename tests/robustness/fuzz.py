@@ -1,8 +1,8 @@
 """Fuzzing of a server on the wire, over gRPC and HTTP: changed requests of every RPC must be answered or refused with a reason, and no worker may die.
 
-    python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--seed N] [--keep FOLDER] [--json]
+    python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--corpus FILE] [--seed N] [--keep FOLDER] [--json]
 
-Requests are those of `harness/questions.py`, changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no
+Requests are those of `harness/questions.py`, and those that guided_fuzz.py has kept in a file (--corpus), changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no
 answer, a worker that ended, and a call that ends long after its deadline are finds; each is written to the folder, with its requests in hex. The exit code is 1 if there are any.
 """
 
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import grpc
 from harness.http_fuzz import HttpFuzzer
 from harness.mutations import mutated
-from harness.questions import Question, questions
+from harness.questions import questions
 
 from xlashape.proto import services
 from xlashape_server import Config, Server
@@ -41,14 +41,18 @@ _MAX_CALL_SECONDS = 3.0  # of the server: the reason of a call that takes longer
 class Fuzzer:
     """Callers in threads that ask until they are told to stop. `found` are the finds, `codes` counts how calls ended."""
 
-    def __init__(self, address: str, http: str, seed: int) -> None:
+    def __init__(self, address: str, http: str, seed: int, corpus: Path | None) -> None:
         self._address = address
         self._http = http
         self._seed = seed
-        self._asked = questions(seed, 12)
-        self._by_rpc: dict[str, list[Question]] = {}
-        for question in self._asked:
-            self._by_rpc.setdefault(question.rpc, []).append(question)
+        asked = [(question.rpc, question.requests) for question in questions(seed, 12)]
+        for line in corpus.read_text().splitlines() if corpus is not None else ():
+            kept = json.loads(line)
+            asked.append((kept["rpc"], tuple(bytes.fromhex(each) for each in kept["hex"])))
+        self._asked = [(rpc, requests) for rpc, requests in asked if requests]
+        self._by_rpc: dict[str, list[tuple[bytes, ...]]] = {}
+        for rpc, requests in self._asked:
+            self._by_rpc.setdefault(rpc, []).append(requests)
         self._rpcs = sorted(self._by_rpc)
         self._lock = threading.Lock()
         self.codes: Counter[str] = Counter()
@@ -88,8 +92,8 @@ class Fuzzer:
 
     def _request(self, r: random.Random) -> tuple[str, tuple[bytes, ...]]:
         rpc = r.choice(self._rpcs)
-        given = r.choice(self._by_rpc[rpc]).requests
-        other = r.choice(r.choice(self._asked).requests)
+        given = r.choice(self._by_rpc[rpc])
+        other = r.choice(r.choice(self._asked)[1])
         if rpc == "HloService/ListInstructions" and r.random() < 0.5:
             # The RPCs of stored modules have requests of their own: the name or the content of a module in field 1.
             rpc = r.choice(
@@ -123,6 +127,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--requests", type=int, default=3000, help="How many requests.")
     parser.add_argument("--minutes", type=float, help="For so long, instead of a number of requests.")
+    parser.add_argument("--corpus", type=Path, metavar="FILE", help="Requests that guided_fuzz.py has kept.")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="Default: another one each time.")
     parser.add_argument("--keep", type=Path, help="Folder for finds.")
     parser.add_argument("--json", action="store_true", help="Print one line of JSON.")
@@ -138,7 +143,7 @@ def main() -> int:
     )
     with Server(config) as server:
         workers = server.worker_pids
-        fuzzer = Fuzzer(server.address, server.http_address, arguments.seed)
+        fuzzer = Fuzzer(server.address, server.http_address, arguments.seed, arguments.corpus)
         fuzzer.run(1 << 60 if arguments.minutes else arguments.requests, until)
         died = sorted(set(workers) - set(server.worker_pids))
     if arguments.keep:

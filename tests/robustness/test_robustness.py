@@ -54,6 +54,16 @@ def test_changed_requests_are_answered_or_refused() -> None:
         assert sum(count for how, count in told["codes"].items() if how.endswith(f" {code}")) > 50
 
 
+@pytest.mark.slow
+def test_guided_fuzzing_reaches_more_and_finds_nothing(tmp_path: Path) -> None:
+    told = run("guided_fuzz.py", "--requests", "600", "--keep", str(tmp_path))
+    assert told["finds"] == []
+    assert told["kept"] > 100
+    assert told["lines_and_branches"] > 3000
+    told = run("fuzz.py", "--requests", "200", "--corpus", str(tmp_path / "corpus.jsonl"))
+    assert told["finds"] == []
+
+
 JUDGED = """
 import json, sys
 sys.path[:0] = [{folder!r}, {support!r}]

@@ -2,6 +2,8 @@
 
 questions   what callers ask, and what the library answers
 mutations   requests changed at random
+http_fuzz   the same over HTTP
+coverage    which lines and branches have run
 callers     callers of several kinds, which write down what they asked and got
 http_callers   those over HTTP
 history     what they wrote down
