@@ -11,6 +11,7 @@ the call with an error, which the caller gets if the transport has a way past wh
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import threading
@@ -43,7 +44,7 @@ _LOOK_SECONDS = 0.1  # between two looks of the watch
 _SEND_BYTES_PER_SECOND = 8 << 20  # that a caller has to read at least, beyond the seconds that each message has
 _TRIMMED_BYTES = (
     128 << 20
-)  # of the process beyond what calls have reserved, for which the allocator is asked to give memory back
+)  # of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
 _TRIM_SECONDS = 5.0  # between two such requests
 _REFUSAL_SECONDS = 0.5  # in which the memory of a call that was refused comes back
 _MARGIN_SECONDS = 1.0  # after the deadline, within which the work itself notices it and gives a better error
@@ -82,6 +83,7 @@ class Call(Turn):
     ) -> None:
         self._turns = watch.turns
         self._gate = None
+        self.is_large = False
         self._watch = watch
         self._identify = identify
         self._caller: Caller | None = None
@@ -318,6 +320,7 @@ class Watch:
             self._relieve()
         elif now >= self._next_trim and resident > self.memory.base + self.memory.reserved + _TRIMMED_BYTES:
             self._next_trim = now + _TRIM_SECONDS
+            gc.collect()
             trim()
 
     def _lateness(self, call: Call, now: float) -> XlashapeError:

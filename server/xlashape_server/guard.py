@@ -46,6 +46,7 @@ _log = logging.getLogger("xlashape_server.calls")
 _GZIP = b"\x1f\x8b"  # no message of protobuf begins so: 7 is no wire type
 
 _SMALL = 32 << 10  # bytes of a message that needs no reservation
+_LARGE = 128 << 10  # bytes of a message that takes long turns from the beginning
 _ENDLESS_SECONDS = 366 * 86_400.0
 
 A = TypeVar("A")
@@ -159,6 +160,7 @@ class Guard:
             )
         if size > _SMALL:
             call.lease.take(2 * size)  # as it came, and as it is decoded
+            call.is_large = call.is_large or size > _LARGE
         if call.span is not None:
             call.span.event("request", size)
         return data

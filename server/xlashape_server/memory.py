@@ -12,6 +12,7 @@ the allocator take memory that nobody reserved.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -88,7 +89,7 @@ class Memory:
             self._reserved -= size
 
     def relieve(self) -> None:
-        """Gets memory back from caches and the allocator, once a second at most."""
+        """Gets memory back from caches, the collector of cycles and the allocator, once a second at most."""
         now = time.monotonic()
         with self._lock:
             if now - self._last_relief < _RELIEF_SECONDS:
@@ -96,6 +97,7 @@ class Memory:
             self._last_relief = now
         if self._relieve is not None:
             self._relieve()
+        gc.collect()
         trim()
 
     def _fits(self, size: int) -> bool:

@@ -1,8 +1,9 @@
 """Turns at the processor: which calls compute at a time. A call that waits for its caller, or for a turn, computes nothing.
 
 The threads of a process share one core, so that many of them at once finish nothing sooner, and each makes the small calls of others wait.
-A call begins with a short turn, of which there are many. A call that is not done by its end takes long turns from then on, of which there
-are few, and gives its turn to the next one that waits at each end. Callers are served in rotation, and the connections of each caller too.
+A call begins with a short turn, of which there are many. A call that is not done by its end, or whose request is large, takes long turns from then
+on, of which there are few, and gives its turn to the next one that waits at each end. Callers are served in rotation, and the connections of
+each caller too.
 """
 
 from __future__ import annotations
@@ -180,10 +181,12 @@ class Turn:
     `check` is called while the call waits. It raises once the call has not to wait any more.
     """
 
-    __slots__ = ("_gate", "_is_open", "_turn_end", "_turns")
+    __slots__ = ("_gate", "_is_open", "_turn_end", "_turns", "is_large")
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
+        self.is_large = False
+        """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small calls."""
         self._gate: _Gate | None = None
         self._is_open = False
         self._turn_end = 0.0
@@ -203,7 +206,10 @@ class Turn:
         return self._gate is not None
 
     def take_turn(self) -> None:
-        """Waits for a short turn."""
+        """Waits for a turn: a short one, unless the call is large."""
+        if self.is_large:
+            self._take_long_turn()
+            return
         gate = self._turns.short
         self._is_open = gate.enter_open() or gate.enter(self.caller, self.check)
         self._gate = gate
@@ -232,6 +238,10 @@ class Turn:
             self._turn_end = now + _LONG_SECONDS
             return
         self.give_back_turn()
+        self._take_long_turn()
+
+    def _take_long_turn(self) -> None:
+        long = self._turns.long
         self._is_open = long.enter(self.caller, self.check)
         self._gate = long
         self._turns.long_begins()

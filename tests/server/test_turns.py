@@ -11,6 +11,8 @@ from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.limits import budget, set_checkpoint, spend
 from xlashape_server.callers import Caller, Places, Shares, caller_at
 from xlashape_server.calls import Call, CutOff, Watch
+from xlashape_server.config import Config
+from xlashape_server.guard import Guard
 from xlashape_server.memory import Memory, reserve, set_lease
 from xlashape_server.turns import Turns
 
@@ -116,6 +118,27 @@ def test_waiting_for_a_turn_ends_with_the_deadline_and_leaves_the_queue() -> Non
     assert not worker.turns.short.waiting
     holder.give_back_turn()
     with worker.call(caller("b")):
+        pass
+
+
+def test_large_requests_take_long_turns_so_that_small_ones_do_not_wait_for_them() -> None:
+    guard = Guard(Config())
+
+    def began(size: int) -> Call:
+        call = guard.begin("A/B", lambda: caller("a"), 0.3, lambda call, error: None)
+        assert len(guard.message(call, bytes(size))) == size
+        return call
+
+    large = [began(1 << 20) for _ in range(3)]
+    for call in large[:2]:
+        call.take_turn()
+    with pytest.raises(DeadlineExceededError):
+        large[2].take_turn()
+    with began(100):
+        pass
+    for call in large[:2]:
+        call.give_back_turn()
+    with began(1 << 20):
         pass
 
 
