@@ -41,6 +41,9 @@ CutOff: TypeAlias = "Callable[[Call, XlashapeError], None]"
 """Ends the transport of a call with an error, from any thread."""
 
 _LOOK_SECONDS = 0.1  # between two looks of the watch
+_MOST_CUT_OFF = (
+    100  # calls at a look: each wakes its thread, and a small call of somebody else would wait for thousands of them
+)
 _SEND_BYTES_PER_SECOND = 8 << 20  # that a caller has to read at least, beyond the seconds that each message has
 _TRIMMED_BYTES = (
     128 << 20
@@ -306,7 +309,8 @@ class Watch:
     def _look(self) -> None:
         now = time.monotonic()
         late = [call for call in list(self.calls.values()) if now > call.stage_end and not call.is_over]
-        for call in late:
+        late.sort(key=lambda call: call.stage_end)
+        for call in late[:_MOST_CUT_OFF]:
             call.stage_end = now + 1.0  # to try again, should it still be there
             error = self._lateness(call, now)
             facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}

@@ -211,6 +211,19 @@ def test_the_watch_cuts_off_what_lasts_too_long() -> None:
     assert ended.is_set()
 
 
+def test_the_watch_cuts_off_thousands_of_calls_bit_by_bit_the_latest_first() -> None:
+    ended: list[int] = []
+    worker = Worker()
+    calls = [worker.call(caller("a"), cut_off=lambda call, error, i=i: ended.append(i)) for i in range(250)]
+    for i, call in enumerate(calls):
+        call.stage_end = time.monotonic() - 1000 + i
+    worker.watch.start()
+    end = time.monotonic() + 20
+    while len(ended) < 250 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert ended[:250] == [*range(250)]
+
+
 def test_memory_is_given_to_those_who_reserve_it() -> None:
     relieved: list[bool] = []
     memory = Memory(1 << 40, lambda: relieved.append(True))
