@@ -74,7 +74,10 @@ class Answer:
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status = response.status
-        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.headers: dict[str, str] = {}
+        for name, value in response.getheaders():
+            before = self.headers.get(name.lower())
+            self.headers[name.lower()] = value if before is None else f"{before}, {value}"
         self.body = response.read()
 
     @property
@@ -526,6 +529,75 @@ def test_a_message_of_a_stream_that_is_too_large_is_refused_by_name(server: Serv
     )
 
 
+# Compression of answers
+
+
+SHAPES = {"shapes": [{"text": f"bf16[{size},300]{{1,0:T(8,128)(2,1)}}"} for size in range(1, 200)]}
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/proto"])
+def test_an_answer_of_some_size_is_compressed_where_the_caller_takes_that(server: Server, kind: str) -> None:
+    body = json.dumps(SHAPES)
+    if kind != JSON:
+        body = json_format.Parse(body, v1.ByteSizeRequest()).SerializeToString()
+    plain = ask(server, BYTE_SIZE, body, kind)
+    assert "content-encoding" not in plain.headers
+    for accepted in ("gzip", "deflate, gzip;q=0.5, br", "GZIP"):
+        answer = ask(server, BYTE_SIZE, body, kind, accept_encoding=accepted)
+        assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+        assert answer.headers["content-length"] == str(len(answer.body))
+        assert len(answer.body) < len(plain.body) / 2
+        assert gzip.decompress(answer.body) == plain.body
+    for refused in ("", "br", "gzip;q=0", "gzip;q=0.000, identity", "gzipped"):
+        assert ask(server, BYTE_SIZE, body, kind, accept_encoding=refused).body == plain.body
+
+
+def test_a_small_answer_and_an_error_are_not_compressed(server: Server) -> None:
+    answer = ask(server, LINEAR, QUESTION, accept_encoding="gzip")
+    assert ("content-encoding" in answer.headers, answer.json) == (False, {"positions": ["17"]})
+    wrong = ask(server, BYTE_SIZE, {"shapes": [{"text": "f32[" + "1," * 2000}]}, accept_encoding="gzip")
+    assert (wrong.status, wrong.error[0]) == (400, "invalid_argument")
+
+
+def test_caches_are_told_that_answers_differ_by_encoding(server: Server) -> None:
+    path = BYTE_SIZE + query(json.dumps(SHAPES))
+    plain = ask(server, path, method="GET", kind="")
+    packed = ask(server, path, method="GET", kind="", accept_encoding="gzip")
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding, Origin"
+    assert gzip.decompress(packed.body) == plain.body
+
+
+def test_messages_of_a_stream_are_compressed_each_by_itself(server: Server, module: xla.HloModuleProto) -> None:
+    path, kind = "/xlashape.v1.IndexingService/IndexingMaps", "application/connect+proto"
+    request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=module.SerializeToString())).SerializeToString()
+    *plain, (_, end) = ask(server, path, enveloped(request), kind).envelopes()
+    answer = ask(server, path, enveloped(request), kind, connect_accept_encoding="br, gzip")
+    assert answer.headers["connect-content-encoding"] == "gzip"
+    *packed, (flags, packed_end) = answer.envelopes()
+    assert {flag for flag, _ in packed} == {1}
+    assert [gzip.decompress(data) for _, data in packed] == [data for _, data in plain]
+    assert (flags, gzip.decompress(packed_end)) == (3, end)
+    wrong = ask(server, path, enveloped(b""), kind, connect_accept_encoding="gzip")
+    [(flags, end)] = wrong.envelopes()
+    assert json.loads(gzip.decompress(end) if flags & 1 else end)["error"]["code"] == "invalid_argument"
+
+
+def test_grpc_web_is_compressed_and_grpc_is_not(server: Server) -> None:
+    request = enveloped(proto_question().SerializeToString())
+    answer = ask(server, LINEAR, request, "application/grpc-web+proto", grpc_accept_encoding="gzip")
+    assert answer.headers["grpc-encoding"] == "gzip"
+    (flags, message), _ = answer.envelopes()
+    assert flags == 1
+    assert list(v1.LinearIndexResponse.FromString(gzip.decompress(message)).positions) == [17]
+    plain = ask(server, LINEAR, request, "application/grpc-web+proto", grpc_accept_encoding="br")
+    assert plain.envelopes()[0][0] == 0
+    with grpc.insecure_channel(server.http_address) as channel:  # its client accepts gzip in every call
+        call: Any = channel.unary_unary(LINEAR)
+        data, about = call.with_call(proto_question().SerializeToString(), timeout=20)
+        assert list(v1.LinearIndexResponse.FromString(data).positions) == [17]
+        assert dict(about.initial_metadata()).get("grpc-encoding", "identity") == "identity"
+
+
 # HTTP/2, gRPC-Web and gRPC
 
 
@@ -595,7 +667,7 @@ def test_pages_of_allowed_origins_may_ask(server: Server) -> None:
         assert header in answer.headers["access-control-allow-headers"]
     asked = ask(server, LINEAR, QUESTION, origin="https://two.example")
     assert asked.headers["access-control-allow-origin"] == "https://two.example"
-    assert asked.headers["vary"] == "Origin"
+    assert asked.headers["vary"] == "Accept-Encoding, Origin"
     assert "grpc-status" in asked.headers["access-control-expose-headers"]
 
 

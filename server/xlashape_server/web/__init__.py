@@ -1,5 +1,6 @@
 """HTTP beside gRPC: Connect, gRPC-Web and gRPC at an address of its own, for browsers, curl and caches. Needs the extra `web`.
 
+headers      how long a caller waits, and how its answer may be compressed
 messages     messages in JSON and in protobuf's own format
 exchanges    one HTTP request on its way through the guard
 application  every RPC of the schema as an ASGI application, made of the descriptors

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -29,7 +28,8 @@ from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.web.exchanges import LINGER_SECONDS, Exchange
-from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, json_to_proto, proto_to_json
+from xlashape_server.web.headers import ENCODINGS, UNARY_TYPES, accepts_gzip, encodings_header, timeout_of
+from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, compressed, json_to_proto, proto_to_json
 from xlashape_server.web.origins import Origins
 
 __all__ = ["Application"]
@@ -43,16 +43,14 @@ Handler = Callable[..., Any]
 
 _exchange: ContextVar[Exchange] = ContextVar("exchange")
 
-_UNARY_TYPES = ("application/json", "application/proto")
 _STREAM_TYPES = ("application/connect+json", "application/connect+proto")
 _GRPC_WEB_TYPES = ("application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json")
 _GRPC_TYPES = ("application/grpc", "application/grpc+proto", "application/grpc+json")
-_ENCODINGS = ("accept-encoding", "connect-accept-encoding", "grpc-accept-encoding")  # answers are not compressed
-_TIMEOUT = re.compile(r"\d{1,10}")
-_GRPC_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
-_GRPC_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_COMPRESSED_BYTES = (
+    1024  # of an answer; smaller ones are sent as they are, since compressing takes longer than it saves
+)
 _SENT_AT_ONCE = 256 << 10  # bytes of an answer
-_PLAIN = ((b"content-encoding", b"identity"), (b"vary", b"Accept-Encoding"))  # what connectrpc says without compression
+_PLAIN = (b"content-encoding", b"identity")  # what connectrpc says without compression
 
 
 class Application:
@@ -113,16 +111,22 @@ class Application:
             allowed = [(b"allow", b"GET, POST" if _may_get(method) else b"POST")]
             await _refuse(scope, receive, send, 405, Code.UNIMPLEMENTED, text, allowed)
             return
-        seconds, ignored = _seconds(headers)
+        seconds, ignored = timeout_of(headers)
         if scope["method"] == "GET":
             ignored = (*ignored, "content-type")  # it has no content
         scope["headers"] = [
             (name, media_type.encode() if name == b"content-type" else value)
             for name, value in ((name.lower(), value) for name, value in scope["headers"])
-            if name.decode("latin-1") not in (*_ENCODINGS, *ignored)
+            if name.decode("latin-1") not in (*ENCODINGS, *ignored)
         ]
+        encodings = encodings_header(scope["method"], media_type)
+        accepts = accepts_gzip(headers.get(encodings, ""))
+        if accepts and encodings != "accept-encoding":
+            scope["headers"].append((encodings.encode(), b"gzip"))  # connectrpc marks each message of an answer
         name = f"{method.containing_service.name}/{method.name}"
         exchange = Exchange(name, self._guard, self._threads, receive, send, abort)
+        exchange.accepts_gzip = accepts
+        exchange.has_envelopes = encodings != "accept-encoding"
         credentials = Credentials(headers.get("authorization"), certificate_names)
         # gRPC and gRPC-Web are the same to traces, which tell them from Connect.
         system = "grpc" if media_type.startswith("application/grpc") else "connect_rpc"
@@ -171,11 +175,22 @@ class Application:
         exchange.message_came()
         call.received()
 
+        is_compressed = False
+
+        def packed(data: bytes, deadline: float) -> bytes:
+            nonlocal is_compressed
+            found = messages.unary(received.is_json)(data, deadline)
+            is_compressed = exchange.has_envelopes or len(found) >= _COMPRESSED_BYTES
+            return compressed(found) if is_compressed else found
+
         def answer() -> bytes:
             request = self._guard.message(call, received.data)
-            return self._guard.answer(call, messages.unary(received.is_json), request)
+            handler = packed if exchange.accepts_gzip else messages.unary(received.is_json)
+            return self._guard.answer(call, handler, request)
 
         response = await exchange.work(answer)
+        if is_compressed and not exchange.has_envelopes:
+            context.response_headers["content-encoding"] = "gzip"
         if context.http_method == "GET":
             context.response_headers["cache-control"] = self._caching()
             if self._config.auth:
@@ -193,7 +208,8 @@ class Application:
 
         def answers() -> Generator[bytes]:
             request = self._guard.message(call, received.data)
-            yield from self._guard.answers(call, messages.server_stream(received.is_json), request)
+            handler = _packing(exchange, messages.server_stream(received.is_json))
+            yield from self._guard.answers(call, handler, request)
 
         async for response in self._steps(exchange, answers()):
             yield response
@@ -225,7 +241,7 @@ class Application:
         incoming = _Requests(exchange, requests)
 
         def answers() -> Generator[bytes]:
-            handler = messages.both_streams(_is_json(context))
+            handler = _packing(exchange, messages.both_streams(_is_json(context)))
             yield from self._guard.answers(call, handler, self._guard.messages(call, incoming.read()))
 
         try:
@@ -333,6 +349,17 @@ class _Requests:
             await asyncio.wait([self._reading])
 
 
+def _packing(exchange: Exchange, handler: Handler) -> Handler:
+    """The handler of a stream of answers, which compresses them where the caller takes that."""
+    if not exchange.accepts_gzip:
+        return handler
+
+    def packed(data: Any, deadline: float) -> Iterable[bytes]:
+        return map(compressed, handler(data, deadline))
+
+    return packed
+
+
 async def _again(found: list[Received]) -> AsyncGenerator[Received]:
     """What was read already, one by one."""
     found.reverse()
@@ -348,19 +375,8 @@ def _may_get(method: MethodDescriptor) -> bool:
 
 def _media_types(method: MethodDescriptor, scope: dict[str, Any]) -> tuple[str, ...]:
     is_stream = method.client_streaming or method.server_streaming
-    types = (*(_STREAM_TYPES if is_stream else _UNARY_TYPES), *_GRPC_WEB_TYPES)
+    types = (*(_STREAM_TYPES if is_stream else UNARY_TYPES), *_GRPC_WEB_TYPES)
     return (*types, *_GRPC_TYPES) if "http.response.trailers" in scope["extensions"] else types
-
-
-def _seconds(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
-    """How long the caller waits, and the headers that say so, which are done with. What cannot be read is left for connectrpc to refuse."""
-    timeout = headers.get("connect-timeout-ms")
-    if timeout is not None and timeout.isascii() and _TIMEOUT.fullmatch(timeout):
-        return int(timeout) / 1000, ("connect-timeout-ms",)
-    match = _GRPC_TIMEOUT.fullmatch(headers.get("grpc-timeout", ""))
-    if match is not None and headers["grpc-timeout"].isascii():
-        return int(match[1]) * _GRPC_UNITS[match[2]], ("grpc-timeout",)
-    return None, ()
 
 
 def _is_json(context: Context) -> bool:
@@ -374,7 +390,7 @@ def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
     async def sending(message: dict[str, Any]) -> None:
         nonlocal start
         if message["type"] == "http.response.start":
-            own = [each for each in message.get("headers", ()) if each not in _PLAIN]
+            own = [each for each in message.get("headers", ()) if each != _PLAIN]
             own += headers
             if message["status"] != 200:
                 own.append((b"cache-control", b"no-store"))

@@ -70,6 +70,8 @@ class Exchange:
         self._is_aborted = self._was_late = self._works = self._has_trailers = False
         self.max_body_bytes: int | None = None
         self.is_half_duplex = False
+        self.accepts_gzip = self.has_envelopes = False
+        """Whether answers may be compressed, and whether each message by itself: in a stream, and in gRPC-Web."""
 
     def begin(
         self,
