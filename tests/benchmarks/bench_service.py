@@ -1,7 +1,7 @@
 """Small and bulk calls over gRPC, as ratios to an echo of the same bytes from the same kind of server, in one run.
 
-    python tests/benchmarks/bench_service.py [--seconds 2] [--auth]     # what callers wait: the median of a call
-    python tests/benchmarks/bench_service.py --processor [--auth]       # time of the processor, for a machine that does other things too
+    python tests/benchmarks/bench_service.py [--seconds 2] [--auth] [--metrics]     # what callers wait: the median of a call
+    python tests/benchmarks/bench_service.py --processor [--auth] [--metrics]       # time of the processor, for a machine that does other things too
 
 The echo server is a worker like ours (the same options and core), whose handler returns as many bytes as the answer has, in a plain grpc.server
 with a ThreadPoolExecutor. Both are asked in turns, so that what else the machine does meets both. Raw bytes go in and out: what a client does
@@ -14,7 +14,7 @@ with messages of its own is left aside.
 
 `--processor` measures user and system time of the server's process and of the client's, in short blocks of calls. What ours takes more is the median
 of the differences of blocks that follow each other: it hardly depends on the load of the machine, which each time by itself does. `--auth`: the
-server asks for a token, which both are sent.
+server asks for a token, which both are sent. `--metrics`: it counts its calls for Prometheus.
 """
 
 from __future__ import annotations
@@ -278,6 +278,8 @@ def main(arguments: argparse.Namespace) -> bool:
             digest = hashlib.sha256(TOKEN.encode()).hexdigest()
             path.write_text(f'[[token]]\nname = "bench"\nsha256 = "{digest}"\naccess = "read"\n')
             settings["auth"] = str(path)
+        if arguments.metrics:
+            settings["metrics"] = "127.0.0.1:0"
         token = TOKEN if arguments.auth else ""
         server = stack.enter_context(Server(Config(**settings)))
         # Spawned: grpc does not like to be forked once it was used.
@@ -321,5 +323,6 @@ if __name__ == "__main__":
         parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
         parser.add_argument("--processor", action="store_true", help="measure time of the processor")
         parser.add_argument("--auth", action="store_true", help="with tokens")
+        parser.add_argument("--metrics", action="store_true", help="with metrics")
         parser.add_argument("--only", default="", help="cases whose names begin so")
         sys.exit(0 if main(parser.parse_args()) else 1)

@@ -86,6 +86,24 @@ def test_kustomize_builds_the_base() -> None:
     assert settings_volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_an_overlay_takes_the_component_for_the_operator_of_prometheus(tmp_path: Path) -> None:
+    for name in ("kubernetes", "monitoring"):
+        shutil.copytree(DEPLOY / name, tmp_path / name)
+    overlay = {"namespace": "compilers", "resources": ["../kubernetes"], "components": ["../monitoring"]}
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    made = subprocess.run(
+        ["kubectl", "kustomize", str(tmp_path / "overlay")], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert made.stderr == ""
+    objects = {each["kind"]: each for each in yaml.safe_load_all(made.stdout)}
+    assert (
+        objects["PodMonitor"]["metadata"]["namespace"] == objects["Deployment"]["metadata"]["namespace"] == "compilers"
+    )
+    assert len(objects["PrometheusRule"]["spec"]["groups"][0]["rules"]) >= 7
+
+
 def test_what_selects_pods_selects_these() -> None:
     labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
     assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels
