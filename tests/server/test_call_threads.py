@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections import Counter
@@ -115,12 +116,12 @@ def test_after_shutdown_no_task_is_taken_and_those_that_waited_are_run_or_droppe
 
 
 def test_a_system_without_threads_refuses_the_first_task_and_lets_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     none = CallThreads(2, "call")
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(_thread, "start_new_thread", refuse)
         with pytest.raises(RuntimeError, match="new thread"):
             none.submit(print)
     one = CallThreads(2, "call")
@@ -128,7 +129,7 @@ def test_a_system_without_threads_refuses_the_first_task_and_lets_others_wait(mo
     found: list[int] = []
     one.submit(go.wait, 10)
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(_thread, "start_new_thread", refuse)
         one.submit(found.append, 1)
     go.set()
     one.shutdown()

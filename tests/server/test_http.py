@@ -364,6 +364,20 @@ def slow(server: Server, start: bytes, seconds: float = 10) -> bytes:
         return received
 
 
+def test_the_error_of_a_call_without_time_is_sent_while_its_body_still_comes(server: Server) -> None:
+    """The watch cuts off calls whose deadline has passed; this one is refused already, and its connection is of use after that."""
+    host, _, port = server.http_address.rpartition(":")
+    request = proto_question().SerializeToString()
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        for _ in range(3):
+            connection.sendall(head(LINEAR, "application/proto", len(request), "connect-timeout-ms: 0"))
+            time.sleep(0.3)
+            connection.sendall(request)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert json.loads(response.read())["code"] == "deadline_exceeded"
+
+
 def test_a_body_that_does_not_come_is_waited_for_so_long(server: Server) -> None:
     head = f"POST {LINEAR} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
     began = time.monotonic()

@@ -171,6 +171,9 @@ class Exchange:
             raise ConnectionResetError("the connection was ended")
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            # An error that comes before the whole request, or instead of an answer: from now on the call waits for its caller to read it.
+            if self.call is not None and (self._status != 200 or self.call.stage == "receiving"):
+                self.call.sends(0)
             self._has_trailers = message.get("trailers", False)
         is_last = not message.get("more_body", message["type"] == "http.response.start")
         is_last &= message["type"] == "http.response.trailers" or not self._has_trailers
