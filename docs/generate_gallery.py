@@ -216,6 +216,14 @@ PARTS = (
                 output="bf16[300,20]{1,0:T(8,128)(2,1)}",
                 operand="bf16[20,300]{1,0:T(8,128)(2,1)}",
             ),
+            _figure(
+                "transposed_warp",
+                "What a warp of 32 neighbouring outputs of a transposed array reads: a column of the operand.",
+                "(d0, d1) -> (d1, d0), domain: d0 in [0, 127], d1 in [0, 63]",
+                warp=32,
+                output="f32[128,64]{1,0}",
+                operand="f32[64,128]{1,0}",
+            ),
             _reads(
                 "warp",
                 "A fusion of a module: 32 neighbouring outputs read 32 elements of one column. Each lies in a memory segment of its own.",
