@@ -143,7 +143,8 @@ def test_http_answers_what_grpc_answers(server: Server, module: xla.HloModulePro
     with Client(server.address) as client:
         name = client.upload_module(module.SerializeToString()).name
     asked = v1.ListInstructionsRequest(module=v1.ModuleInput(name=name))
-    with grpc.insecure_channel(server.address) as channel:
+    with grpc.insecure_channel(server.address) as made:
+        channel: Any = made
         call: Any = channel.unary_unary("/xlashape.v1.HloService/ListInstructions")
         expected = call(asked.SerializeToString())
     path = "/xlashape.v1.HloService/ListInstructions"
@@ -452,7 +453,7 @@ def test_an_error_after_a_call_was_cut_off_is_nobodys() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
         with ThreadPoolExecutor(1) as threads:
             exchange = Exchange("A/B", Guard(Config()), threads, nothing, nothing, lambda: None)
-            exchange.begin(caller_at("ipv4:192.0.2.7:1"), 10, None, Credentials(None))
+            exchange.begin(caller_at("ipv4:192.0.2.7:1"), 10, None, Credentials(None), {}, "connect_rpc")
             call = exchange.check()
             call.received()
             late = DeadlineExceededError("the deadline passed")
@@ -605,8 +606,9 @@ def test_grpc_web_is_compressed_and_grpc_is_not(server: Server) -> None:
     assert list(v1.LinearIndexResponse.FromString(gzip.decompress(message)).positions) == [17]
     plain = ask(server, LINEAR, request, "application/grpc-web+proto", grpc_accept_encoding="br")
     assert plain.envelopes()[0][0] == 0
-    with grpc.insecure_channel(server.http_address) as channel:  # its client accepts gzip in every call
-        call: Any = channel.unary_unary(LINEAR)
+    with grpc.insecure_channel(server.http_address) as made:  # its client accepts gzip in every call
+        channel: Any = made
+        call = channel.unary_unary(LINEAR)
         data, about = call.with_call(proto_question().SerializeToString(), timeout=20)
         assert list(v1.LinearIndexResponse.FromString(data).positions) == [17]
         assert dict(about.initial_metadata()).get("grpc-encoding", "identity") == "identity"
@@ -618,7 +620,8 @@ def test_grpc_web_is_compressed_and_grpc_is_not(server: Server) -> None:
 def test_streams_both_ways_over_http_2_are_answered_message_by_message(server: Server) -> None:
     """gRPC's own client at the address of HTTP."""
     sent: list[int] = []
-    with grpc.insecure_channel(server.http_address) as channel:
+    with grpc.insecure_channel(server.http_address) as made:
+        channel: Any = made
         call: Any = channel.stream_stream("/xlashape.v1.ShapeService/MultiIndices")
 
         def requests() -> Iterator[bytes]:
