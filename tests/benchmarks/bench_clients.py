@@ -11,13 +11,16 @@ times in microseconds:
 | million_indices | 1,000,000 indices of rank 2 by the client's function for many, the best of 5 |
 | evaluate_here, evaluate_there | a map at 1,000,000 points by the client itself, and by the server's EvaluateMap, the best of 5 |
 
-A small call may take 1.1 times as long as that of the bare stub.
+A small call may take 1.1 times as long as that of the bare stub. `python-asyncio` is AsyncClient beside a bare stub of grpc.aio, with the blocking client in
+the same turns: its time is the last column.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -31,7 +34,7 @@ import numpy as np
 
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap
-from xlashape_client import Client
+from xlashape_client import AsyncClient, Client
 from xlashape_server import Config, Server
 
 CLIENTS = Path(__file__).resolve().parents[2] / "clients"
@@ -62,15 +65,19 @@ def micros(run: Any) -> float:
     return (time.perf_counter() - start) * 1e6
 
 
+def bare_stub(channel: Any) -> Any:
+    return channel.unary_unary(
+        "/xlashape.v1.ShapeService/ByteSize",
+        request_serializer=v1.ByteSizeRequest.SerializeToString,
+        response_deserializer=v1.ByteSizeResponse.FromString,
+    )
+
+
 def of_python(address: str) -> dict[str, float]:
     numbers = np.stack(np.divmod(np.arange(1_000_000), 128), axis=1)
     parsed = IndexingMap.parse(TEXT)
     with Client(address) as client, grpc.insecure_channel(address) as channel:
-        stub: Any = channel.unary_unary(
-            "/xlashape.v1.ShapeService/ByteSize",
-            request_serializer=v1.ByteSizeRequest.SerializeToString,
-            response_deserializer=v1.ByteSizeResponse.FromString,
-        )
+        stub = bare_stub(channel)
         ours: list[float] = []
         bare: list[float] = []
         for _ in range(2000):
@@ -85,19 +92,58 @@ def of_python(address: str) -> dict[str, float]:
     return {"small_call": median(ours), "bare_stub": median(bare), **times}
 
 
+async def awaited_micros(run: Any) -> float:
+    start = time.perf_counter()
+    await run()
+    return (time.perf_counter() - start) * 1e6
+
+
+async def of_asyncio(address: str) -> dict[str, float]:
+    numbers = np.stack(np.divmod(np.arange(1_000_000), 128), axis=1)
+    parsed = IndexingMap.parse(TEXT)
+    blocking = Client(address)
+    async with AsyncClient(address) as client, grpc.aio.insecure_channel(address) as channel:
+        stub = bare_stub(channel)
+
+        async def block() -> None:
+            blocking.byte_size(SHAPE)
+
+        small: dict[str, Any] = {
+            "small_call": lambda: client.byte_size(SHAPE),
+            "bare_stub": lambda: stub(v1.ByteSizeRequest(shapes=[v1.ShapeInput(text=SHAPE)])),
+            "blocking_call": block,
+        }
+        taken: dict[str, list[float]] = {name: [] for name in small}
+        names = [*small]
+        for _ in range(2000):
+            random.shuffle(names)  # each is slowed down by the one before
+            for name in names:
+                taken[name].append(await awaited_micros(small[name]))
+        best = {
+            "million_indices": lambda: client.linear_indices("f32[8000,128]{1,0:T(8,128)}", numbers),
+            "evaluate_there": lambda: client.evaluate_map_batch(TEXT, numbers),
+        }
+        times = {name: min([await awaited_micros(run) for _ in range(5)]) for name, run in best.items()}
+    blocking.close()
+    here = min(micros(lambda: parsed.evaluate_batch(numbers)) for _ in range(5))
+    return {**{name: median(values) for name, values in taken.items()}, **times, "evaluate_here": here}
+
+
 def main() -> int:
-    chosen = sys.argv[1:] or ["python", *COMMANDS]
+    chosen = sys.argv[1:] or ["python", "python-asyncio", *COMMANDS]
     slow = False
     print(
-        f"{'language':12}{'small call':>12}{'bare stub':>12}{'ratio':>8}{'10⁶ indices':>14}{'map here':>12}{'map there':>12}"
+        f"{'language':15}{'small call':>12}{'bare stub':>12}{'ratio':>8}{'10⁶ indices':>14}{'map here':>12}{'map there':>12}{'blocking':>12}"
     )
     with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
         for language in chosen:
             command = COMMANDS.get(language)
-            if command is None:
+            if language == "python-asyncio":
+                times = asyncio.run(of_asyncio(server.address))
+            elif command is None:
                 times = of_python(server.address)
             elif shutil.which(command[0]) is None:
-                print(f"{language:12}{command[0]} is not here")
+                print(f"{language:15}{command[0]} is not here")
                 continue
             else:
                 done = subprocess.run(
@@ -111,8 +157,9 @@ def main() -> int:
             ratio = times["small_call"] / times["bare_stub"]
             slow = slow or ratio > ALLOWED
             print(
-                f"{language:12}{times['small_call']:9.0f} µs{times['bare_stub']:9.0f} µs{ratio:8.2f}"
+                f"{language:15}{times['small_call']:9.0f} µs{times['bare_stub']:9.0f} µs{ratio:8.2f}"
                 f"{times['million_indices'] / 1000:11.0f} ms{times['evaluate_here'] / 1000:9.0f} ms{times['evaluate_there'] / 1000:9.0f} ms"
+                + (f"{times['blocking_call']:9.0f} µs" if "blocking_call" in times else "")
             )
     return int(slow)
 

@@ -1,4 +1,4 @@
-"""The README and the pages of docs/, and the sessions in them."""
+"""The README, that of the Python client, and the pages of docs/, and the sessions in them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 __all__ = ["PAGES", "ROOT", "WITH_JAX", "blocks", "console_sessions", "python_session", "text_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
+_OTHERS = [ROOT / "README.md", ROOT / "clients" / "python" / "README.md"]
 PAGES = sorted(
-    path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if path.is_file()
+    path.relative_to(ROOT).as_posix() for path in [*_OTHERS, *(ROOT / "docs").rglob("*.md")] if path.is_file()
 )
 WITH_JAX = {
     "README.md": re.compile(r"^## From JAX\n.*?(?=^## )", re.MULTILINE | re.DOTALL),

@@ -34,7 +34,7 @@ __all__ = ["AsyncClient"]
 
 _MAX_SENDING = 32  # streams of requests at a time
 
-_aio: Any = grpc.aio  # its stubs do not have EOF
+_aio: Any = grpc.aio  # its stubs do not have all of it
 
 
 class AsyncClient(AsyncServiceMethods):
@@ -124,27 +124,33 @@ class AsyncClient(AsyncServiceMethods):
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> bytes:
         """Calls the server."""
-        self._call(method)  # the errors of a wrong loop, before a turn is waited for in it
-        async with self._turns if isinstance(request, bytes) else self._sending_turns:
+        call = self._call(method)
+        turns = self._turns if isinstance(request, bytes) else self._sending_turns
+        await turns.acquire()
+        try:
             metadata = metadata_of(None if self._token is None else await self._bearer())
-            timeout = self.timeout if timeout is None else timeout
-            try:
-                return await self._call(method)(request, timeout=timeout, metadata=metadata)
-            except grpc.RpcError as error:
-                raise exception_of(error, self.address) from error
-            except asyncio.CancelledError:
-                self._check_cancelled()
-                raise
+            return await call(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
+        except grpc.RpcError as error:
+            raise exception_of(error, self.address) from error
+        except asyncio.CancelledError:
+            self._check_cancelled()
+            raise
+        except _aio.UsageError as error:  # closed while the call waited for its turn
+            raise closed(self.address) from error
+        finally:
+            turns.release()
 
     async def stream(
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
         """Calls the server. The call begins with the first response that is asked for."""
-        self._call(method)
+        begin = self._call(method)
         async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
             metadata = metadata_of(None if self._token is None else await self._bearer())
-            timeout = self.timeout if timeout is None else timeout
-            call: Any = self._call(method)(request, timeout=timeout, metadata=metadata)
+            try:
+                call = begin(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
+            except _aio.UsageError as error:  # closed while the call waited for its turn
+                raise closed(self.address) from error
             try:
                 while (response := await self._read(call)) is not None:
                     yield response

@@ -221,9 +221,14 @@ async def _awaited(items: Items[T]) -> AsyncGenerator[T, None]:
 class _BlockingTransport(Transport):
     """The transport of a client whose calls block."""
 
+    __slots__ = ("_client",)
+
     def __init__(self, client: Blocking) -> None:
         self._client = client
-        self.inline_bytes = client.inline_bytes
+
+    @property
+    def inline_bytes(self) -> int:
+        return self._client.inline_bytes
 
     async def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         return self._client.send(method, request, timeout)
@@ -251,9 +256,14 @@ class _Iterated(Responses):
 class _AsyncTransport(Transport):
     """The transport of a client whose calls are awaited."""
 
+    __slots__ = ("_client",)
+
     def __init__(self, client: Asynchronous) -> None:
         self._client = client
-        self.inline_bytes = client.inline_bytes
+
+    @property
+    def inline_bytes(self) -> int:
+        return self._client.inline_bytes
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:
         return self._client.send(method, request, timeout)

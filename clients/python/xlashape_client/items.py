@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from xlashape.proto import coerce
+from xlashape.proto import parse
 from xlashape_client.transport import Responses, Transport
 
 __all__ = ["Items", "Pages", "Stream"]
@@ -95,7 +95,7 @@ class Stream(Items[T]):
 
     async def part(self) -> Iterable[T] | None:
         data = None if self._responses is None else await self._responses.next()
-        return None if data is None else (self._item(coerce(self._answer, data)),)
+        return None if data is None else (self._item(parse(self._answer, data)),)
 
     async def close(self) -> None:
         if self._responses is not None:

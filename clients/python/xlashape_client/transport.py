@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo.text.reader.module import decode_text
-from xlashape.proto import coerce, v1
+from xlashape.proto import parse, v1
 from xlashape_client.inputs import AnyModule, content_of, is_in_file, is_text, message_of
 
 __all__ = ["Responses", "Transport", "choice", "upload_messages"]
@@ -38,8 +38,12 @@ class Responses(ABC):
 class Transport(ABC):
     """Base of what sends requests. `timeout` is in seconds; None is the default of the client. Nothing here loads grpc."""
 
-    inline_bytes: int
-    """A module of at most so many bytes is sent inside the request; a larger one is uploaded first."""
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def inline_bytes(self) -> int:
+        """A module of at most so many bytes is sent inside the request; a larger one is uploaded first."""
 
     @abstractmethod
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:
@@ -55,7 +59,7 @@ class Transport(ABC):
 
     async def call(self, method: str, request: Message, answer: type[M], timeout: float | None) -> M:
         """The message that answers a message."""
-        return coerce(answer, await self.send(method, request.SerializeToString(), timeout))
+        return parse(answer, await self.send(method, request.SerializeToString(), timeout))
 
     async def content(self, module: AnyModule) -> bytes | str:
         """The content of a module, or the name of a module of the server."""

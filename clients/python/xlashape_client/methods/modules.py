@@ -6,7 +6,7 @@ from functools import partial
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
-from xlashape.proto import coerce, v1
+from xlashape.proto import parse, v1
 from xlashape_client.faces import Methods, answer, iterator
 from xlashape_client.inputs import AnyModule, message_of
 from xlashape_client.items import Items, Pages
@@ -42,7 +42,7 @@ class HloMethods(Methods):
         except NotFoundError:
             pass
         response = await self._transport.send("UploadModule", upload_messages(content, digest), timeout)
-        return Module.of(coerce(v1.UploadModuleResponse, response).module)
+        return Module.of(parse(v1.UploadModuleResponse, response).module)
 
     @answer
     async def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
