@@ -50,6 +50,7 @@ __all__ = ["main"]
 # click itself takes a call without a command for a mistake, and its help for a message.
 @click.group(
     cls=Commands,
+    subcommand_metavar="[COMMAND] [ARGS]...",  # click before 8.2 leaves the brackets out
     invoke_without_command=True,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from xlashape.cli import progress
+from xlashape.cli.output import allow_any_encoding
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.similar import did_you_mean
 
@@ -34,6 +35,7 @@ class Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)
+        allow_any_encoding()
         if not standalone_mode:
             return super().main(arguments, *rest, standalone_mode=False, **kwargs)
         as_json = _wants_json(arguments)

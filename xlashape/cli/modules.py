@@ -24,8 +24,10 @@ def module_of(file: str) -> bytes | str:
     """A module as the service takes it: the bytes of standard input for `-`, which can be read once, else the path."""
     if file != "-":
         return file
+    from xlashape.hlo.convert import text_or_proto  # deferred, as below
+
     progress("reading standard input")
-    return sys.stdin.buffer.read()
+    return text_or_proto(sys.stdin.buffer.read(), "<stdin>")
 
 
 def document_of(file: str, server: str | None, timeout: float) -> Document:

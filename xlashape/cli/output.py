@@ -5,17 +5,42 @@ Everything goes through `echo`, which removes the progress bar before it writes 
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final, TextIO
 
 import click
 
 from xlashape.cli.progress import clear
 from xlashape.errors import ParseError, XlashapeError
 
-__all__ = ["echo", "one_line", "print_facts", "print_json", "share_text"]
+__all__ = ["allow_any_encoding", "echo", "one_line", "print_facts", "print_json", "share_text"]
+
+_ASCII: Final = {
+    "─": "-", "│": "|", "┼": "+", "░": ".", "·": ".", "…": "...", "⋯": "...", "⋮": ":", "→": ">", "←": "<", "↓": "v", "↑": "^",
+    "×": "x", "÷": "/", "≤": "<=", "≥": ">=", "␣": "_", "“": '"', "”": '"', "’": "'", "–": "-",
+}  # fmt: skip
+"""What stands for characters that an encoding lacks, such as those of Windows. Any other such character is `?`."""
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join([_ASCII.get(each, "?") for each in error.object[error.start : error.end]]), error.end
+
+
+def allow_any_encoding() -> None:
+    """Lets standard output and error write characters that their encoding lacks, by ASCII. Without this the first one ends the command."""
+    codecs.register_error("xlashape-ascii", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None and not _is_unicode(stream) and getattr(stream, "errors", "") == "strict":
+            reconfigure(errors="xlashape-ascii")
+
+
+def _is_unicode(stream: TextIO | None) -> bool:
+    return stream is None or (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-").startswith("utf")
 
 
 def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = None) -> None:
@@ -33,7 +58,8 @@ def one_line(error: XlashapeError) -> str:
 
 def print_json(schema: str, document: dict[str, Any]) -> None:
     """One JSON document on standard output. `schema` is the name of its schema in xlashape/cli/schemas, such as `shape.v1`."""
-    echo(json.dumps({"schema": f"xlashape.{schema}", **document}, indent=2, ensure_ascii=False))
+    made = {"schema": f"xlashape.{schema}", **document}
+    echo(json.dumps(made, indent=2, ensure_ascii=not _is_unicode(sys.stdout)))
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:

@@ -170,7 +170,10 @@ def index(
             raise InvalidIndexError(f"elements of {element_bits} bits do not begin at whole bytes", field="--bytes")
         step = element_bits // 8
         rows: list[tuple[tuple[int, ...] | None, int]]
-        if inverse:
+        if not given:  # standard input is empty: the shape is checked, and there is nothing to answer
+            service.describe_shape(text)
+            rows = []
+        elif inverse:
             positions = [_position(argument, step) for argument in given]
             indices, are_elements = service.multi_indices(text, positions)
             rows = [

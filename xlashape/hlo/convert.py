@@ -182,6 +182,23 @@ def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -
     return Document(message, None, form)
 
 
+def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = None) -> bytes:
+    """The content of a file as the service takes it: HLO text or a serialized proto, without gzip. Raises as `decode` does.
+
+    >>> text_or_proto(gzip.compress(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))[:11]
+    b'HloModule m'
+    """
+    if data.startswith(_GZIP):
+        data = _decompress(data)
+    if not data:
+        raise ParseError(f"{name or 'the content'} is empty")
+    data = dumps.content_of_module(data, name, choice)
+    if _kind(data) not in (FileKind.JSON, FileKind.PBTXT):
+        return data
+    document = decode(data, name)
+    return _to_bytes(document.module if document.hlo_proto is None else document.hlo_proto, document.original)
+
+
 def _decompress(data: bytes) -> bytes:
     result = io.BytesIO()
     try:

@@ -90,12 +90,9 @@ def _object(x: Any, device: Target | None) -> Memory:
 
 def _text(text: str, device: Target | None) -> Memory:
     if "\n" not in text and len(text) < 4_096 and not _MODULE.match(text):
-        path = Path(text.split("#", 1)[0])
-        try:
-            if text and (path.is_file() or path.is_dir()):
-                return _file(Path(text), device)
-        except (OSError, ValueError):  # not a file name
-            pass
+        # Errors about the content of a file are ValueErrors too: only the look for the file is tried.
+        if _exists(text.split("#", 1)[0]):
+            return _file(Path(text), device)
     if is_report(text):
         return report_memory(text, device)
     if _MODULE.match(text):
@@ -116,6 +113,13 @@ def _text(text: str, device: Target | None) -> Memory:
             message = "found no shape, no allocation of a report and no module in this text"
             raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN) from None
         raise error
+
+
+def _exists(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # not a file name
+        return False
 
 
 def _is_one_shape(text: str) -> bool:

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.content import holds_text
-from xlashape.hlo.dumps import content_of_module, no_single_module, split_choice
+from xlashape.hlo.convert import text_or_proto
+from xlashape.hlo.dumps import no_single_module, split_choice
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
@@ -166,7 +167,7 @@ def _read(path: Path) -> bytes:
         raise no_single_module(path) from None
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
-    return content_of_module(content, name, choice)
+    return text_or_proto(content, name, choice=choice)
 
 
 def is_text(content: bytes) -> bool:
