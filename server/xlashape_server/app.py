@@ -127,7 +127,8 @@ class Server:
             self._evict(store)
             if config.metrics:
                 self._metrics_files = ScratchDirectory("metrics")
-                allocate(self._metrics_files.path, config.worker_count())
+                for number in range(config.worker_count()):
+                    allocate(self._metrics_files.path, number)
             inherited = tuple(each.lock for each in (self._scratch, self._metrics_files) if each is not None)
             if sys.platform == "linux":
                 with contextlib.suppress(OSError):  # where it is forbidden, the order of the workers is a guess

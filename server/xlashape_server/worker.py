@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -37,6 +38,7 @@ from xlashape_server.health import Health
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
+from xlashape_server.telemetry.files import allocate, begin_anew
 from xlashape_server.telemetry.recorder import Recorder
 from xlashape_server.telemetry.spans import Traces
 
@@ -110,7 +112,18 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
     if directory is None:
         return None
     names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
-    return Recorder(directory, worker, (*names, *HEALTH_CALLS, reflection.CALL))
+    names += [*HEALTH_CALLS, reflection.CALL]
+    try:
+        allocate(Path(directory), worker)
+        try:
+            return Recorder(directory, worker, names)
+        except (RuntimeError, ValueError, struct.error) as error:
+            _log.error("the files of metrics are damaged (%s); this worker counts from 0", error)
+            begin_anew(Path(directory), worker)
+            return Recorder(directory, worker, names)
+    except OSError as error:  # the directory was removed, or has no room: calls can be answered nevertheless
+        _log.error("this worker has no metrics: %s", error)
+        return None
 
 
 def _tracing(config: Config) -> Tracing | None:

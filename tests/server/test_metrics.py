@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -451,6 +452,36 @@ def _wrong(client: Client, kind: type[Exception]) -> None:
     client.byte_size("f32[1]" + " " * (3 << 20))
 
 
+@pytest.mark.parametrize("harm", ["directory removed", "files removed", "files damaged"])
+def test_calls_and_metrics_are_answered_whatever_happens_to_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    config = Config(
+        address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1, log_level="error",
+        store_directory=str(tmp_path / "store"),
+    )  # fmt: skip
+    with Server(config) as server:
+        asks(server, 3)
+        [directory] = tmp_path.glob("xlashape-metrics-*")
+        if harm == "directory removed":
+            shutil.rmtree(directory)
+        for path in directory.glob("*.db"):
+            if harm == "files removed":
+                path.unlink()
+            else:
+                with path.open("r+b") as file:
+                    file.write((4000).to_bytes(4, "little") + b"\xff" * 4092)
+        assert value(server, "xlashape_workers") == 1
+        [pid] = server.worker_pids
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: server.worker_pids not in ([], [pid]) and value(server, "xlashape_workers_answering") == 1)
+        asks(server, 3)
+        if harm != "directory removed":
+            wait_until(lambda: value(server, "xlashape_calls_total", method="ShapeService/LinearIndex") == 3)
+        assert value(server, "xlashape_worker_restarts_total") == 1
+
+
 def test_the_files_have_room_for_everything(tmp_path: Path) -> None:
     """Every method, code, limit and stage, in a process of its own: what prometheus_client counts in is one for each process."""
     program = """
@@ -461,7 +492,7 @@ from xlashape.proto import services
 from xlashape_server.telemetry.files import allocate
 from xlashape_server.telemetry.recorder import Recorder
 directory = Path(sys.argv[1])
-allocate(directory, 1)
+allocate(directory, 0)
 before = {path.name: path.stat().st_size for path in directory.iterdir()}
 names = [f"{service.name}/{method.name}" for service in services() for method in service.methods] + ["Health/Check", "Health/Watch", "ServerReflection/ServerReflectionInfo"]
 recorder = Recorder(str(directory), 0, names)

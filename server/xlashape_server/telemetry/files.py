@@ -8,18 +8,29 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "begin_anew", "paths"]
 
 _FILE_BYTES = 512 << 10  # of each file; with every method, code and limit it holds less than three quarters of that
 _KINDS = ("counter", "histogram")
 
 
-def allocate(directory: Path, workers: int) -> None:
-    """Makes the files of all workers, with room for every metric. OSError if the disk has none."""
-    for worker in range(workers):
-        for kind in _KINDS:
-            with (directory / f"{kind}_{worker}.db").open("ab") as file:
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
-                else:
-                    file.write(bytes(_FILE_BYTES))
+def allocate(directory: Path, worker: int) -> None:
+    """Makes the files of a worker where it has none, with room for every metric. OSError if the disk has none."""
+    for path in paths(directory, worker):
+        with path.open("ab") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
+            elif not file.tell():
+                file.write(bytes(_FILE_BYTES))
+
+
+def begin_anew(directory: Path, worker: int) -> None:
+    """Replaces the files of a worker, whose content cannot be used, by empty ones."""
+    for path in paths(directory, worker):
+        path.unlink(missing_ok=True)
+    allocate(directory, worker)
+
+
+def paths(directory: Path, worker: int) -> list[Path]:
+    """The files of a worker."""
+    return [directory / f"{kind}_{worker}.db" for kind in _KINDS]

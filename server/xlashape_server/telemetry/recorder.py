@@ -15,11 +15,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from google.rpc import code_pb2
 
 from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, OTHER
+from xlashape_server.telemetry.files import paths
 
 __all__ = ["Recorder"]
 
@@ -27,13 +29,18 @@ _MAX_LIMITS = 64  # names of limits; further ones would be "other"
 
 
 class Recorder:
-    """The metrics of one worker. `methods`: the names of calls that are told apart, such as "ShapeService/ByteSize"."""
+    """The metrics of one worker. `methods`: the names of calls that are told apart, such as "ShapeService/ByteSize".
+
+    RuntimeError or ValueError if its files are damaged, and OSError if they are not there.
+    """
 
     def __init__(self, directory: str, worker: int, methods: Iterable[str]) -> None:
         # prometheus_client looks for the directory in the environment, and for the kind of values in this variable of its module.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
-        from prometheus_client import CollectorRegistry, Counter, Histogram, values  # not before the line above
+        from prometheus_client import CollectorRegistry, Counter, Histogram, multiprocess, values  # not before that
 
+        # What cannot be read would neither be seen when it is mapped, nor be shown.
+        multiprocess.MultiProcessCollector.merge([str(path) for path in paths(Path(directory), worker)])
         values.ValueClass = values.MultiProcessValue(lambda: worker)
         registry = CollectorRegistry(auto_describe=False)
         made: dict[str, Any] = {}

@@ -6,8 +6,10 @@ of their processes is read from /proc, and the store is looked at by a thread of
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
+import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +24,8 @@ from xlashape_server.config import Config
 from xlashape_server.telemetry.catalogue import METRICS, STAGES
 
 __all__ = ["ServerMetrics", "StoreUsage", "Worker"]
+
+_log = logging.getLogger("xlashape_server.metrics")
 
 _LOOK_SECONDS = 10.0  # between two looks at the store
 _LOOK_SHARE = 50  # a look at a large store takes long, and is followed by a pause of so many times that
@@ -93,8 +97,7 @@ class ServerMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics, in the order of the catalogue."""
         found = {about.name: Metric(*_family(about.name)) for about in METRICS.values()}
-        read: Iterable[Metric] = self._files.collect()
-        for counted in read:
+        for counted in self._counted():
             name = f"{counted.name}_total" if counted.type == "counter" else counted.name
             if name in found:
                 found[name].samples = counted.samples
@@ -102,6 +105,14 @@ class ServerMetrics(Collector):
         for worker in self._workers:
             self._add_of_worker(found, worker)
         return found.values()
+
+    def _counted(self) -> Iterable[Metric]:
+        """What the workers count; nothing if their files cannot be read."""
+        try:
+            return self._files.collect()
+        except (OSError, RuntimeError, ValueError, struct.error) as error:
+            _log.warning("the files of metrics cannot be read: %s", error)
+            return ()
 
     def _add_of_server(self, found: Mapping[str, Metric]) -> None:
         config = self._config
