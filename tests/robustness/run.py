@@ -37,6 +37,7 @@ from harness.scene import MEMORY, Scene
 _IDLE_SECONDS = 5.0  # before the first fault, for comparison
 _REST_SECONDS = 1.0  # between faults
 _RECOVERY_SECONDS = 60.0  # after which it counts as none
+_MOST_SHOWN = 60  # of violations that are alike, usually
 _SOAK_GROWTH = 1.1  # of memory, open files and threads, between the second and the last quarter of a soak
 
 
@@ -94,8 +95,10 @@ def _show(store: str, name: str, found: list[str] | dict[str, Any]) -> None:
             print(f"{store}: {key}: {value}")
     elif found or name in ("violations", "failures"):
         print(f"{store}: {len(found)} {name}")
-        for each in found:
+        for each in found[:_MOST_SHOWN]:
             print(f"    {each}")
+        if len(found) > _MOST_SHOWN:
+            print(f"    and {len(found) - _MOST_SHOWN} more")
 
 
 def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, Any]:

@@ -53,6 +53,25 @@ _STORE_BYTES = 48 << 20
 _SMALL = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[3,5]{1,0:T(2,2)}")]).SerializeToString()
 _HEALTH = ("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService", "xlashape.v1.IndexingService")
 _START_SECONDS = 90.0
+_NEW = ("req", "-config", "openssl.cnf", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+# What Python asks of certificates from 3.13 on.
+_OPENSSL = """
+[req]
+distinguished_name = name
+x509_extensions = authority
+[name]
+[authority]
+basicConstraints = critical,CA:TRUE
+keyUsage = critical,keyCertSign,cRLSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = serverAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+subjectAltName = IP:127.0.0.1,IP:::1
+"""
 _LAST_CALLS_SECONDS = 60.0  # in which all callers end their last call
 _LAST_READS_SECONDS = 30.0  # in which reading everything at the end is tried again after what may pass
 _TICK_SECONDS, _STALL_SECONDS = (
@@ -204,9 +223,8 @@ class Scene(contextlib.ExitStack):
         return f"s3://bucket/{self._seed}"
 
     def _make_authority(self) -> None:
-        new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-        self._openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
-        (self.scratch / "san").write_text("subjectAltName=IP:127.0.0.1,IP:::1\n")
+        (self.scratch / "openssl.cnf").write_text(_OPENSSL)
+        self._openssl(*_NEW, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self.scratch, check=True, capture_output=True)
@@ -214,10 +232,11 @@ class Scene(contextlib.ExitStack):
     def swap_certificate(self) -> None:
         """A new key and a certificate that the same authority signed."""
         self._certificates += 1
-        new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-        self._openssl(*new, "-subj", f"/CN=server {self._certificates}", "-keyout", "new.key", "-out", "new.csr")
-        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "san")
-        self._openssl("x509", "-req", "-days", "2", "-in", "new.csr", *signing, "-out", "new.pem")
+        self._openssl(*_NEW, "-subj", f"/CN=server {self._certificates}", "-keyout", "new.key", "-out", "new.csr")
+        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "openssl.cnf")
+        self._openssl(
+            "x509", "-req", "-days", "2", "-in", "new.csr", *signing, "-extensions", "server", "-out", "new.pem"
+        )
         for kind in ("key", "pem"):
             (self.scratch / f"new.{kind}").rename(self.scratch / f"server.{kind}")
 
