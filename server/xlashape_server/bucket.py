@@ -17,11 +17,13 @@ Addresses, credentials and regions are those of the cloud's own tools: AWS_…, 
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -43,6 +45,16 @@ __all__ = ["BucketStore", "open_store"]
 _TRUST_SECONDS = 60.0  # that a module is taken from the cache without a question to the bucket
 _MAX_TRUSTED = 100_000  # modules of which the time of the last question is known
 _CHECK_SECONDS = 10.0  # between two looks whether the bucket answers
+_ENDPOINTS = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_ENDPOINT",
+)
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<\n]*))?")  # of Amazon and Azure
+_MESSAGE = re.compile(r'"message": ?"([^"]*)"')  # of Google
 _PROBE = "xlashape-probe"  # a folder that does not exist, to be listed
 _PIECE_BYTES = 1 << 20
 
@@ -222,11 +234,25 @@ def _bucket(url: str) -> ObjectStore:
     if url.startswith("file:"):
         with faults():
             return LocalStore(Path(url.removeprefix("file:").removeprefix("//")), mkdir=True)
-    endpoints = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
-    # Whoever gives an address without TLS wants it.
-    options: ClientConfig = {**_CLIENT, "allow_http": any(each.startswith("http://") for each in endpoints)}
+    options: ClientConfig = {**_CLIENT, "allow_http": any(each.startswith("http://") for each in _endpoints())}
     with _bucket_faults():
         return from_url(url, client_options=options, retry_config=_RETRIES)
+
+
+def _endpoints() -> Iterator[str]:
+    """The addresses of buckets in the environment. Whoever gives one without TLS wants it: emulators have none."""
+    for name in _ENDPOINTS:
+        yield os.environ.get(name, "")
+    if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
+        yield "http://127.0.0.1:10000"
+    # Google's is in the file of credentials, or in its content.
+    contents = [os.environ.get("GOOGLE_SERVICE_ACCOUNT_KEY", "")]
+    for name in ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH"):
+        with suppress(OSError, UnicodeDecodeError):
+            contents.append(Path(os.environ[name]).read_text(encoding="utf-8") if name in os.environ else "")
+    for content in contents:
+        with suppress(ValueError, AttributeError):
+            yield str(json.loads(content).get("gcs_base_url", ""))
 
 
 @contextmanager
@@ -248,14 +274,23 @@ def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
         raise
     except FileNotFoundError as error:
         if needs_bucket:
-            raise UnavailableError(f"there is no such bucket: {_first_line(error)}") from error
+            raise UnavailableError(f"there is no such bucket: {_told(error)}") from error
         raise
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
-        raise UnavailableError(f"the bucket refuses access: {_first_line(error)}") from error
+        raise UnavailableError(f"the bucket refuses access: {_told(error)}") from error
     except (BaseError, OSError, ValueError) as error:
-        raise UnavailableError(f"the bucket cannot be used: {_first_line(error)}") from error
+        # A list that was refused is an error of no kind of its own.
+        status = _STATUS.search(str(error))
+        if status is not None and status[1] == "404":
+            raise UnavailableError(f"there is no such bucket: {_told(error)}") from error
+        if status is not None and status[1] in ("401", "403"):
+            raise UnavailableError(f"the bucket refuses access: {_told(error)}") from error
+        raise UnavailableError(f"the bucket cannot be used: {_told(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    line = (str(error).splitlines() or [type(error).__name__])[0]
+def _told(error: Exception) -> str:
+    """What the service says of an error, or else the first line of the error."""
+    text = str(error)
+    told = _CODE.search(text) or _MESSAGE.search(text)
+    line = ": ".join(filter(None, told.groups())) if told else (text.splitlines() or [type(error).__name__])[0]
     return line if len(line) <= 200 else line[:200] + "…"

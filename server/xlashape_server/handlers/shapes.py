@@ -14,6 +14,7 @@ from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape.proto.packed import head, join
+from xlashape.proto.wire import Fields
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.text.layout import layout_text
@@ -56,6 +57,8 @@ class ShapeHandlers:
 
     def describe_shape(self, data: bytes, deadline: float | None = None) -> bytes:
         """DescribeShape."""
+        if len(data) <= _SMALL_BYTES:
+            return self._describe_shape(data)
         with budget(deadline=deadline, subject="a batch of shapes"):
             return self._describe_shape(data)
 
@@ -63,16 +66,16 @@ class ShapeHandlers:
         request = decoded(v1.DescribeShapeRequest, data)
         batch(len(request.shapes), self._max_batch, "shapes")
         pointer_size = _pointer_size(request.pointer_size)
-        response = v1.DescribeShapeResponse()
+        described: list[bytes] = []
         for i, value in enumerate(request.shapes):
             if i:
                 spend(256)
             shape = shape_of(value, ("shapes", i), self._config)
             try:
-                response.descriptions.append(describe(shape, pointer_size))
+                described.append(_description(shape, pointer_size))
             except XlashapeError as error:
                 raise placed(error, ("shapes", i)) from None
-        return response.SerializeToString()
+        return b"".join(described)
 
     def byte_size(self, data: bytes, deadline: float | None = None) -> bytes:
         """ByteSize."""
@@ -227,6 +230,16 @@ class ShapeHandlers:
                     raise counted_from(seen, alone, "positions") from None
                 seen += len(positions)
             yield answer
+
+
+_RESPONSE = Fields(v1.DescribeShapeResponse)
+
+
+# 33 µs for an array, and 100 in a server, whose caches are cold: a third of what the call takes.
+@cached(max_bytes=8 << 20, weigh=lambda arguments, made: len(made) + 600 * sum(1 for _ in arguments[0].leaves()))
+def _description(shape: Shape, pointer_size: int) -> bytes:
+    """The description of a shape as it is in a response."""
+    return _RESPONSE.message("descriptions", describe(shape, pointer_size))
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
