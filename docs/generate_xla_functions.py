@@ -160,7 +160,8 @@ NOTES = {
         "LinearIndexForNestedTiling": "Differs: takes combined dimensions into account",
         "DelinearizeIndexForNestedTiling": "Differs: takes combined dimensions into account; raises for a position in padding",
         "GetSplitConfig": "Takes a shape alone, as XLA since 2025, or a shape and a dimension",
-        "IsUntiledLayout": "Takes tiles and physical sizes, as XLA since 2025, or a layout alone",
+        "IsUntiledLayout": "Takes tiles and physical sizes, as XLA since 2025, or a layout alone. "
+        "XLA looks at each tile by itself: it says no of an empty array and of tiles that undo each other",
         "LayoutsInShapesEqual": "Returns False for shapes of different structure, for which XLA aborts",
     },
     "IndexUtil": {

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
 from xlashape.shape import COMBINE, Layout, Shape, SplitConfig, Target, Tile, layout_util, shape_util, tiling
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 
 # The two dynamic ones are sizes in a buffer assignment that TensorFlow 2.21 wrote for a CPU; without a target, jaxlib 0.12.0.1's ByteSizeOf.
 SIZES = [
@@ -80,6 +84,19 @@ def test_untiled_is_what_lies_as_without_tiles() -> None:
         assert layout_util.is_untiled_layout(tiles, sizes) == expected, shape
         counts[expected] += 1
     assert min(counts) > 100
+
+
+def test_untiled_is_what_xla_says_where_each_tile_alone_decides() -> None:
+    """Answers of XLA's function in libtpu. Where it says no of what lies as without tiles, the array is empty or tiles undo each other."""
+    differing: list[object] = []
+    with (VECTORS / "untiled.jsonl").open(encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            said = layout_util.is_untiled_layout(row["tiles"], row["sizes"])
+            if said != row["xla"]:
+                assert said, row
+                if 0 not in row["sizes"]:
+                    differing.append((row["tiles"], row["sizes"]))
+    assert differing == [([[2, 1], [2, 1, 1]], [2, 2]), ([[2, 2], [2, 1, 2]], [24, 4])]
 
 
 @pytest.mark.parametrize(
