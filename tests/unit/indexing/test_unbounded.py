@@ -89,19 +89,42 @@ INDEPENDENT = {
 """Instructions whose maps do not depend on how large the unbounded dimension is, and the size that their result has where it has 5 elements."""
 
 
-@pytest.mark.parametrize("instruction", INDEPENDENT)
+WINDOWS = {
+    "f32[?,8] reduce-window(x, c), window={size=2x1}, to_apply=add": 4,
+    "f32[?,8] reduce-window(x, c), window={size=2x1 stride=2x1}, to_apply=add": 2,
+    "f32[?,8] reduce-window(x, c), window={size=2x1 rhs_dilate=2x1}, to_apply=add": 3,
+    "f32[?,8] reduce-window(x, c), window={size=2x1 lhs_dilate=2x1}, to_apply=add": 8,
+    "f32[?,8] reduce-window(x, c), window={size=2x1 pad=1_0x0_0}, to_apply=add": 5,
+    "f32[?,8] reduce-window(x, c), window={size=2x1 pad=3_-1x0_0}, to_apply=add": 6,
+    "f32[?,8] reduce-window(x, c), window={size=2x1 pad=-1_0x0_0}, to_apply=add": 3,
+    "f32[?,8] reduce-window(x, c), window={size=3x2 stride=2x1 pad=2_0x1_0 lhs_dilate=2x1 rhs_dilate=2x1}, to_apply=add": 4,
+    "f32[1,?,3] convolution(l, v), window={size=2}, dim_labels=b0f_0io->b0f": 4,
+    "f32[1,?,3] convolution(l, v), window={size=2 pad=1_0}, dim_labels=b0f_0io->b0f": 5,
+}
+"""Windows of which every one ends within the array, and the number of windows over 5 elements. How many begin at an element is not known."""
+ALONG_OTHERS = {
+    "f32[?,7] reduce-window(x, c), window={size=1x2}, to_apply=add": 5,
+    "f32[?,9] reduce-window(x, c), window={size=1x2 pad=0_0x1_1}, to_apply=add": 5,
+    "f32[?,7,3] convolution(b, v), window={size=2}, dim_labels=b0f_0io->b0f": 5,
+}
+
+
+@pytest.mark.parametrize("instruction", [*INDEPENDENT, *WINDOWS, *ALONG_OTHERS])
 def test_maps_are_those_of_every_size(instruction: str) -> None:
     """The map without a bound, within the bounds of an array of 5 elements, is the map of that array."""
     shape, _, operation = instruction.partition(" ")
-    text = f"HloModule m\nENTRY e {{\n{PARAMETERS}  i = s32[] parameter(5)\n  ROOT r = {instruction}\n}}"
-    bounded_text = text.replace(
-        f"r = {shape} {operation}", f"r = {shape.replace('?', str(INDEPENDENT[instruction]))} {operation}"
-    )
+    more = "  i = s32[] parameter(5)\n  l = f32[1,?,2] parameter(6)\n  v = f32[2,2,3] parameter(7)\n  b = f32[?,8,2] parameter(8)\n"
+    text = f"HloModule m\n{ADD}ENTRY e {{\n{PARAMETERS}{more}  ROOT r = {instruction}\n}}"
+    size = {**INDEPENDENT, **WINDOWS, **ALONG_OTHERS}[instruction]
+    bounded_text = text.replace(f"r = {shape} {operation}", f"r = {shape.replace('?', str(size))} {operation}")
     unbounded = HloModule.parse(text).entry.root
-    bounded = HloModule.parse(bounded_text.replace("f32[?,8]", "f32[5,8]")).entry.root
+    bounded = HloModule.parse(bounded_text.replace("[?,8", "[5,8").replace("[1,?,2]", "[1,5,2]")).entry.root
     questions = [(indexing.output_to_input(unbounded), indexing.output_to_input(bounded))]
-    for operand in range(len(unbounded.operands)):
-        questions.append((indexing.input_to_output(unbounded, operand), indexing.input_to_output(bounded, operand)))
+    if instruction in WINDOWS:
+        assert indexing.input_to_output(unbounded)[0].knowledge is Knowledge.UNKNOWN
+    else:
+        for operand in range(len(unbounded.operands)):
+            questions.append((indexing.input_to_output(unbounded, operand), indexing.input_to_output(bounded, operand)))
     compared = 0
     for answers, expected in questions:
         for reads, read in zip(answers, expected, strict=True):
@@ -131,10 +154,11 @@ def test_maps_are_those_of_every_size(instruction: str) -> None:
         "f32[?,8] concatenate(x, k), dimensions={0}",
         "f32[?,8] pad(x, c), padding=1_1x0_0",
         "f32[?,8] pad(x, c), padding=0_0_1x0_0",
+        "f32[?,8] reduce-window(x, c), window={size=2x1 pad=1_1x0_0}, to_apply=add",
     ],
 )
 def test_unknown(instruction: str) -> None:
     """XLA takes the largest int64 for the size and leads to elements that do not exist."""
-    root = HloModule.parse(f"HloModule m\nENTRY e {{\n{PARAMETERS}  ROOT r = {instruction}\n}}").entry.root
+    root = HloModule.parse(f"HloModule m\n{ADD}ENTRY e {{\n{PARAMETERS}  ROOT r = {instruction}\n}}").entry.root
     assert indexing.output_to_input(root)[0].knowledge is Knowledge.UNKNOWN
     assert indexing.input_to_output(root)[0].knowledge is Knowledge.UNKNOWN

@@ -106,7 +106,7 @@ def _is_sparse(op: Op) -> bool:
     return 2 < len(op.operands) <= 4
 
 
-without_bounds(Opcode.DOT)
+without_bounds(Opcode.DOT, Opcode.CONVOLUTION)
 
 
 @output_to_input(Opcode.DOT, attributes=dot)

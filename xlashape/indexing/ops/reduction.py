@@ -25,7 +25,7 @@ from xlashape.indexing.ops.windows import (
 )
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
-without_bounds(Opcode.REDUCE)
+without_bounds(Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 
 
 @output_to_input(Opcode.REDUCE, attributes=dimensions)

@@ -10,6 +10,7 @@ from math import gcd
 from typing import NamedTuple
 
 from xlashape.caches import cached
+from xlashape.indexing.answers.leaves import WITHOUT_BOUND
 from xlashape.indexing.ops.attributes import WindowDim
 from xlashape.indexing.ops.build import Malformed, make_map, require
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
@@ -27,6 +28,10 @@ def check_window(w: WindowDim, size: int, out: int) -> None:
         w.size >= 0 and w.stride > 0 and w.window_dilation > 0 and w.base_dilation > 0,
         "has a window with a negative size, or a stride or dilation below 1",
     )
+    if size == WITHOUT_BOUND:
+        # The result ends where the last whole window does. Where padding at the end begins is not known.
+        require(out == size and w.high <= 0, "has windows beyond the end of a dimension without a bound")
+        return
     base = (size - 1) * w.base_dilation + 1 if size > 0 else 0
     padded = base + w.low + w.high
     reach = (w.size - 1) * w.window_dilation + 1 if w.size > 0 else 0
@@ -38,7 +43,9 @@ def check_window(w: WindowDim, size: int, out: int) -> None:
 def window_input(w: WindowDim, size: int, output: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
     """The input index that an output reads at an index within its window, and the conditions under which there is an element."""
     position = output * w.stride + window_index * w.window_dilation - w.low
-    inside: Conditions = [(position, Interval(0, (size - 1) * w.base_dilation))]
+    # Without a bound the last position is any that leaves room for the padding in int64.
+    last = size - 1 - max(w.low, 0) if size == WITHOUT_BOUND else (size - 1) * w.base_dilation
+    inside: Conditions = [(position, Interval(0, last))]
     if w.base_dilation == 1:
         return position, inside
     inside.append((position % w.base_dilation, Interval(0, 0)))
@@ -95,13 +102,16 @@ def _simple_at_once(
             terms[variable] = factor
             reach += factor * (count - 1)
     bounds = Interval.of_size(out_size), Interval.of_size(w.size)
-    if w.low <= 0 and reach - w.low < size:  # every index within every window reads an element
+    if w.low <= 0 and (
+        reach - w.low < size or size == WITHOUT_BOUND
+    ):  # every index within every window reads an element
         return SimpleDimension(expression_of(terms, -w.low), *bounds, ())
     common = gcd(w.stride, w.window_dilation)
     several = -(-w.low // common) < min(reach, w.low + size - 1) // common
     if len(terms) == 2 and w.low > 0 and several:
+        last = size - 1 if size == WITHOUT_BOUND else w.low + size - 1
         return SimpleDimension(
-            expression_of(terms, -w.low), *bounds, ((expression_of(terms, 0), Interval(w.low, w.low + size - 1)),)
+            expression_of(terms, -w.low), *bounds, ((expression_of(terms, 0), Interval(w.low, last)),)
         )
     return None
 
@@ -117,6 +127,8 @@ def window_output(w: WindowDim, out: int, index: Expr, window_index: Expr) -> tu
 
     In a reversed window, indices count from its end.
     """
+    alone = w.size == w.stride == w.base_dilation == 1 and w.low == w.high == 0
+    require(out != WITHOUT_BOUND or alone, "has windows of unknown number")
     position = index * w.base_dilation + w.low - window_index * w.window_dilation
     inside: Conditions = [(position, Interval(0, (out - 1) * w.stride))]
     if w.stride == 1:
