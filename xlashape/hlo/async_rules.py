@@ -104,6 +104,7 @@ class _States:
     """The instructions of a module, as the search for where an operation was started asks for them."""
 
     def __init__(self, module: HloModule) -> None:
+        self._begun: dict[HloInstruction, HloInstruction] = {}
         self._callers: dict[int, list[HloInstruction]] = {}
         for instruction in module.instructions():
             if instruction.proto.called_computation_ids:
@@ -133,7 +134,16 @@ class _States:
         return callers[0] if called and called[0] == node.computation else None
 
     def is_origin(self, node: HloInstruction) -> bool:
-        return node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
+        is_start = node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
+        return is_start or node in self._begun
+
+    def begun(self, end: HloInstruction) -> HloInstruction | None:
+        """The start of the operation that an instruction ends or goes on with. Those of operands are kept, so that a chain takes a step each."""
+        found = find_origin(self, end.operands[0])
+        if found is not None:
+            found = self._begun.get(found, found)
+            self._begun[end] = found
+        return found
 
 
 def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
@@ -150,7 +160,7 @@ def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
             return
         begun = given if given.proto.opcode == start else None
     else:
-        begun = find_origin(states, given)
+        begun = states.begun(end)
         if begun is not None and begun.proto.opcode != start:
             begun = None
     if begun is None:

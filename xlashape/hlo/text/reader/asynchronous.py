@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, cast
 
 from google.protobuf.message import Message
 
+from xlashape.errors import LimitExceededError
 from xlashape.hlo.async_chain import find_origin
 from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.common import COMMON
@@ -285,21 +286,35 @@ class _ParsedInstructions:
 # -- what is passed on ----------------------------------------------------------------------
 
 
+_MOST_THREAD_STEPS: Final = 2_000_000
+"""A second or two of reading."""
+
+
 def _set_thread(state: State, index: int, thread: bytes) -> None:
-    """Makes a computation and all that it calls run on the thread of the start, even where they name another."""
+    """Makes a computation and all that it calls run on the thread of the start, even where they name another.
+
+    Starts within starts put the same computations on a thread again and again. What is on the thread already, with all that it calls, is passed
+    over. LimitExceededError where threads that alternate leave too much to do.
+    """
     seen: set[int] = set()
     left = [index]
     while left:
         index = left.pop()
-        if index < 0 or index in seen:
+        if index < 0 or index in seen or state.threads.get(index) == thread:
             continue
         seen.add(index)
+        state.thread_steps += 1
+        if state.thread_steps > _MOST_THREAD_STEPS:
+            raise LimitExceededError("asynchronous operations within each other alternate between threads too often")
+        if index in state.threads:
+            state.threads.clear()  # what calls this computation is no longer on one thread
         computation = state.computations[index]
         computation.thread = thread
         for instruction in computation.instructions:
             left += instruction.calls
             if instruction.opcode is Opcode.ASYNC_START:
                 instruction.thread = thread
+    state.threads.update(dict.fromkeys(seen, thread))
 
 
 def _check_shape(state: State, shape: ParsedShape, at: int) -> None:

@@ -223,6 +223,8 @@ class State:
         "shapes",
         "source",
         "text",
+        "thread_steps",
+        "threads",
     )
 
     def __init__(self, source: Source, *, elided_values: bool = True) -> None:
@@ -234,6 +236,10 @@ class State:
         """Name of a computation → its index; -1 for a computation that could not be read."""
         self.channels_0: list[str] = []
         """The instructions whose text says `channel_id=0`."""
+        self.threads: dict[int, bytes] = {}
+        """Index of a computation → the thread that it and all that it calls have been put on."""
+        self.thread_steps = 0
+        """How often a computation has been put on a thread."""
         self.elided = Elided(is_filled=elided_values)
         self.errors: list[ParseError] = []
         self.depth = 0
