@@ -64,8 +64,23 @@ class _Index(NamedTuple):
     earlier: _Index | None
 
 
-def find_origin(graph: Graph[NodeT], node: NodeT) -> NodeT | None:
-    """The asynchronous instruction, from `node` on against the flow of data, that names the computation that runs; None if there is none."""
+def find_origin(graph: Graph[NodeT], node: NodeT, known: dict[NodeT, NodeT | None]) -> NodeT | None:
+    """The asynchronous instruction, from `node` on against the flow of data, that names the computation that runs; None if there is none.
+
+    `known` are answers for earlier nodes of the same graph, which are used and added to: the ends of a chain then take a step each.
+    """
+    chain: list[NodeT] = []
+    while node not in known and not graph.is_origin(node) and graph.opcode(node) in _PASSED_ON and graph.operands(node):
+        spend(1)
+        chain.append(node)
+        node = graph.operands(node)[0]
+    found = known[node] if node in known else _search(graph, node)
+    for each in chain:
+        known[each] = found
+    return found
+
+
+def _search(graph: Graph[NodeT], node: NodeT) -> NodeT | None:
     path: dict[NodeT, None] = {}
     # For each node of the path, the ways that are left from it, the next one last; before them the way to `node`.
     left: list[list[tuple[NodeT, _Index | None]]] = [[(node, None)]]

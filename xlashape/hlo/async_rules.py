@@ -104,7 +104,7 @@ class _States:
     """The instructions of a module, as the search for where an operation was started asks for them."""
 
     def __init__(self, module: HloModule) -> None:
-        self._begun: dict[HloInstruction, HloInstruction] = {}
+        self._begun: dict[HloInstruction, HloInstruction | None] = {}
         self._callers: dict[int, list[HloInstruction]] = {}
         for instruction in module.instructions():
             if instruction.proto.called_computation_ids:
@@ -134,16 +134,11 @@ class _States:
         return callers[0] if called and called[0] == node.computation else None
 
     def is_origin(self, node: HloInstruction) -> bool:
-        is_start = node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
-        return is_start or node in self._begun
+        return node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
 
     def begun(self, end: HloInstruction) -> HloInstruction | None:
-        """The start of the operation that an instruction ends or goes on with. Those of operands are kept, so that a chain takes a step each."""
-        found = find_origin(self, end.operands[0])
-        if found is not None:
-            found = self._begun.get(found, found)
-            self._begun[end] = found
-        return found
+        """The start of the operation that an instruction ends or goes on with."""
+        return find_origin(self, end.operands[0], self._begun)
 
 
 def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:

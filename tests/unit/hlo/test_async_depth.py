@@ -7,6 +7,7 @@ import pytest
 from xlashape.errors import LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.hlo.verifier import verify
+from xlashape.limits import budget
 
 STATE = "((f32[4]), f32[4], u32[])"
 
@@ -54,3 +55,16 @@ def test_a_long_chain_of_updates_is_verified() -> None:
     lines += [f" step{i + 1} = {STATE} async-update(step{i})" for i in range(count)]
     lines += [f" ROOT d = f32[4] async-done(step{count})", "}"]
     assert verify(HloModule.parse("\n".join(lines))) == ()
+
+
+def test_many_ends_along_a_chain_of_copies_take_a_step_each() -> None:
+    count = 3000
+    lines = ["HloModule m", "ENTRY e { p = f32[4] parameter(0)", f" copy0 = {STATE} negate-start(p)"]
+    for i in range(count):
+        lines += [f" copy{i + 1} = {STATE} copy(copy{i})", f" end{i} = f32[4] negate-done(copy{i})"]
+    text = "\n".join([*lines, f" ROOT d = f32[4] negate-done(copy{count})", "}"])
+    with budget(100 * count):
+        module = HloModule.parse(text)
+        printed = module.to_text()
+        assert HloModule.parse(printed).to_text() == printed
+    assert printed.count("negate-done") == count + 1

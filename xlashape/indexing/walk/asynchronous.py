@@ -164,7 +164,7 @@ def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
 def _computation(instruction: HloInstruction) -> HloComputation | None:
     """The computation that an asynchronous instruction runs; None if it is not known where it was started."""
     if not instruction.called_computations:
-        origin = find_origin(_Views(), instruction)
+        origin = find_origin(_Views(), instruction, {})
         if origin is None:
             return None
         instruction = origin

@@ -192,7 +192,7 @@ def _origin(state: State, computation: ParsedComputation, index: int) -> ParsedI
         return operand
     if operand.async_origin is not None:
         return operand.async_origin if operand.async_computation >= 0 else None
-    found = find_origin(_ParsedInstructions(state), _ParsedNode(computation, index))
+    found = find_origin(_ParsedInstructions(state), _ParsedNode(computation, index), state.async_origins)
     return None if found is None else found.instruction
 
 

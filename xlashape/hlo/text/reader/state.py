@@ -7,6 +7,7 @@ that may still change, and the number of its stack frame in the table that the m
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo.lex import HloCursor
@@ -211,6 +212,7 @@ class State:
     __slots__ = (
         "_attributes_kept",
         "_shapes_kept",
+        "async_origins",
         "attributes",
         "channels_0",
         "computation_indices",
@@ -236,6 +238,8 @@ class State:
         """Name of a computation → its index; -1 for a computation that could not be read."""
         self.channels_0: list[str] = []
         """The instructions whose text says `channel_id=0`."""
+        self.async_origins: dict[Any, Any] = {}
+        """Where asynchronous operations were started, as far as it has been looked for."""
         self.threads: dict[int, bytes] = {}
         """Index of a computation → the thread that it and all that it calls have been put on."""
         self.thread_steps = 0

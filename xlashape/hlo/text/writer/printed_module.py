@@ -73,6 +73,7 @@ class PrintedModule:
         self._wrapped: dict[int, int | None] = {}
         self._callers: dict[int, list[tuple[int, int]]] | None = None
         self._async_computations: dict[tuple[int, int], int | None] = {}
+        self._async_origins: dict[tuple[int, int], tuple[int, int] | None] = {}
 
     def _metadata_text(self, data: bytes) -> str:
         if data in (ABSENT, b""):
@@ -196,7 +197,7 @@ class PrintedModule:
 
     def _origin_computation(self, computation: PrintedComputation, index: int) -> int | None:
         """The computation that is called where the asynchronous operation whose state an instruction has was started."""
-        origin = find_origin(_PrintedInstructions(self), (self.index_of(computation.id), index))
+        origin = find_origin(_PrintedInstructions(self), (self.index_of(computation.id), index), self._async_origins)
         if origin is None:
             return None
         called = self.computations[origin[0]].templates[origin[1]].called
