@@ -44,7 +44,7 @@ KEYWORDS = frozenset(
     "true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown unreduced "
     "FileNames FunctionNames FileLocations StackFrames".split()
 )
-"""Words that are not names without a '%' before them."""
+"""Words that are not names without a '%' before them or a ':' after them."""
 
 RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
 """Words that begin a shape and so are not names, with a '%' or without."""
@@ -72,7 +72,7 @@ class HloCursor(Cursor):
         text, at = self.text, self.at
         percent = text.startswith("%", at)
         match = _NAME.match(text, at + percent)
-        if match is None or (not percent and match.group() in KEYWORDS):
+        if match is None or (not percent and match.group() in KEYWORDS and not text.startswith(":", match.end())):
             self.fail(what)
         self.at = match.end()
         if not percent and text.startswith(":", self.at):

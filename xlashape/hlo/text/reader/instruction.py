@@ -139,7 +139,7 @@ def _twice(body: Body, name: str, at: int) -> ParseError:
 def _accept_root(cursor: HloCursor) -> str | None:
     at = cursor.at
     match = _NAME.match(cursor.text, at)
-    if match is not None and match.group() == "ROOT":
+    if match is not None and match.group() == "ROOT" and not cursor.text.startswith(":", match.end()):
         cursor.at = match.end()
         return "ROOT"
     return None

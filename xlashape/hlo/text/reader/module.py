@@ -154,9 +154,9 @@ def _computation(state: State) -> int:
     cursor = state.cursor
     cursor.skip_space()
     at = cursor.at
-    has_percent = cursor.text.startswith("%", at)
     name = cursor.parse_name("the name of a computation")
-    if name in RESERVED or (not has_percent and name in KEYWORDS):
+    has_mark = cursor.text.startswith("%", at) or cursor.text.startswith(":", cursor.at - 1)
+    if name in RESERVED or (not has_mark and name in KEYWORDS):
         raise cursor.error(f"{name!r} cannot be a name", at=at, expected="a name", found=name)
     if name in state.computation_indices:
         raise cursor.error(f"computation {name!r} is already defined", at=at, expected="another name", found=name)
