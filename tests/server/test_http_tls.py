@@ -34,10 +34,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["openssl", *arguments], cwd=path, check=True, capture_output=True)
 
     new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    (path / "san").write_text("subjectAltName=IP:127.0.0.1\n")
+    (path / "san").write_text("subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
     for authority in ("a", "b"):
         own = ("-keyout", f"{authority}.key", "-out", f"{authority}.pem")
-        openssl(*new, "-x509", "-days", "2", "-subj", f"/CN={authority}", *own)
+        usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # which Python asks for from 3.13 on
+        openssl(*new, "-x509", *usage, "-days", "2", "-subj", f"/CN={authority}", *own)
         for name in ("server", "trainer", "stranger"):
             file = f"{authority}-{name}"
             openssl(*new, "-subj", f"/CN={name} of {authority}", "-keyout", f"{file}.key", "-out", f"{file}.csr")
