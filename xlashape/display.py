@@ -17,7 +17,7 @@ HOME = "xlashape.drawing.notebook"
 
 
 def shown(value: object) -> str | None:
-    """HTML for a notebook; None, so that the notebook shows `repr`, where there is none. Raises nothing of this library's errors."""
+    """HTML for a notebook; None if there is no HTML, and the notebook shows `repr`. Errors of this library are not raised."""
     try:
         return import_module(HOME).html(value)
     except XlashapeError:

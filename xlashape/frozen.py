@@ -87,7 +87,7 @@ class FrozenValue(Frozen):
         return (type(self), tuple([getattr(self, name) for name in self._fields]))
 
     def replace(self: _V, **changes: Any) -> _V:
-        """The value with some fields changed, checked like a new one. Raises TypeError for a name that is no field."""
+        """The value with some fields changed, checked like a new one. Raises TypeError for a name that is not a field."""
         unknown = changes.keys() - set(self._fields)
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {min(unknown)!r}")

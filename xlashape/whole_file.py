@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: whoever reads one finds the old content or the new one, never a part."""
+"""Files that are replaced as a whole: a reader finds the old content or the new content, never a part."""
 
 from __future__ import annotations
 

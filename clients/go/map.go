@@ -207,7 +207,7 @@ func (m *Map) evaluate(point, values, result []int64) (in, fits bool) {
 			case xlashapev1.Expression_KIND_FLOOR_DIVIDE:
 				value = floorDivided(value, other)
 			case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-				// Not the negative of the negative's quotient: the negative of the least int64 is none.
+				// Not the negative of the negative's quotient: the least int64 has no negative.
 				quotient := value / other
 				if value%other > 0 {
 					quotient++

@@ -1,6 +1,6 @@
-"""A log line for each call, at the level info: of calls that succeeded only so many a second, of refused calls every one.
+"""A log line for each call, at the level info. Every refused call is logged; of successful calls, a limited number per second.
 
-At the level debug every call has a line. A line after others were left out says how many: "unlogged": 4711.
+At the level debug every call is logged. The first line after unlogged calls counts them: "unlogged": 4711.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _log = logging.getLogger("xlashape_server.calls")
 
 
 class AccessLog:
-    """The lines of one worker about calls."""
+    """Logs the calls of one worker."""
 
     def __init__(self, config: Config) -> None:
         self._logs_all = config.log_level == "debug"
@@ -27,9 +27,9 @@ class AccessLog:
         self._unlogged = 0
 
     def wants_success(self) -> bool:
-        """Whether a call that succeeded now gets a line. To be asked once for each such call: the answer counts.
+        """Whether to log a successful call. Call this once for each successful call, since it counts the calls.
 
-        Without a lock, which all calls would share: two threads at once may log a line more or count one less.
+        There is no lock, so two threads at the same time may log one line too many or count one call too few.
         """
         if self._logs_all or not self._logs:
             return self._logs
@@ -43,7 +43,7 @@ class AccessLog:
         return False
 
     def log(self, rpc: str, code: str, peer: str, seconds: float | None = None, **facts: object) -> None:
-        """Logs a call: a refused one, or one that `wants_success`. Facts that are None are left out."""
+        """Logs a call that was refused, or a successful call for which `wants_success` is true. Facts that are None are left out."""
         if not self._logs:
             return
         line: dict[str, object] = {"rpc": rpc, "code": code, "peer": peer}

@@ -1,7 +1,7 @@
-"""What one identity may use: calls, time of the processor, and bytes of modules it uploaded. Only where callers are authenticated.
+"""Quotas of one identity: calls, processor time, and bytes of uploaded modules. They apply only where callers are authenticated.
 
-Calls and time are rates, as buckets that fill again. A bucket of time may be overdrawn by the call that is under way; further calls wait until
-it is filled. Stored bytes are kept in files beside the store, since all workers share them.
+Calls and time are rates, kept as token buckets. A running call may overdraw the bucket of time; further calls are refused until it has refilled.
+Stored bytes are counted in files beside the store, since all workers share them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from xlashape_server.store_faults import faults
 
 __all__ = ["Account", "Accounts", "Ledger", "Quota", "current_account", "set_account"]
 
-_BURST_SECONDS = 10.0  # of its rate that an identity may use at once
-_MAX_ACCOUNTS = 10_000  # that a worker remembers; the least recently used are forgotten
+_BURST_SECONDS = 10.0  # an identity may use this many seconds' worth of its rate at once
+_MAX_ACCOUNTS = 10_000  # accounts that a worker keeps; the least recently used are dropped
 
 
 class Quota(NamedTuple):
-    """What one identity may use in one worker, and of the store. None: no bound."""
+    """The quota of one identity: rates in one worker, and bytes in the store. None means no bound."""
 
     calls_per_second: float | None = None
     cpu_seconds_per_minute: float | None = None
@@ -32,7 +32,7 @@ class Quota(NamedTuple):
 
 
 class Account:
-    """What an identity has used."""
+    """What an identity has used of its quota."""
 
     def __init__(self, identity: str, quota: Quota) -> None:
         self.identity = identity
@@ -47,7 +47,7 @@ class Account:
         """Whether the time of calls is to be told by `used`."""
 
     def take_call(self) -> None:
-        """One call more. LimitExceededError "calls_per_second" or "cpu_seconds_per_minute" if the identity has used what it may."""
+        """Counts one call. LimitExceededError "calls_per_second" or "cpu_seconds_per_minute" if the quota is used up."""
         with self._lock:
             now = time.monotonic()
             wait = self._seconds.wait(now)
@@ -66,14 +66,14 @@ class Account:
         )
 
     def used(self, seconds: float) -> None:
-        """The processor computed so long for the identity."""
+        """Counts processor time that a call of the identity took."""
         with self._lock:
             self._seconds.wait(time.monotonic())
             self._seconds.take(seconds)
 
 
 class _Bucket:
-    """What may be used at once, which fills at a rate: of so much a second."""
+    """A token bucket: holds up to `capacity`, and refills at a rate per second."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
@@ -82,12 +82,12 @@ class _Bucket:
         self._time = time.monotonic()
 
     def wait(self, now: float) -> float:
-        """Seconds until something can be taken; 0: now."""
+        """Seconds until something can be taken; 0 if it can be taken now."""
         if self._rate is None:
             return 0.0
         self._left = min(self._most, self._left + (now - self._time) * self._rate)
         self._time = now
-        # A call takes 1; time is taken when it was used, so that some must be left.
+        # Calls are taken before they run, time after it was used. A call begins if 1 is left.
         needed = min(1.0, self._most) if self._most > 1.0 or self._rate >= 0.1 else 0.0
         return 0.0 if self._left >= needed else (needed - self._left) / self._rate
 
@@ -125,7 +125,7 @@ _thread = _Thread()
 
 
 def set_account(account: Account | None) -> None:
-    """Makes `current_account` in this thread the one of the call that it computes."""
+    """Sets `current_account` in this thread to the account of the call that the thread computes."""
     _thread.account = account
 
 
@@ -135,7 +135,7 @@ def current_account() -> Account | None:
 
 
 class Ledger:
-    """Who uploaded which modules: an empty file for each, `owners/IDENTITY'S DIGEST/DIGEST.SIZE`, in the directory of the store."""
+    """Records who uploaded which modules, as empty files `owners/IDENTITY'S DIGEST/DIGEST.SIZE` in the directory of the store."""
 
     def __init__(self, store_directory: str) -> None:
         self._is_used = bool(store_directory)
@@ -143,7 +143,7 @@ class Ledger:
         self._modules = Path(store_directory) / "modules"
 
     def check(self, sha256: str, size: int, *, is_shared: bool) -> None:
-        """LimitExceededError "stored_bytes" if the identity that calls may not store so many bytes more. `is_shared`: the modules are in a bucket, so that their files here are a cache."""
+        """LimitExceededError "stored_bytes" if storing so many more bytes exceeds the caller's quota. `is_shared`: the modules are in a bucket, so that their files here are a cache."""
         account = current_account()
         if account is None or account.quota.stored_bytes is None:
             return
@@ -154,7 +154,7 @@ class Ledger:
                 if digest == sha256:
                     total -= size
                 elif not is_shared and not (self._modules / digest[:2] / digest).exists():
-                    entry.unlink(missing_ok=True)  # it was deleted, or made room for others
+                    entry.unlink(missing_ok=True)  # the module was deleted or evicted
                     continue
                 total += int(stored)
         if total > account.quota.stored_bytes:
@@ -166,7 +166,7 @@ class Ledger:
             )
 
     def add(self, sha256: str, size: int) -> None:
-        """The identity that calls has uploaded a module."""
+        """Records that the caller has uploaded a module."""
         account = current_account()
         if account is None or account.quota.stored_bytes is None:
             return
@@ -176,7 +176,7 @@ class Ledger:
             (folder / f"{sha256}.{size}").touch()
 
     def remove(self, sha256: str) -> None:
-        """A module was deleted, by whomever."""
+        """Forgets who uploaded a module, after it was deleted."""
         if self._is_used and self._root.is_dir():
             with faults():
                 for path in self._root.glob(f"*/{sha256}.*"):

@@ -7,7 +7,7 @@
 
 This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one port
 (SO_REUSEPORT); `placement` spreads connections over them. A worker that ends is started again, after a pause that doubles each time a worker
-ends soon after its start. A worker that gives no sign of life is killed, and started again.
+ends soon after its start. A worker that does not report for some seconds is killed and started again.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ __all__ = ["Server", "serve"]
 
 _log = logging.getLogger("xlashape_server.app")
 
-_WATCH_SECONDS = 0.25  # between two looks at the workers
-_EVICTION_SECONDS = 60.0  # between two looks for modules that are too old
+_WATCH_SECONDS = 0.25  # seconds between checks of the workers
+_EVICTION_SECONDS = 60.0  # seconds between evictions of old modules
 
 
 class Server:
@@ -59,7 +59,7 @@ class Server:
         self._metrics_files: ScratchDirectory | None = None
         self._metrics: Endpoint | None = None
         self._start_lock: int | None = (
-            None  # a descriptor: workers begin to listen one after another, so that their order is known
+            None  # a file descriptor; under this lock workers begin to listen one after another, so that their order is known
         )
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class Server:
 
     @property
     def connections(self) -> dict[int, int]:
-        """How many connections each worker has, by its process id, as it said at most a fifth of a second ago. Zeros where systems do not tell."""
+        """How many connections each worker has, by its process id, at most a fifth of a second old. Zeros on systems that do not report it."""
         return {worker.pid: worker.connections for worker in self._workers if worker.pid}
 
     def start(self) -> Server:
@@ -131,7 +131,7 @@ class Server:
                     allocate(self._metrics_files.path, number)
             inherited = tuple(each.lock for each in (self._scratch, self._metrics_files) if each is not None)
             if sys.platform == "linux":
-                with contextlib.suppress(OSError):  # where it is forbidden, the order of the workers is a guess
+                with contextlib.suppress(OSError):  # without this lock the order of the workers can only be guessed
                     self._start_lock = os.memfd_create("start")
             cpus = config.cores()
             self._workers = [
@@ -219,7 +219,7 @@ class Server:
             service_manager.tell("WATCHDOG=1")
 
     def _on_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
-        """Keeps the order of the workers' sockets, and has new connections placed by how many each worker has."""
+        """Keeps the order of the workers' sockets, and directs new connections to the workers with the fewest."""
         with self._lock:
             kind = event["event"]
             if kind == "ready" and event.get("listening") is not None:
@@ -230,7 +230,7 @@ class Server:
             ready = [each for each in self._workers if each.number in indices and each.is_ready]
             if len(indices) < 2 or not ready or self._stopping.is_set():
                 return
-            # All the same where it is not known which worker has which index.
+            # All workers are weighted equally while it is unknown which worker has which index.
             counts = [each.connections if self._order.is_certain else 0 for each in ready]
             chances = placement.weights(counts)
             wanted = [[indices[each.number], weight] for each, weight in zip(ready, chances, strict=True)]
@@ -244,7 +244,7 @@ class Server:
 
     @staticmethod
     def _evict(store: Store) -> None:
-        """Removes what is too old or nobody's. What cannot be written can still be read."""
+        """Removes old modules and abandoned files from the store. A store that cannot be written can still be read."""
         try:
             store.evict()
         except (UnavailableError, LimitExceededError) as error:

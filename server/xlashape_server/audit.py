@@ -21,7 +21,7 @@ _log = logging.getLogger("xlashape_server.audit")
 
 
 class AuditLog:
-    """The lines of one worker. `rpcs` are those that have one, as SERVICE/METHOD."""
+    """Writes the audit lines of one worker. `rpcs` are the RPCs that are logged, as SERVICE/METHOD."""
 
     def __init__(self, config: Config) -> None:
         self.rpcs = writing_rpcs()

@@ -3,14 +3,14 @@
     s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:DIRECTORY
 
 An object PREFIX/v2/3f/3fa9… is the file of a module in version 2 of its format (`stored_file`). Its name is the digest of its content, so an
-object never changes, and no server can get an answer from the cache that the bucket would answer otherwise. An upload is acknowledged once the bucket has it. Objects
-are only created: where two servers put the same, one of them finds the object there, and checks it.
+object never changes, and a cache cannot hold other content than the bucket. An upload is acknowledged once the bucket has it. Objects are created and
+never overwritten: where two servers store the same content, the second finds the object and checks it.
 
-- What was read from the bucket is checked, and kept in the cache. Other bytes than were stored are never used and never removed: they may be a
-  fault of the way. An upload of the same content puts the object right.
+- Content that is read from the bucket is checked, then kept in the cache. Content that fails the check is not used and not removed, since the fault may
+  lie in the network. An upload of the same content repairs the object.
 - A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. Where the bucket does not
   answer, the cache does.
-- Objects are not evicted from a bucket, whose owner says with a rule of the bucket how long they live.
+- Objects are not evicted from a bucket. A lifecycle rule of the bucket says how long they live.
 
 Addresses, credentials and regions are those of the cloud's own tools: AWS_…, GOOGLE_…, AZURE_… in the environment, or the role of the machine.
 """
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BucketStore", "open_store"]
 
-_TRUST_SECONDS = 60.0  # that a module is taken from the cache without a question to the bucket
-_MAX_TRUSTED = 100_000  # modules of which the time of the last question is known
-_CHECK_SECONDS = 10.0  # between two looks whether the bucket answers
+_TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
+_MAX_TRUSTED = 100_000  # modules whose last lookup in the bucket is remembered
+_CHECK_SECONDS = 10.0  # seconds between checks that the bucket answers
 _ENDPOINTS = (
     "AWS_ENDPOINT_URL_S3",
     "AWS_ENDPOINT_URL",
@@ -55,7 +55,7 @@ _ENDPOINTS = (
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<\n]*))?")  # of Amazon and Azure
 _MESSAGE = re.compile(r'"message": ?"([^"]*)"')  # of Google
-_PROBE = "xlashape-probe"  # a folder that does not exist, to be listed
+_PROBE = "xlashape-probe"  # a folder that does not exist; listing it is a cheap check
 _PIECE_BYTES = 1 << 20
 
 # A call waits for the bucket at most about a quarter of a minute.
@@ -94,14 +94,14 @@ class BucketStore(Store):
         self._checked_at = float("-inf")
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
-        """As of a store."""
+        """See `Store`."""
         self._make_present(name, field)
         return super().find(name, field=field)
 
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
-        """As of a store. A damaged file of the cache is replaced by the object."""
+        """See `Store.read`. A damaged file in the cache is replaced by the object."""
         self._make_present(name, field)
         try:
             return super().read(name, offset=offset, limit=limit, field=field)
@@ -125,7 +125,7 @@ class BucketStore(Store):
     def keep(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
     ) -> tuple[Stored, bool]:
-        """As of a store; returns once the bucket has the module."""
+        """See `Store`. Returns once the bucket has the module."""
         is_new = self._put(temporary, sha256)
         stored, _ = super().keep(temporary, sha256, size, facts, created)
         self._trust(sha256)
@@ -139,7 +139,7 @@ class BucketStore(Store):
             self._checked_at = time.monotonic()
 
     def _make_present(self, name: str, field: str | FieldPath | None) -> None:
-        """Has the module in the cache. NotFoundError if the bucket does not have it."""
+        """Makes sure that the cache has the module. NotFoundError if the bucket does not have it."""
         sha256 = self.digest_of(name, field=field)
         try:
             with self._opened(name, field):
@@ -167,9 +167,7 @@ class BucketStore(Store):
             self._forget(sha256)
             raise self._missing(name, field) from None
         except DamagedError as damage:
-            raise UnavailableError(
-                f"the bucket gives other bytes than were stored: {damage}; upload the module again"
-            ) from None
+            raise UnavailableError(f"the object in the bucket is damaged: {damage}; upload the module again") from None
 
     def _copy_here(self, sha256: str) -> None:
         """FileNotFoundError if there is no object, DamagedError if it is damaged."""
@@ -186,7 +184,7 @@ class BucketStore(Store):
         self._trust(sha256)
 
     def _put(self, file: Path, sha256: str) -> bool:
-        """Creates the object. False if it was there already, and right."""
+        """Creates the object. False if the bucket had the same content already."""
         from obstore.exceptions import AlreadyExistsError  # the extra `store`
 
         key = _key(sha256)
@@ -224,11 +222,11 @@ class BucketStore(Store):
 
 
 def _key(sha256: str) -> str:
-    return f"v2/{sha256[:2]}/{sha256}"  # servers of versions that write another format do not meet these objects
+    return f"v2/{sha256[:2]}/{sha256}"  # servers that write another version of the format use other keys
 
 
 def _bucket(url: str) -> ObjectStore:
-    """The bucket at `url`. UnavailableError if what the environment says about it does not suffice."""
+    """The bucket at `url`. UnavailableError if credentials or a region are missing in the environment."""
     from obstore.store import LocalStore, from_url  # pyright: ignore[reportUnknownVariableType]  # the extra `store`; the type has unknown keywords
 
     if url.startswith("file:"):
@@ -259,7 +257,7 @@ def _endpoints() -> Iterator[str]:
 def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
     """Errors of the bucket within the block become UnavailableError.
 
-    AlreadyExistsError is an answer and passes; so does FileNotFoundError, unless only the bucket itself can be missing.
+    AlreadyExistsError passes unchanged; so does FileNotFoundError, unless the request can only fail because the bucket itself is missing.
     """
     from obstore.exceptions import (  # the extra `store`
         AlreadyExistsError,

@@ -1,8 +1,8 @@
-"""Who calls, and how many places of a kind one caller may hold.
+"""Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
 A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls are authenticated.
-Places of a kind (calls, uploads, reflection streams) are bounded, and so is the part of them that one identity and one connection may hold:
-what is left over is for others.
+There is a maximum of places of each kind (calls, uploads, reflection streams). One identity, and one connection, may hold only a share of them, so
+that other callers always find some.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Caller", "Places", "Shares", "caller_at", "caller_of"]
 
 
 class Caller(NamedTuple):
-    """Who calls. `identity` is shared by all connections of a caller, `connection` is unique among the connections of a worker."""
+    """A caller. `identity` is shared by all connections of a caller, `connection` is unique among the connections of a worker."""
 
     identity: str
     connection: str
@@ -29,13 +29,13 @@ class _HasPeer(Protocol):
 
 
 def caller_of(context: _HasPeer) -> Caller:
-    """The caller of a call of grpc. Authentication puts the identity in place of the address here."""
+    """The caller of a gRPC call, identified by its address. Authentication replaces the identity."""
     return caller_at(context.peer())
 
 
 @cached(max_bytes=1 << 20, entry_bytes=512)
 def caller_at(peer: str) -> Caller:
-    """The caller at an address as grpc writes it. All callers at a unix socket are one, and have no connections apart.
+    """The caller at an address as grpc writes it. All callers at a unix socket count as one caller with one connection.
 
     >>> caller_at("ipv4:192.0.2.7:50123")
     Caller(identity='ipv4:192.0.2.7', connection='ipv4:192.0.2.7:50123')
@@ -47,13 +47,13 @@ def caller_at(peer: str) -> Caller:
 
 
 class Shares(NamedTuple):
-    """The parts of all places that one identity may hold, and one connection: numbers above 0 and up to 1."""
+    """The fraction of all places that one identity may hold, and the fraction that one connection may hold; above 0, at most 1."""
 
     identity: float
     connection: float
 
     def of(self, maximum: int) -> tuple[int, int]:
-        """How many of `maximum` places an identity and a connection may hold: one at least.
+        """How many of `maximum` places an identity and a connection may hold; at least one.
 
         >>> Shares(0.75, 0.5).of(16), Shares(0.75, 0.5).of(1)
         ((12, 8), (1, 1))
@@ -64,7 +64,7 @@ class Shares(NamedTuple):
 class Places:
     """The places of one kind. `limit` is the name of their number in errors, in snake_case.
 
-    The first quarter of them goes to whoever comes, which takes no lock; the others go by shares.
+    A quarter of them is open to any caller and taken without a lock; of the others, each caller has a share.
     """
 
     def __init__(self, limit: str, maximum: int, shares: Shares) -> None:
@@ -84,7 +84,7 @@ class Places:
         return self.maximum - self._scarce - len(self._open) + self._taken
 
     def take_open(self) -> bool:
-        """Takes one of the places that go to whoever comes, if one is free."""
+        """Takes one of the open places, if one is free."""
         try:
             self._open.pop()
         except IndexError:
@@ -92,11 +92,11 @@ class Places:
         return True
 
     def give_back_open(self) -> None:
-        """Frees a place of `take_open`."""
+        """Frees a place that `take_open` gave."""
         self._open.append(None)
 
     def take(self, caller: Caller) -> None:
-        """Takes one of the places that go by shares. LimitExceededError if none is free, or the caller holds its share."""
+        """Takes a place of the caller's share. LimitExceededError if none is free, or the caller holds all of its share."""
         identity, connection = caller
         with self._lock:
             of_identity = self._by_identity.get(identity, 0)
@@ -121,7 +121,7 @@ class Places:
         raise LimitExceededError(message, limit=self.limit, maximum=self.maximum)
 
     def give_back(self, caller: Caller) -> None:
-        """Frees a place of `take`."""
+        """Frees a place that `take` gave."""
         with self._lock:
             self._taken -= 1
             _decrement(self._by_identity, caller.identity)

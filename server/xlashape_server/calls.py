@@ -1,4 +1,4 @@
-"""Calls under way: what a call holds (a place, memory, a turn), until when each of its stages may last, and who ends a call that lasts longer.
+"""Calls in progress: what a call holds (a place, memory, a turn), how long each of its stages may last, and what ends a call that lasts longer.
 
     stage          the call waits for                                      ends with
     receiving      the next message of its caller                          receive_seconds, for the first message of a call; its deadline
@@ -40,23 +40,23 @@ _log = logging.getLogger("xlashape_server.calls")
 CutOff: TypeAlias = "Callable[[Call, XlashapeError], None]"
 """Ends the transport of a call with an error, from any thread."""
 
-_LOOK_SECONDS = 0.1  # between two looks of the watch
+_CHECK_SECONDS = 0.1  # seconds between checks by the watch
 _MOST_CUT_OFF = (
     100  # calls at a look: each wakes its thread, and a small call of somebody else would wait for thousands of them
 )
-_SEND_BYTES_PER_SECOND = 8 << 20  # that a caller has to read at least, beyond the seconds that each message has
+_SEND_BYTES_PER_SECOND = 8 << 20  # bytes per second that a caller must read, after the seconds that each message has
 _TRIMMED_BYTES = (
     128 << 20
 )  # of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
-_TRIM_SECONDS = 5.0  # between two such requests
-_REFUSAL_SECONDS = 0.5  # in which the memory of a call that was refused comes back
-_MARGIN_SECONDS = 1.0  # after the deadline, within which the work itself notices it and gives a better error
+_TRIM_SECONDS = 5.0  # seconds between two such requests
+_REFUSAL_SECONDS = 0.5  # seconds within which the memory of a cancelled call is freed
+_MARGIN_SECONDS = 1.0  # seconds after the deadline in which the call itself may notice it, and give a better error
 
 
 class Call(Turn):
     """One call, from its admission until both its work and its transport have ended. `cut_off` ends its transport with an error, from any thread.
 
-    `identify` says who calls; it is asked when that is needed. A `with` block of a call is where the library computes for it.
+    `identify` returns the caller; it is called when the caller is needed. Code of the library runs within a `with` block of the call.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Call(Turn):
         self._places: list[tuple[Places, bool]] = []
         self._ended_parts = itertools.count(1)
         self.account: Account | None = None
-        """What the caller may use, where callers are authenticated."""
+        """The account of the caller, where callers are authenticated."""
         self._cpu_started = 0.0
         self.name = name
         self.code: int = code_pb2.CANCELLED
@@ -109,14 +109,14 @@ class Call(Turn):
         self.is_over = False
         """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
         self.refusal: LimitExceededError | None = None
-        """What the work of the call is to end with at its next step."""
+        """The error that the call raises at its next checkpoint."""
         self.lease: Lease = Lease(watch.memory)
         self.stage = "working"
         self.stage_end = self.deadline + _MARGIN_SECONDS
 
     @property
     def caller(self) -> Caller:
-        """Who calls."""
+        """The caller."""
         caller = self._caller
         if caller is None:
             caller = self._caller = self._identify()
@@ -131,7 +131,7 @@ class Call(Turn):
             self._places.append((places, False))
 
     def check(self) -> None:
-        """Raises if the call is not to go on: DeadlineExceededError if its deadline has passed or its caller has gone, or the `refusal`."""
+        """Raises if the call must stop: DeadlineExceededError if its deadline has passed or its caller has gone, or the `refusal`."""
         if self.refusal is not None:
             raise self.refusal
         if self.is_over:
@@ -140,7 +140,7 @@ class Call(Turn):
             raise DeadlineExceededError("the deadline passed before the answer was computed")
 
     def checkpoint(self) -> None:
-        """Every 256 steps or so of the library: looks at cancellation, at the deadline, and at the end of the turn."""
+        """Checks for cancellation, the deadline and the end of the turn. The library calls this about every 256 steps."""
         now = time.monotonic()
         if self.is_over or self.refusal is not None or now > self.deadline:
             self.check()
@@ -150,17 +150,17 @@ class Call(Turn):
                 self.span.waited(now)
 
     def receives_first(self) -> None:
-        """From now on the call waits for its first message."""
+        """Begins the stage of receiving: the call waits for its first message."""
         self.stage = "receiving"
         self.stage_end = min(self.deadline, time.monotonic() + self._watch.receive_seconds)
 
     def received(self) -> None:
-        """A message came."""
+        """Ends the stage of receiving: a message has arrived."""
         self.stage, self.stage_end = "working", self.deadline + _MARGIN_SECONDS
 
     @contextmanager
     def receiving(self, *, is_first: bool) -> Generator[None]:
-        """While the next message of the caller is waited for. A call that has a turn gives it up meanwhile."""
+        """Surrounds waiting for the next message of the caller. A call that has a turn gives it up meanwhile."""
         has_turn = self.has_turn
         self.give_back_turn()
         if is_first:
@@ -175,7 +175,7 @@ class Call(Turn):
             self.take_turn()
 
     def __enter__(self) -> Call:
-        """From now on the library computes for the call: with a turn, with its checkpoint, and on its lease."""
+        """Begins the stage of working: takes a turn, and makes the call's checkpoint and lease those of this thread."""
         if self.span is None:
             self.take_turn()
         else:
@@ -204,7 +204,7 @@ class Call(Turn):
             self.span.rests()
 
     def sends(self, size: int) -> None:
-        """From now on the call waits for its caller to read `size` bytes."""
+        """Begins the stage of sending: the call waits for its caller to read `size` bytes."""
         self.stage = "sending"
         self.stage_end = time.monotonic() + self._watch.send_seconds + size / _SEND_BYTES_PER_SECOND
 
@@ -216,15 +216,15 @@ class Call(Turn):
         if self.span is not None:
             self.span.event("answer", size)
 
-    sent = received  # the caller has read them: the call works again
+    sent = received  # the caller has read them; the call is working again
 
     def transport_ended(self) -> None:
-        """The caller has the whole answer, or has gone."""
+        """Notes that the transport has ended: the caller has the whole answer, or has gone."""
         self.is_over = True
         self._part_ended()
 
     def work_ended(self) -> None:
-        """The handler has returned or raised. The answer, if any, is on its way."""
+        """Notes that the handler has returned or raised. The answer may still be sent."""
         self._part_ended()
 
     def _part_ended(self) -> None:
@@ -239,7 +239,7 @@ class Call(Turn):
                 self.span.end(self.code)
 
     def end(self) -> None:
-        """Gives back what the call holds."""
+        """Frees the place, the turn and the memory of the call."""
         if self.lease.size:
             self.lease.release()
         for places, is_open in self._places:
@@ -250,7 +250,7 @@ class Call(Turn):
 
 
 class Watch:
-    """The calls of a worker, and the thread that looks after them. `start` starts the thread."""
+    """The calls of a worker, and the thread that ends calls that last too long. `start` starts the thread."""
 
     def __init__(self, memory: Memory, turns: Turns, *, receive_seconds: float, send_seconds: float) -> None:
         self.memory = memory
@@ -258,7 +258,7 @@ class Watch:
         self.receive_seconds = receive_seconds
         self.send_seconds = send_seconds
         self.calls: dict[int, Call] = {}
-        """By id, the calls under way. One operation on a dict needs no lock."""
+        """Calls in progress by id. Single operations on a dict need no lock."""
         self.recorder: Recorder | None = None
         """Where calls are counted, if they are."""
         self._thread: threading.Thread | None = None
@@ -273,7 +273,7 @@ class Watch:
         cut_off: CutOff,
         places: tuple[Places, ...],
     ) -> Call:
-        """A call that has a place of each kind. LimitExceededError if there is none."""
+        """A new call that holds a place of each kind. LimitExceededError if no place is free."""
         call = Call(name, identify, seconds, cut_off, self)
         try:
             for kind in places:
@@ -300,18 +300,18 @@ class Watch:
 
     def _run(self) -> None:
         while True:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
             try:
-                self._look()
-            except Exception as error:  # the watch of all calls must not end
+                self._check_calls()
+            except Exception as error:  # an error must not end the watch of all calls
                 _log.error("the watch failed", exc_info=error)
 
-    def _look(self) -> None:
+    def _check_calls(self) -> None:
         now = time.monotonic()
         late = [call for call in list(self.calls.values()) if now > call.stage_end and not call.is_over]
         late.sort(key=lambda call: call.stage_end)
         for call in late[:_MOST_CUT_OFF]:
-            call.stage_end = now + 1.0  # to try again, should it still be there
+            call.stage_end = now + 1.0  # kept, to try again if the call does not end
             error = self._lateness(call, now)
             facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
             _log.info("cut off", extra={"facts": facts})
@@ -342,7 +342,7 @@ class Watch:
         return DeadlineExceededError("the deadline passed before the answer was computed")
 
     def _relieve(self) -> None:
-        """The process has more memory than it may: ends the call that holds the most, after caches and allocator gave back what they could."""
+        """Ends the call that holds the most memory if the process exceeds its maximum even after caches were emptied and the allocator gave memory back."""
         now = time.monotonic()
         if now < self._next_refusal:
             return

@@ -29,7 +29,7 @@ def _setting(default: T, meaning: str) -> T:
     return field(default=default, metadata={"help": meaning})
 
 
-# A dataclass, not a FrozenValue: the command line makes its options of the fields, each with its type, its default and its meaning.
+# A dataclass, not a FrozenValue: the command line derives its options from the fields' types, defaults and meanings.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings of a server. Raises InvalidArgumentError, which names the setting, for a value that is not allowed.
@@ -236,7 +236,7 @@ class Config:
 
     @property
     def unix_path(self) -> str | None:
-        """The path of a unix: address, None of another address."""
+        """The path of a unix: address; None for another address."""
         return self.address[len(_UNIX) :] if self.address.startswith(_UNIX) else None
 
     @property
@@ -247,7 +247,7 @@ class Config:
         return self.unix_path is not None or _is_local(self.host_and_port()[0])
 
     def exposures(self) -> list[str]:
-        """What strangers can do because of these settings, a sentence each. Nobody is a stranger on this machine."""
+        """What unauthenticated callers from other machines can do because of these settings, a sentence each. Empty for a loopback address."""
         if self.is_loopback:
             return []
         found: list[str] = []
@@ -257,7 +257,7 @@ class Config:
             )
         if not self.tls_client_ca and not self.auth:
             found.append(
-                "callers are not authenticated: whoever reaches this address may upload, read and delete modules; "
+                "callers are not authenticated: anyone who reaches this address may upload, read and delete modules; "
                 "auth names those who may, tls_client_ca asks for certificates"
             )
         return found
@@ -267,7 +267,7 @@ class Config:
         return _host_and_port(self.address, "address", "HOST:PORT or unix:PATH")
 
     def http_host_and_port(self) -> tuple[str, int]:
-        """The same of the address of HTTP."""
+        """Host and port of the address of HTTP, as `host_and_port`."""
         return _host_and_port(self.http, "http", "HOST:PORT")
 
     def metrics_host_and_port(self) -> tuple[str, int]:
@@ -291,7 +291,7 @@ class Config:
         return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _processor_quota())))
 
     def cores(self) -> list[int]:
-        """The cores that workers are bound to in turn; none if they are not bound.
+        """The cores that workers are bound to in turn; empty if they are not bound.
 
         A container with a quota of processor time may run on all cores of its machine. Its workers would be bound to the first ones, as would those
         of every other container.
@@ -348,7 +348,7 @@ def _is_local(host: str) -> bool:
 
 
 def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
-    """How many cores' worth of time the control group of this process may use; infinite without a quota. Linux: cgroup-v2, cpu.max."""
+    """The processor quota of this process's control group, in cores; infinite without a quota. Linux: cgroup-v2, cpu.max."""
     try:
         quota, period = Path(path).read_text().split()
         return int(quota) / int(period)

@@ -1,11 +1,11 @@
-"""Calls of grpc on their way through the guard.
+"""The adapter between gRPC and the guard.
 
-These are plain functions that grpc calls, not grpc.ServerInterceptor: interceptors cost a small call a fifth of its time. RPCs of one request
+These are plain functions that grpc calls, not grpc.ServerInterceptor: interceptors add a fifth to the time of a small call. RPCs of one request
 are registered as if their requests were streams, because grpc otherwise waits for the request before it calls anything here: a caller that
 never sends it would hold a thread for good.
 
-A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of the time does nothing with it.
-So the pool has a thread for each call that is admitted, and some more to refuse the others. What computes at a time is bounded by turns.
+A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of that time the thread waits.
+So the pool has a thread for each call that is admitted, and some more to refuse the others. Turns bound how many of them compute at the same time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _REFUSING_THREADS = 16
 
 _MAX_PENDING = 1 << 16
 
-_IDENTITY, _GZIP = 0, 2  # grpc's numbers of ways to compress
+_IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
 
 
 class CallContext(Protocol):
-    """What is used of grpc.ServicerContext."""
+    """The part of grpc.ServicerContext that this file uses."""
 
     def time_remaining(self) -> float | None:
         """Seconds until the call's deadline."""
@@ -54,11 +54,11 @@ class CallContext(Protocol):
         ...
 
     def invocation_metadata(self) -> Any:
-        """The headers of the request, pairs of texts."""
+        """The headers of the request, as pairs of name and value."""
         ...
 
     def auth_context(self) -> Mapping[str, Any]:
-        """What TLS says of the caller."""
+        """What TLS has verified about the caller."""
         ...
 
     def cancel(self) -> Any:
@@ -76,10 +76,10 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
         # Twice the limit of the guard, whose error names the limit.
         ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
         ("grpc.max_send_message_length", -1),
-        # The guard unpacks messages itself: grpc would unpack 60 kB into 60 MB, and 60 MB into all the memory there is.
+        # The guard decompresses messages itself, because grpc does so without a limit: 60 kB become 60 MB, and 60 MB fill the memory.
         ("grpc.per_message_decompression", 0),
         ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
-        # A caller has no use for more calls in one connection than are admitted.
+        # More streams in one connection than calls are admitted would only be refused.
         ("grpc.max_concurrent_streams", config.max_concurrent_calls),
         # Calls that the interpreter has not seen yet. Of more than 1,000 grpc would end some, of any caller, with CANCELLED: the guard refuses by shares.
         ("grpc.server.max_pending_requests", _MAX_PENDING),
@@ -93,7 +93,7 @@ def thread_pool(config: Config) -> Any:
 
 
 class GrpcCalls:
-    """Handlers as functions that grpc calls, one method for each kind of RPC."""
+    """Wraps handlers in functions that grpc calls; one method for each kind of RPC."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -101,7 +101,7 @@ class GrpcCalls:
     def unary(
         self, name: str, handler: Callable[[bytes, float], bytes]
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """For a handler of one request that answers with one response."""
+        """Wraps a handler from one request to one response."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
@@ -115,7 +115,7 @@ class GrpcCalls:
                 return response
             except grpc.RpcError:
                 raise  # the caller went away before the request came
-            except Exception as error:  # the caller gets a status, whatever was raised
+            except Exception as error:  # any exception becomes a status for the caller
                 self._refuse(name, call, error, context)
             finally:
                 call.work_ended()
@@ -125,7 +125,7 @@ class GrpcCalls:
     def server_stream(
         self, name: str, handler: Callable[[bytes, float], Iterable[bytes]]
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """For a handler of one request that answers with a stream of responses."""
+        """Wraps a handler from one request to a stream of responses."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -153,7 +153,7 @@ class GrpcCalls:
     def client_stream(
         self, name: str, handler: Callable[[Iterator[bytes], float], bytes], kind: Places
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """For a handler of a stream of requests, which needs a place of the `kind` besides."""
+        """Wraps a handler from a stream of requests to one response. Its calls also need a place of the `kind`."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
@@ -180,7 +180,7 @@ class GrpcCalls:
         handler: Callable[[Iterator[bytes], float], Iterable[bytes]],
         places: tuple[Places, ...] | None = None,
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """For a handler that answers a stream with a stream. `places`: those that it needs, if not a place for a call."""
+        """Wraps a handler from a stream to a stream. Its calls need places of `places`; by default, a place for a call."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -208,7 +208,7 @@ class GrpcCalls:
     def apart(
         self, name: str, handler: Callable[[bytes], bytes], places: Places
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """For a handler that takes no time, and is to answer whatever other calls do: it needs one of `places` and no turn."""
+        """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and no turn."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
@@ -229,7 +229,7 @@ class GrpcCalls:
     def watch(
         self, name: str, handler: Callable[[bytes, Callable[[], None]], Iterable[bytes]], places: Places
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """As `apart`, for a handler that goes on until its caller goes away: it is given a function that raises then."""
+        """As `apart`, for a handler that runs until its caller goes away. The handler is given a function that raises once the caller has gone."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -302,7 +302,7 @@ class GrpcCalls:
         context.abort_with_status(rpc_status.to_status(status))
 
     def _log(self, name: str, call: Call, **facts: object) -> None:
-        """A line about a call that succeeded."""
+        """Logs a successful call."""
         identity = call.caller.identity if call.account is not None else None
         seconds = time.monotonic() - call.started
         self._guard.access.log(name, "OK", call.caller.connection, seconds, identity=identity, **facts)
@@ -322,7 +322,7 @@ def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeErro
 
 
 def _credentials_of(context: CallContext, asks_for_certificates: bool) -> Credentials:
-    """What a caller shows. Certificates count only if TLS has verified them, which gRPC demands where it asks for them."""
+    """The credentials of a caller. Certificates count only if TLS has verified them; gRPC verifies all those that it asks for."""
     authorization: str | None = None
     for key, value in context.invocation_metadata() or ():
         if key == "authorization":

@@ -1,4 +1,4 @@
-"""The guard: what every call passes, whatever carries it. It knows no gRPC; `grpc_calls` and adapters of other transports call it.
+"""The guard: checks every call on every transport. It does not depend on gRPC; `grpc_calls` and adapters of other transports call it.
 
     call = guard.begin("ShapeService/ByteSize", identify, seconds, cut_off)  # a place, or LimitExceededError
     try:
@@ -12,7 +12,7 @@
     call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
 
 `call.receiving()` surrounds waiting for a message of the caller. Streams of answers come from `guard.answers`, streams of requests go through
-`guard.messages`. The calls under way, and what each of their stages may last, are in `calls`.
+`guard.messages`. The calls in progress, and how long each of their stages may last, are in `calls`.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ A = TypeVar("A")
 
 
 class Guard:
-    """Admits calls, runs their handlers, and says what they end with.
+    """Admits calls, runs their handlers, and turns errors into statuses.
 
-    A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library. `relieve` frees memory
-    of caches when there is too little.
+    A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library. `relieve` empties caches
+    when memory is short.
     """
 
     def __init__(self, config: Config, relieve: Callable[[], None] | None = None) -> None:
@@ -147,7 +147,7 @@ class Guard:
         return call
 
     def message(self, call: Call, data: bytes) -> bytes:
-        """A request message as it came: unpacked if it is compressed, and counted. LimitExceededError if it is too large."""
+        """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large."""
         if data.startswith(_GZIP):
             data = inflated(data, self._max_bytes)
         size = len(data)
@@ -159,14 +159,14 @@ class Guard:
                 value=size,
             )
         if size > _SMALL:
-            call.lease.take(2 * size)  # as it came, and as it is decoded
+            call.lease.take(2 * size)  # the compressed message, and the decompressed one
             call.is_large = call.is_large or size > _LARGE
         if call.span is not None:
             call.span.event("request", size)
         return data
 
     def messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
-        """The messages of a stream of requests. The call has no turn while it waits for one."""
+        """The messages of a stream of requests. The call has no turn while it waits for a message."""
         is_first = True
         while True:
             with call.receiving(is_first=is_first):
@@ -182,7 +182,7 @@ class Guard:
             call.lease.keep(max(0, call.lease.size - added))
 
     def answer(self, call: Call, handler: Callable[[A, float], bytes], request: A) -> bytes:
-        """What the handler answers with. Only the answer counts against the worker's memory from then on."""
+        """The answer of the handler. From then on only the answer counts against the worker's memory."""
         with call:
             answer = handler(request, call.deadline)
         if call.name in self._audit.rpcs:
@@ -193,7 +193,7 @@ class Guard:
         return answer
 
     def answers(self, call: Call, handler: Callable[[A, float], Iterable[bytes]], request: A) -> Iterator[bytes]:
-        """The answers of a handler that gives several. The call has no turn while one of them is sent."""
+        """The answers of a handler that streams them. The call has no turn while an answer is sent."""
         reserved = call.lease.size
         with call:
             answers = iter(handler(request, call.deadline))
@@ -208,7 +208,7 @@ class Guard:
             call.sent()
 
     def refusal(self, name: str, call: Call | None, error: Exception) -> status_pb2.Status:
-        """What the call ends with because of `error`. An error that is not the library's is logged, and not sent. `call`: None if it was not admitted."""
+        """The status that the call ends with because of `error`. Details of an error that is not the library's are logged, and not sent. `call` is None if it was not admitted."""
         status, limit = self._refusal(name, call, error)
         recorder = self.watch.recorder
         if call is not None:
@@ -233,7 +233,7 @@ class Guard:
             if call.is_over:
                 return status_pb2.Status(code=code_pb2.CANCELLED, message="the caller has gone"), None
             if call.deadline - call.started >= self._max_seconds - 0.001:
-                # The caller would have waited longer: it was the server's own limit.
+                # The deadline of the server passed before that of the caller.
                 error = LimitExceededError(
                     f"the call took more than {self._max_seconds:g} seconds",
                     limit="call_seconds",
@@ -253,7 +253,7 @@ def _itself(caller: Caller) -> Caller:
 
 
 def inflated(data: bytes, maximum: int) -> bytes:
-    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if that has more than `maximum` bytes."""
+    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has more than `maximum` bytes."""
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
         content = inflater.decompress(data, maximum + 1)

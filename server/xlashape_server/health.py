@@ -1,7 +1,7 @@
-"""grpc.health.v1.Health in threads of its own, so that it answers whatever the other calls do.
+"""grpc.health.v1.Health in threads of its own, so that it answers even when all other calls are busy.
 
-The place of a question about health is not one of the places of calls. Here too an identity and a connection have a share of the places, so
-that one caller cannot take them all, and a caller that does not send its question or does not read the answer is cut off.
+Health checks have places of their own, apart from those of other calls. An identity and a connection have a share of these places too, so that one
+caller cannot take them all. A caller that does not send its request or does not read the answer is cut off.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 CALLS = ("Health/Check", "Health/Watch")
 """The names of its calls."""
 
-_MAX_CHECKS = 32  # at a time
-_MAX_WATCHES = 256  # at a time: each is a thread that sleeps
+_MAX_CHECKS = 32  # at the same time
+_MAX_WATCHES = 256  # at the same time; each is a thread that sleeps
 _REFUSING_THREADS = 4
-_LOOK_SECONDS = 1.0  # between two looks of a watch, whether its caller is still there
+_CHECK_SECONDS = 1.0  # seconds between checks that the caller of a watch is still there
 
 
 class Health:
@@ -43,7 +43,7 @@ class Health:
         self._version = 0
 
     def set(self, service: str, status: int) -> None:
-        """Sets the state of a service, a member of HealthCheckResponse.ServingStatus. Those who watch it are told."""
+        """Sets the state of a service, a member of HealthCheckResponse.ServingStatus. Callers that watch it are notified."""
         with self._changed:
             if not self._is_final and self._states.get(service) != status:
                 self._states[service] = status
@@ -84,10 +84,10 @@ class Health:
             check()
             with self._changed:
                 if self._version == version:
-                    self._changed.wait(_LOOK_SECONDS)
+                    self._changed.wait(_CHECK_SECONDS)
 
     def enable(self, server: grpc.Server, guard: Guard) -> None:
-        """Makes `server` answer questions about health."""
+        """Registers the service grpc.health.v1.Health with `server`."""
         calls = GrpcCalls(guard)
         checks = Places("health_checks", _MAX_CHECKS, guard.shares)
         watches = Places("health_watches", _MAX_WATCHES, guard.shares)

@@ -1,6 +1,6 @@
-"""Log lines on standard error, each a JSON object: readable for collectors of logs, and for people with grep.
+"""Log lines on standard error, each a JSON object, for log collectors and for grep.
 
-What a worker writes otherwise, such as the lines of gRPC's core or the stacks of a crash, becomes log lines of the server.
+Other output of a worker, such as lines of gRPC's core or the stacks of a crash, becomes log lines of the server.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["OutputLines", "configure"]
 
 # absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed"
 _ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
-_MAX_LINES_PER_SECOND = 100  # of the output of one worker
-_MAX_CHARACTERS = 2000  # of one line of it
+_MAX_LINES_PER_SECOND = 100  # lines of the output of one worker, per second
+_MAX_CHARACTERS = 2000  # of one line
 
 
 class _JsonLines(logging.Formatter):
@@ -72,7 +72,7 @@ class OutputLines:
 
 
 def configure(level: str, stream: TextIO | None = None, **always: Any) -> None:
-    """Sends the logs of this process to `stream` (default: standard error). Every line has the entries `always`."""
+    """Sends the logs of this process to `stream` (default: standard error). Each line also has the entries of `always`."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_JsonLines(**always))
     root = logging.getLogger("xlashape_server")

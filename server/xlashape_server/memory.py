@@ -1,12 +1,12 @@
-"""The memory of a worker: calls reserve what they are about to take, and are refused when there is not enough.
+"""The memory budget of a worker: calls reserve memory before they use it, and are refused when too little is left.
 
     memory = Memory(2 << 30)
     with memory.lease() as lease:
         lease.take(64 << 20)            # LimitExceededError "worker_memory" if that is more than is left
-        reserve(10 << 20)               # the same, of the lease of the call that this code runs for; nothing happens where there is none
+        reserve(10 << 20)               # the same on the lease of the current call; does nothing outside of calls
 
-What is left is computed from the reservations and from the memory that the process really has: reservations are promises, and caches and
-the allocator take memory that nobody reserved.
+What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a call may use its reservation
+later, and caches and the allocator hold memory that no call has reserved.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from xlashape.errors import LimitExceededError
 
 __all__ = ["Lease", "Memory", "reserve", "resident_bytes", "set_lease", "trim"]
 
-_SMALL = 64 << 10  # bytes; less is not worth a reservation: a worker has room for that much for each of its calls
-_LARGE = 1 << 20  # bytes; before so much is taken, the memory of the process is measured
-_RELIEF_SECONDS = 1.0  # between two attempts to get memory back from caches and the allocator
+_SMALL = 64 << 10  # bytes; smaller sizes are not reserved, since a worker has room for them in all of its calls
+_LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger reservation
+_RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the allocator
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 def resident_bytes() -> int:
-    """The memory of this process, in bytes; 0 where the system does not say."""
+    """The resident memory of this process, in bytes; 0 on systems that do not report it."""
     try:
         return int(_STATM.read_bytes().split()[1]) * _PAGE
     except OSError:
@@ -41,7 +41,7 @@ def resident_bytes() -> int:
 
 
 class Memory:
-    """What all calls of a worker may take together: `maximum` bytes for the process. `relieve` is called before a call is refused: it empties caches."""
+    """The memory budget of all calls of a worker: `maximum` bytes for the process. `relieve` empties caches; it is called before a call is refused."""
 
     def __init__(self, maximum: int, relieve: Callable[[], None] | None = None) -> None:
         self.maximum = maximum
@@ -58,11 +58,11 @@ class Memory:
         return self._reserved
 
     def lease(self) -> Lease:
-        """What one call reserves, nothing yet."""
+        """A lease for one call, without a reservation yet."""
         return Lease(self)
 
     def take(self, size: int) -> None:
-        """Reserves `size` bytes. LimitExceededError "worker_memory" if there are not so many left."""
+        """Reserves `size` bytes. LimitExceededError "worker_memory" if fewer are left."""
         with self._lock:
             fits = self._fits(size)
             if fits:
@@ -117,13 +117,13 @@ class Lease:
         """Reserved bytes."""
 
     def take(self, size: int) -> None:
-        """Reserves `size` bytes more. LimitExceededError "worker_memory" if there are not so many left. Small sizes are not counted."""
+        """Reserves `size` bytes more. LimitExceededError "worker_memory" if fewer are left. Small sizes are not counted."""
         if size > _SMALL:
             self._memory.take(size)
             self.size += size
 
     def keep(self, size: int) -> None:
-        """Gives back all but `size` bytes, of what may be less than that."""
+        """Reduces the reservation to `size` bytes, if it is larger."""
         if size <= _SMALL:
             size = 0
         if self.size > size:
@@ -153,19 +153,19 @@ _thread = _Thread()
 
 
 def set_lease(lease: Lease | None) -> None:
-    """Makes `reserve` in this thread reserve for the call that has this lease."""
+    """Makes `reserve` in this thread reserve on this lease."""
     _thread.lease = lease
 
 
 def reserve(size: int) -> None:
-    """Reserves `size` bytes for the call that this thread computes, until it ends. LimitExceededError "worker_memory" if there are not so many left."""
+    """Reserves `size` bytes for the call that this thread computes, until it ends. LimitExceededError "worker_memory" if fewer are left."""
     lease = _thread.lease
     if lease is not None:
         lease.take(size)
 
 
 def trim() -> None:
-    """Gives memory that the allocator keeps for later back to the system, where it can."""
+    """Has the allocator return unused memory to the system, if the C library can."""
     if sys.platform == "linux":
         try:
             ctypes.CDLL(None).malloc_trim(0)

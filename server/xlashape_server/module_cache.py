@@ -1,4 +1,4 @@
-"""Decoded modules of one worker by their content, the most recently used of them."""
+"""A cache of decoded modules in one worker, by content; the least recently used are dropped."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ class ModuleCache:
             self._bytes = 0
 
     def usage(self) -> CacheUsage:
-        """How much it holds, and how much it may."""
+        """Size and maximum of the cache."""
         with self._lock:
             return CacheUsage("xlashape_server: decoded modules", len(self._modules), self._bytes, self._max_bytes)

@@ -27,15 +27,17 @@ HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 # In an instruction, `=` comes before the type of the result, an array's or a tuple's. The length of comments is bounded, so that long comments are not
 # scanned repeatedly.
 _TYPE_OF_RESULT = re.compile(rb"=(?:\s|/\*.{0,200}?\*/|//[^\n]{0,200}\n)*(?:\w+\[|\()", re.DOTALL)
-# Measured: with all views decoded, models take 800 to 1,050 bytes for each instruction beside the messages.
+# Measured on whole models with all views decoded: 800 to 1,050 bytes for each instruction, in addition to the messages.
 _VIEW_BYTES = 1400
-# While text is read it takes at most so much memory: for each byte, for each "[" (most are of shapes) and for each instruction. Measured with
-# the smallest instructions, the longest tuples and constants, and the models of many sizes.
+# Upper bounds of the memory that reading text takes: bytes for each byte, for each "[" (most belong to shapes) and for each instruction. Measured with
+# the smallest instructions, the longest tuples and constants, and models of many sizes.
 _TEXT_FACTOR = 16
 _TEXT_SHAPE_BYTES = 1000
 _TEXT_INSTRUCTION_BYTES = 1000
-_SHAPES_PER_INSTRUCTION = 4  # that the text of a module may have on average, where it has the most instructions
-_WINDOW = 1 << 20  # bytes of text that are searched at a time
+_SHAPES_PER_INSTRUCTION = (
+    4  # shapes per instruction that the text of a module with the most instructions may have on average
+)
+_WINDOW = 1 << 20  # bytes of text in one search
 _LONGEST_MATCH = (
     4096  # bytes from the beginning of a match into the next window; longer runs of comments are not counted
 )
@@ -78,7 +80,7 @@ class Modules:
     def decode(
         self, data: bytes, path: FieldPath, sha256: str | None = None, *, is_text: bool | None = None
     ) -> HloModule:
-        """The module in `data`, which is text or a proto as `is_text` says. If that is None, it is detected from the content."""
+        """The module in `data`, which is text if `is_text` is true and a proto if it is false. If it is None, the format is detected from the content."""
         self.check_size(len(data), path)
         if is_text is None:
             is_text = holds_text(data)
@@ -96,7 +98,7 @@ class Modules:
         try:
             if is_text:
                 self._precount_text(data)
-                # Without the values of elided constants: nobody knows them, and 69 bytes of text would take 256 MB.
+                # Without the values of elided constants, which the text does not have: 69 bytes of text would take 256 MB.
                 module = HloModule.parse(decode_text(data), elided_values=False)
                 counted = self._precount(module.proto.SerializeToString(), is_module=True)
             else:
@@ -161,7 +163,7 @@ class Modules:
 
 
 def _results(data: bytes) -> Iterator[None]:
-    """One entry for each type of a result in the text of a module. The text is searched in windows, since other threads wait for each search."""
+    """Yields once for each result type in the text of a module. The text is searched in windows, since a search blocks other threads."""
     at, end = 0, 0
     while end < len(data):
         end = min(len(data), end + _WINDOW)
@@ -188,5 +190,5 @@ def format_of(data: bytes) -> str:
 
 
 def _key(sha256: str, is_text: bool) -> str:
-    # The same bytes may have been sent as text once and as a proto another time.
+    # The same bytes may be sent as text and as a proto, so the format is part of the key.
     return f"{sha256}{'t' if is_text else 'p'}"

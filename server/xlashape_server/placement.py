@@ -1,12 +1,12 @@
-"""Which worker gets a new connection, on Linux: the worker with the fewest connections.
+"""Spreads new connections over the workers, on Linux: most go to the workers with the fewest connections.
 
 All workers listen on one port with SO_REUSEPORT, and the system chooses among their sockets by a hash of the addresses: two clients may share
 a worker while another idles. So the server counts the connections of its workers, and gives the system a program (classic BPF, which needs no
-privileges) that chooses a socket at random with weights: a worker with fewer connections is chosen more often, and with few connections
-altogether only the worker with the fewest is. Where the system does not take the program, the hash chooses.
+privileges) that chooses a socket at random with weights: a worker with fewer connections is chosen more often. While there are few connections, only
+the worker with the fewest is chosen. Where the system refuses the program, the hash decides.
 
-The program names a socket by its index: sockets have the order in which they began to listen, and the last one takes the index of one that
-closes. Linux: Documentation/networking/filter.rst, net/core/sock_reuseport.c.
+The program names a socket by its index. Sockets are numbered in the order in which they began to listen; when a socket closes, the last one takes its
+index. Linux: Documentation/networking/filter.rst, net/core/sock_reuseport.c.
 
 >>> weights([1, 0])  # the second of two clients gets a worker of its own
 [0, 1]
@@ -31,19 +31,19 @@ from pathlib import Path
 
 __all__ = ["SocketOrder", "listening_sockets", "open_sockets", "program", "steer", "weights"]
 
-_SAME_TIME_SECONDS = 2.0  # the ends of two processes may become known in another order within this time
+_SAME_TIME_SECONDS = 2.0  # seconds within which the ends of two processes may be noticed in the wrong order
 _SO_ATTACH_REUSEPORT_CBPF = 51
 _INSTRUCTION = struct.Struct("=HBBI")  # code, jump if true, jump if false, constant
 _FILTER = struct.Struct("HxxxxxxQ" if sys.maxsize > 1 << 32 else "HxxI")  # count, address
 _LOAD, _JUMP_IF_GREATER_OR_EQUAL, _RETURN = 0x20, 0x35, 0x06
-_RANDOM = 0xFFFFF000 + 56  # the place of a random number: SKF_AD_OFF + SKF_AD_RANDOM
+_RANDOM = 0xFFFFF000 + 56  # the address at which the system gives a random number: SKF_AD_OFF + SKF_AD_RANDOM
 
 
 def weights(connections: Sequence[int]) -> list[int]:
-    """How often each worker is to be chosen, by the connections that each has.
+    """The weight of each worker, computed from the number of its connections.
 
-    A worker's weight is the number that it lacks to the most of any worker. Many connections may come before the next count, so with many
-    connections each weight is higher by an eighth of the mean: the worker with the fewest does not get all of them.
+    A worker's weight is the difference between the largest number of connections and its own. Many connections may arrive before the next count, so
+    with many connections an eighth of the mean is added to each weight: the worker with the fewest does not get all of them.
     """
     most = max(connections)
     spare = sum(connections) // (4 * len(connections))
@@ -52,7 +52,7 @@ def weights(connections: Sequence[int]) -> list[int]:
 
 
 def program(chances: Sequence[tuple[int, int]]) -> bytes:
-    """The instructions that choose among sockets. `chances` has the index of a socket and its weight, of which one at least is positive."""
+    """The instructions that choose among sockets. `chances` has pairs of a socket's index and its weight; at least one weight is positive."""
     chosen = [(index, weight) for index, weight in chances if weight > 0]
     total, passed = sum(weight for _, weight in chosen), 0
     made = [_INSTRUCTION.pack(_LOAD, 0, 0, _RANDOM)]
@@ -65,7 +65,7 @@ def program(chances: Sequence[tuple[int, int]]) -> bytes:
 
 
 def steer(sockets: Sequence[socket.socket], chances: Sequence[tuple[int, int]]) -> bool:
-    """Makes the system choose among all sockets that listen on the port of `sockets`. False where it cannot."""
+    """Installs the program for all sockets that listen on the port of `sockets`. False if the system refuses it."""
     if sys.platform != "linux" or not sockets or not any(weight > 0 for _, weight in chances):
         return False
     instructions = ctypes.create_string_buffer(program(chances))
@@ -81,7 +81,7 @@ def steer(sockets: Sequence[socket.socket], chances: Sequence[tuple[int, int]]) 
 
 
 def listening_sockets(port: int) -> list[socket.socket]:
-    """The sockets of this process that listen on a TCP port. gRPC opened them, and does not give them out. Each is a duplicate to be closed."""
+    """The sockets of this process that listen on a TCP port. They are found by their descriptors, since gRPC does not return its sockets. Each is a duplicate, which the caller closes."""
     found: list[socket.socket] = []
     for number in _descriptors():
         if any(each.fileno() == number for each in found):
@@ -102,7 +102,7 @@ def listening_sockets(port: int) -> list[socket.socket]:
 
 
 def open_sockets() -> int:
-    """How many sockets this process has; 0 where the system does not say."""
+    """The number of sockets of this process; 0 on systems that do not report it."""
     count = 0
     for number in _descriptors():
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def _descriptors() -> list[int]:
 
 
 class SocketOrder:
-    """The index of each worker's socket, kept as the system does.
+    """The index of each worker's socket, by the same rule that the system follows.
 
     >>> order = SocketOrder()
     >>> for worker, since in ((0, 12.5), (1, 12.25), (2, 12.75)):
@@ -138,10 +138,10 @@ class SocketOrder:
         self._last_closed = float("-inf")
         self._workers: list[int] = []
         self._since: dict[int, float] = {}
-        self._settled = 0  # so many of the first have their index for good
+        self._settled = 0  # the indices of the first so many sockets are final
 
     def listens(self, worker: int, since: float) -> None:
-        """A worker's socket began to listen at the time `since`. Several may be told in another order than they began."""
+        """Notes that a worker's socket began to listen at the time `since`. Calls may come in another order than the times."""
         self.closed(worker)
         at = len(self._workers)
         while at > self._settled and self._since[self._workers[at - 1]] > since:
@@ -150,7 +150,7 @@ class SocketOrder:
         self._since[worker] = since
 
     def closed(self, worker: int) -> None:
-        """The socket of a worker was closed, if it listened."""
+        """Notes that the socket of a worker was closed, if it listened."""
         if worker not in self._since:
             return
         at = self._workers.index(worker)

@@ -41,8 +41,8 @@ _FIXED_BYTES = {
 
 
 class Count(NamedTuple):
-    """How many messages of the type to count there are, an upper bound of the bytes that the whole message takes in memory, and how many messages
-    there are of any type."""
+    """The number of messages of the counted type, an upper bound of the bytes that the whole message takes in memory, and the number of messages of any
+    type."""
 
     counted: int
     memory: int
@@ -50,7 +50,7 @@ class Count(NamedTuple):
 
 
 class _MessageType:
-    """What the walk knows of one message type."""
+    """Facts about one message type that the walk needs."""
 
     __slots__ = ("memory", "name", "packed", "submessages")
 

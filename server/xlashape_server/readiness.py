@@ -1,12 +1,12 @@
-"""Whether calls can be answered, told by grpc.health.v1 under these names:
+"""The health names for liveness and readiness probes, served by grpc.health.v1:
 
-    live                              this process runs; SERVING as long as it answers at all
+    live                              this process runs; SERVING while it answers at all
     ready, ""                         all calls can be answered; follows the store
     xlashape.v1.HloService, …         calls of this service can be answered; those that need no store do not follow it
 
-Kubernetes' probes of the kind grpc ask for a name: `live` is for livenessProbe, `ready` for readinessProbe. A full disk is no reason to
-start a container again. A bucket that does not answer is a fault of all servers that share it: `ready` does not follow that, since a load
-balancer would be left with no server for the calls that need no bucket.
+Kubernetes' gRPC probes ask for a name: use `live` for livenessProbe and `ready` for readinessProbe. A full disk makes a server not ready, but does
+not restart its container. A bucket that does not answer affects all servers that share it, so `ready` ignores it: otherwise a load balancer would
+have no server left for the calls that need no bucket.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ NAMES = ("", LIVE, READY)
 
 _NEED_THE_STORE = ("xlashape.v1.HloService", "xlashape.v1.IndexingService")
 _FOLLOW_THE_DIRECTORY = ("", READY, *_NEED_THE_STORE)
-_LOOK_SECONDS = 1.0  # between two looks at the store
-_HANGING_SECONDS = 5.0  # a look that takes longer counts as a fault: a file system on a network may not answer
+_CHECK_SECONDS = 1.0  # seconds between checks of the store
+_HANGING_SECONDS = 5.0  # seconds; a slower check counts as a fault, since a network file system may not answer
 
 
 def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
@@ -63,22 +63,22 @@ class _Watch:
                 elif before and not fault:
                     _log.warning("ready again: %s takes modules", look.subject)
             told = faults
-            time.sleep(_LOOK_SECONDS / 2)
+            time.sleep(_CHECK_SECONDS / 2)
 
 
 class _Look:
-    """A question that is asked again and again in a thread of its own, since it may hang."""
+    """A check of the store that is repeated in a thread of its own, because a file system that does not answer would block it."""
 
     def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:
         self.subject = subject
         self.followers = followers
         self._check = check
         self._fault = ""
-        self._began: float | None = None  # the question that has not been answered
+        self._began: float | None = None  # the check in progress
         threading.Thread(target=self._run, name="readiness", daemon=True).start()
 
     def fault(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """The fault that the last check found; empty without a fault."""
         began = self._began
         if began is not None and time.monotonic() - began > _HANGING_SECONDS:
             return f"{self.subject} does not answer"
@@ -95,4 +95,4 @@ class _Look:
             except Exception as error:
                 self._fault = f"{type(error).__name__}: {error}"
             self._began = None
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)

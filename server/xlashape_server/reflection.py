@@ -75,7 +75,7 @@ class _AllPools:
 
 
 class _Reflection(reflection.ReflectionServicer):
-    """A stream lasts as long as its caller likes, so reflection has places and threads of its own."""
+    """Streams of reflection may stay open for any time, so they have places and threads of their own."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _AllPools()))
@@ -84,7 +84,7 @@ class _Reflection(reflection.ReflectionServicer):
         """ServerReflectionInfo, in bytes."""
         answers = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", self.ServerReflectionInfo)
         for answer in answers(map(_decoded, requests), None):
-            spend(256)  # between two answers the call looks whether it may go on
+            spend(256)  # raises between two answers if the call must stop
             yield answer.SerializeToString()
 
 
@@ -96,7 +96,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def enable(server: grpc.Server, guard: Guard) -> None:
-    """Makes `server` answer questions about its schema."""
+    """Registers server reflection with `server`."""
     versions = (f"{V1}.ServerReflection", reflection.SERVICE_NAME)
     names = [*(service.full_name for service in services()), SERVICE, *versions]
     places = guard.conversations

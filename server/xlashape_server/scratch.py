@@ -47,7 +47,7 @@ def is_scratch(directory: str | Path) -> bool:
 
 
 def remove_orphans() -> None:
-    """Removes the temporary directories whose servers have ended without doing so."""
+    """Removes the temporary directories of servers that ended without removing them."""
     for path in Path(tempfile.gettempdir()).glob("xlashape-*"):
         if not path.name.startswith(_PREFIXES):
             continue
@@ -60,4 +60,4 @@ def remove_orphans() -> None:
                 shutil.rmtree(path, ignore_errors=True)
             _log.info("removed %s, which an earlier server left", path)
         except OSError:
-            continue  # its server runs, it is being made, or it was removed meanwhile
+            continue  # its server is running, or the directory is being made or was removed meanwhile

@@ -1,4 +1,4 @@
-"""Tells systemd, where it started the server, that it is ready, stops, and lives: the protocol of sd_notify(3)."""
+"""Notifies systemd, if it started the server, of readiness, stopping and liveness by the protocol of sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["tell"]
 
 
 def tell(state: str) -> None:
-    """Sends a state such as "READY=1" to the socket that the variable NOTIFY_SOCKET names. Does nothing where there is none."""
+    """Sends a state such as "READY=1" to the socket that the variable NOTIFY_SOCKET names. Does nothing if the variable is not set."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return

@@ -1,4 +1,4 @@
-"""Registers the RPCs with grpc: each RPC that the schema names is its handler behind a guard.
+"""Registers each RPC of the schema with grpc, with its handler behind the guard.
 
 Requests and responses pass as bytes; handlers decode and encode them.
 """
@@ -19,7 +19,7 @@ __all__ = ["add_methods", "add_services", "count_unknown_methods"]
 
 
 def add_services(server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard) -> None:
-    """Makes `server` answer `rpcs`."""
+    """Registers `rpcs` with `server`."""
     calls = GrpcCalls(guard)
     by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
     for rpc in rpcs:
@@ -32,7 +32,7 @@ def add_services(server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard) -> No
 
 
 def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
-    """Makes `server` answer the methods of a service."""
+    """Registers the methods of a service with `server`."""
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     # Registered methods are matched by grpc's core; older versions of grpc do not have them.
     register: Callable[[str, Any], None] | None = getattr(server, "add_registered_method_handlers", None)

@@ -1,8 +1,10 @@
-"""Where the settings of a server come from: a file in TOML, variables XLASHAPE_…, and options of the command line, the last of which wins.
+"""The settings of a server from a file in TOML, variables XLASHAPE_… and options of the command line.
+
+Options override variables, and variables override the file.
 
 All three have the names of the fields of `Config`, and the same values:
 
-    store_bytes = "2GiB"              in the file: numbers, texts and true or false; bytes and seconds also as texts with units
+    store_bytes = "2GiB"              in the file: numbers, strings and booleans; bytes and seconds also as strings with units
     XLASHAPE_STORE_BYTES=2GiB         in the environment
     --store-bytes 2GiB                on the command line
 
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 PREFIX = "XLASHAPE_"
-"""What the name of a variable begins with."""
+"""The prefix of the variables' names."""
 
 FIELDS = {setting.name: setting for setting in dataclasses.fields(Config)}
 
@@ -49,13 +51,13 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class Settings(NamedTuple):
-    """Settings that were given, and where each came from: the name of a file, of a variable or of an option."""
+    """Settings, and the source of each: the name of a file, a variable or an option."""
 
     values: dict[str, Any]
     sources: dict[str, str]
 
     def then(self, later: Settings) -> Settings:
-        """Both; the later ones win."""
+        """These settings and `later` ones, which override them."""
         return Settings({**self.values, **later.values}, {**self.sources, **later.sources})
 
 
@@ -84,7 +86,7 @@ def of_file(path: str) -> Settings:
 
 
 def of_environment(environment: Mapping[str, str]) -> Settings:
-    """The settings in the variables XLASHAPE_…; other variables are not looked at."""
+    """The settings in the variables XLASHAPE_…; other variables are ignored."""
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name in FIELDS:
@@ -114,7 +116,7 @@ def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_value(name: str, value: object) -> Any:
-    """The value of a setting, given as such or as text. InvalidArgumentError if it is not of the setting's type."""
+    """The value of a setting, given as a value or as text. InvalidArgumentError if it is not of the setting's type."""
     kind = cast("type[Any]", type(_DEFAULTS[name]))
     if kind is str:
         if isinstance(value, str):
@@ -135,7 +137,7 @@ def read_value(name: str, value: object) -> Any:
 
 
 def _quantity(name: str, kind: type, text: str) -> int | float:
-    """A number with a unit, where the setting is one of bytes or seconds."""
+    """A number, with a unit if the setting is in bytes or seconds."""
     units: Mapping[str, float] = {"": 1}
     example = "a whole number" if kind is int else "a number"
     if name.endswith(("_bytes", "_memory")):
@@ -165,7 +167,7 @@ def _expected(name: str, what: str, found: object) -> InvalidArgumentError:
 
 
 def printed(config: Config, sources: Mapping[str, str]) -> str:
-    """A file in TOML that gives these settings, with the meaning of each and where it came from. `of_file` reads it."""
+    """A TOML document with these settings, and a comment with the meaning and the source of each. `of_file` reads it."""
     lines: list[str] = []
     for name, setting in FIELDS.items():
         source = sources.get(name)
@@ -178,13 +180,13 @@ def printed(config: Config, sources: Mapping[str, str]) -> str:
 
 def _toml_value(value: str | float) -> str:
     if isinstance(value, str):
-        # JSON's texts are TOML's, but for the code point 127.
+        # A JSON string is a TOML string, except for the code point 127.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """What a text in TOML says. ValueError if it is none."""
+    """The values of a TOML document. ValueError if the text is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib  # not in Python 3.10
     else:

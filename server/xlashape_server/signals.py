@@ -1,6 +1,6 @@
 """Waits for SIGTERM, SIGINT and SIGHUP without losing one.
 
-A Python signal handler runs between two bytecodes of the main thread. It can therefore meet a lock that the main thread holds
+A Python signal handler runs between two bytecodes of the main thread. It can therefore deadlock on a lock that the main thread holds
 (threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
 interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
 """
@@ -46,7 +46,7 @@ class StopSignals:
         os.close(self._write)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for a signal or a call of `wake`, at most `seconds`; each ends one wait. False if there was none."""
+        """Waits for a signal or a call of `wake`, at most `seconds`. Each of them ends one wait. False after a timeout."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = None if end is None else max(0.0, end - time.monotonic())

@@ -1,7 +1,7 @@
-"""What a call ends with when a handler raises: a google.rpc.Status with details that any gRPC client understands.
+"""Converts an error to the status of a call: a google.rpc.Status with details that any gRPC client understands.
 
     error of the library       status                google.rpc detail, beside ErrorInfo
-    InvalidArgumentError …     INVALID_ARGUMENT      BadRequest: the field, and what is wrong with it; of text, its line and column too
+    InvalidArgumentError …     INVALID_ARGUMENT      BadRequest: the field, and a description of the mistake; for text, line and column too
     NotFoundError              NOT_FOUND             ResourceInfo: kind and name
     LimitExceededError         RESOURCE_EXHAUSTED    QuotaFailure: the limit's name
     DeadlineExceededError      DEADLINE_EXCEEDED
@@ -36,10 +36,10 @@ __all__ = ["DOMAIN", "status_of"]
 DOMAIN = "xlashape"
 """The domain of our google.rpc.ErrorInfo."""
 
-# The status travels in headers, of which gRPC clients accept 8 KiB. There a byte beyond ASCII of the message takes three characters, and the
-# details are written in base64.
-_MAX_TEXT_BYTES = 400  # of one text
-_MAX_INFO_BYTES = 2400  # of the ErrorInfo
+# The status is sent in headers, and gRPC clients accept 8 KiB of headers. In them a non-ASCII byte of the message takes three characters, and the
+# details are encoded in base64.
+_MAX_TEXT_BYTES = 400  # bytes of one text
+_MAX_INFO_BYTES = 2400  # bytes of the ErrorInfo
 
 _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
     (InvalidArgumentError, code_pb2.INVALID_ARGUMENT),
@@ -60,7 +60,7 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
     description = str(error).splitlines()[0] if str(error) else ""
     head, colon, rest = description.partition(": ")
     if colon and head in [path_text(error.path[i:]) for i in range(len(error.path))]:
-        description = rest  # the message began with the end of the path, which is in front of it already
+        description = rest  # the message begins with the end of the path, which is put before it anyway
     message = f"{field}: {description}" if field else description
     status = status_pb2.Status(code=code, message=_shortened(message))
     status.details.add().Pack(_error_info(error))
@@ -80,7 +80,7 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
 
 
 def _error_info(error: XlashapeError) -> error_details_pb2.ErrorInfo:
-    """The code and details of an error. If they are too long together, the longest details but the message are left out."""
+    """The code and details of an error. If they are too long together, the longest details are left out; the message is kept."""
     metadata = {key: _shortened(value) for key, value in error.details().items()}
     metadata["message"] = _shortened(error.message)
     info = error_details_pb2.ErrorInfo(reason=error.code.upper(), domain=DOMAIN, metadata=metadata)

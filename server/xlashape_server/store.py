@@ -2,13 +2,13 @@
 
     modules/3f/3fa9…        the file of a module: `stored_file` describes it
     incoming/…              uploads that have not ended; those of a process that was killed are removed
-    damaged/3fa9…           files that were not what was stored, for those who look for the reason; they make room first
+    damaged/3fa9…           files whose content was damaged, kept for diagnosis; they are removed first to make room
 
-A file is written in `incoming` and then renamed, so it is complete or absent. Digests are checked whenever content is read. The time of
-modification of a file is the time of its last use. A lock on the directory orders uploads, deletions and evictions, but not reads.
+A file is written in `incoming` and then renamed, so it is complete or absent. Digests are checked whenever content is read. The modification
+time of a file is the time of its last use. A lock on the directory orders uploads, deletions and evictions, but not reads.
 
-Where the directory was removed, it is made again, and its modules are lost. Where another file system took its place, such as that under a
-mount that is gone, nothing is written there. Faults of the file system are errors of the library: see `store_faults`.
+If the directory was removed, it is made again, and its modules are lost. If another file system is in its place, because a file system is no
+longer mounted there, nothing is written. Faults of the file system are errors of the library: see `store_faults`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROBE_BYTES = 4096
 class Store:
     """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age` is in seconds since the last use.
 
-    `is_durable`: an upload that was stored survives a loss of power, which takes some milliseconds more. OSError if the directory cannot be made.
+    `is_durable`: acknowledged uploads survive a power failure, which makes each upload some milliseconds slower. OSError if the directory cannot be made.
     """
 
     def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False) -> None:
@@ -77,7 +77,7 @@ class Store:
             return Upload(self._incoming, self.keep, max_bytes=self.max_bytes, is_durable=self.is_durable)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
-        """What is known of a module; counts as a use of it. NotFoundError if the store does not have it, or no longer."""
+        """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have it, or no longer."""
         with self._opened(name, field) as (_, stored, _):
             return stored
 
@@ -100,7 +100,7 @@ class Store:
                 raise self._missing(name, field) from None
 
     def evict(self, room_for: int = 0) -> None:
-        """Removes modules that are too old, then the least recently used until `room_for` bytes more fit, and uploads of processes that have ended."""
+        """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit, and uploads of processes that have ended."""
         with self._locked():
             self._evict(room_for)
 
@@ -115,12 +115,12 @@ class Store:
         return len(sizes), sum(sizes)
 
     def check(self) -> None:
-        """Raises what an upload would raise now, if it could not be stored; UnavailableError or LimitExceededError."""
+        """Raises the UnavailableError or LimitExceededError that an upload would raise now; returns if an upload can be stored."""
         with self.upload() as upload:
             upload.write(bytes(_PROBE_BYTES))
 
     def check_shared(self) -> None:
-        """The same of what this store shares with other servers, if it does."""
+        """Checks the storage that this store shares with other servers, if there is any, as `check`."""
 
     def keep(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
@@ -144,7 +144,7 @@ class Store:
         return Stored(sha256, size, facts, created, now), False
 
     def _take_over(self, temporary: Path, path: Path, size: int) -> float:
-        """Gives a file its name, and makes room before. To be called under the lock. The time of use."""
+        """Makes room, and then gives a file its name. The caller holds the lock. Returns the time of use."""
         self._evict(size)
         path.parent.mkdir(exist_ok=True)
         now = time.time()
@@ -155,7 +155,7 @@ class Store:
         return now
 
     def _check_stored(self, sha256: str) -> None:
-        """Sets a damaged file aside. Else content that was uploaded again because it is damaged would not replace it."""
+        """Moves a damaged file away, so that an upload of the same content can replace it."""
         with contextlib.suppress(NotFoundError), self._opened(module_name(sha256)) as (file, _, about):
             check_whole(file, about, sha256)
 
@@ -163,7 +163,7 @@ class Store:
     def _opened(
         self, name: str, field: str | FieldPath | None = None
     ) -> Generator[tuple[IO[bytes], Stored, ModuleFile]]:
-        """The file of a module. A file that turns out to be damaged is set aside."""
+        """The file of a module. A file that turns out to be damaged is moved to `damaged`."""
         sha256 = self.digest_of(name, field=field)
         path = self._path(sha256)
         try:
@@ -181,7 +181,7 @@ class Store:
             raise self._missing(name, field) from None
         except DamagedError as damage:
             self._set_aside(path, damage)
-            raise self._missing(name, field, "its file was damaged, and was set aside; upload it again") from None
+            raise self._missing(name, field, "its file was damaged; upload it again") from None
         except OSError as error:
             raise fault(error) from error
 
@@ -210,7 +210,9 @@ class Store:
                 self._make_directories()
                 _log.error("%s was removed, and is made again; its modules are lost", self._root)
             if self._root.stat().st_dev != self._device:
-                raise UnavailableError("another file system is where the store's directory was: is it not mounted?")
+                raise UnavailableError(
+                    "another file system is in the place of the store's directory: is the store's file system mounted?"
+                )
             if not (self._modules.is_dir() and self._incoming.is_dir()):
                 self._make_directories()
 
@@ -285,7 +287,7 @@ class Store:
 
 
 def _synchronize(folder: Path) -> None:
-    """Has the system write the names in a folder to the disk."""
+    """Writes the names in a folder to the disk (fsync)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

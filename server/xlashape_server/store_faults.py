@@ -1,8 +1,8 @@
-"""What a fault of the file system means to a caller: whether to wait, to upload elsewhere, or to ask somebody who can repair it.
+"""Converts errors of the file system to errors of the library, by what the caller can do: wait, upload elsewhere, or ask an administrator.
 
-    EMFILE, ENFILE           LimitExceededError "open_files"     too many calls at once; trying again later helps
-    ENOSPC, EDQUOT, EFBIG    LimitExceededError "store_space"    the disk is full; modules that are there can be read
-    EROFS, EACCES, EPERM     UnavailableError                    the store can only be read
+    EMFILE, ENFILE           LimitExceededError "open_files"     too many calls at the same time; try again later
+    ENOSPC, EDQUOT, EFBIG    LimitExceededError "store_space"    the disk is full; stored modules can still be read
+    EROFS, EACCES, EPERM     UnavailableError                    the store is read-only
     ENOENT, ENOTDIR          UnavailableError                    the directory is gone
     any other                UnavailableError                    such as EIO and ESTALE
 

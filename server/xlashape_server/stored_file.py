@@ -1,10 +1,10 @@
-"""The file of a module in a store: its content, then what is known about it, then a footer. All of it is checked when it is read.
+"""The file of a module in a store: its content, then facts about it, then a footer. All of it is checked when it is read.
 
     content       the module as it was uploaded
     facts         JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in hexadecimal}
-    footer        the size of the facts, their SHA-256, and a mark of the version of this format
+    footer        the size of the facts, their SHA-256, and the version of this format
 
-A part of the content is checked by the digests of its blocks, the whole of it by the SHA-256 that is the name of the module.
+A part of the content is checked by the digests of its blocks, the whole content by the SHA-256 that is the name of the module.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Stored(NamedTuple):
 
 
 class DamagedError(Exception):
-    """A file that is not what was stored. Its text says what is wrong."""
+    """The file of a module is damaged. The text says how."""
 
 
 class Blocks:
-    """The digests of the blocks of content that comes in pieces of any size."""
+    """Computes the digests of the blocks of content that arrives in pieces of any size."""
 
     def __init__(self) -> None:
         self._digests: list[str] = []
@@ -78,18 +78,18 @@ class Blocks:
                 self._block, self._filled = _digest(), 0
 
     def digests(self) -> list[str]:
-        """Of all blocks, the last of which may be shorter."""
+        """The digests of all blocks; the last block may be shorter."""
         return [*self._digests, self._block.hexdigest()] if self._filled else list(self._digests)
 
 
 def ending(facts: dict[str, str | int], created: float, blocks: list[str]) -> bytes:
-    """What follows the content in a file."""
+    """The facts and the footer, which follow the content in a file."""
     encoded = json.dumps({"facts": facts, "created": created, "blocks": blocks}).encode()
     return encoded + _FOOTER.pack(len(encoded), hashlib.sha256(encoded).digest(), _MARK)
 
 
 class ModuleFile(NamedTuple):
-    """What a file says about its module."""
+    """The facts of a file, and where its content lies."""
 
     size_bytes: int
     facts: dict[str, str | int]
@@ -98,7 +98,7 @@ class ModuleFile(NamedTuple):
     blocks: list[str]
 
     def content(self, file: IO[bytes], sha256: str, offset: int = 0, limit: int | None = None) -> bytes:
-        """The content from `offset` on, at most `limit` bytes. DamagedError if it is not what was stored."""
+        """The content from `offset` on, at most `limit` bytes. DamagedError if the content is damaged."""
         offset = min(offset, self.size_bytes)
         end = self.size_bytes if limit is None else min(self.size_bytes, offset + limit)
         if (offset, end) == (0, self.size_bytes):
@@ -135,7 +135,7 @@ def check_whole(file: IO[bytes], about: ModuleFile, sha256: str) -> None:
 
 
 def read_file(file: IO[bytes]) -> ModuleFile:
-    """What an opened file says about its module. DamagedError if it is not what was stored."""
+    """Reads the facts of an opened file. DamagedError if they are damaged."""
     status = os.fstat(file.fileno())
     if status.st_size < _FOOTER.size:
         raise DamagedError(f"it has {status.st_size} bytes, fewer than any file of a module")
@@ -147,7 +147,7 @@ def read_file(file: IO[bytes]) -> ModuleFile:
     file.seek(size)
     encoded = file.read(facts_size)
     if hashlib.sha256(encoded).digest() != digest:
-        raise DamagedError("what is known about the module does not have its digest")
+        raise DamagedError("the facts about the module do not have their digest")
     about = json.loads(encoded)
     return ModuleFile(size, about["facts"], float(about["created"]), status.st_mtime, about["blocks"])
 

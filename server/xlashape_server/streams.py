@@ -1,4 +1,4 @@
-"""Streams of requests: how long the next message of one is waited for."""
+"""Reads streams of requests with a timeout for each message."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Q = TypeVar("Q")
 
 
 def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
-    """The requests of a stream as they come, each read when it is asked for. DeadlineExceededError if one does not come in time.
+    """The requests of a stream, each read when it is asked for. DeadlineExceededError if a request does not arrive in time.
 
-    A thread reads them, since only the client can end the waiting for a message. The thread ends with the call.
+    A thread reads them, since waiting for a message of gRPC has no timeout. The thread ends with the call.
     """
     wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
     arrived: queue.SimpleQueue[tuple[Q] | Exception | None] = queue.SimpleQueue()

@@ -1,6 +1,6 @@
-"""Certificates: checked before a worker starts, and read again when their files change, without a restart.
+"""TLS certificates: checked before a worker starts, and reloaded without a restart when their files change.
 
-Replaced files count once they are a pair: between the replacement of the certificate and that of the key, the old pair stays.
+Replaced files are used once certificate and key match: until both files are replaced, the old pair stays in use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["check", "http_context", "server_credentials"]
 
 _log = logging.getLogger("xlashape_server.tls")
 
-_LOOK_SECONDS = 1.0  # between two looks whether the files have changed
+_CHECK_SECONDS = 1.0  # seconds between checks for changed files
 
 
 def check(config: Config) -> None:
@@ -40,7 +40,7 @@ def check(config: Config) -> None:
     _check_pem(config.tls_certificate, "tls_certificate", b"CERTIFICATE-----")
     _check_pem(config.tls_key, "tls_key", b"PRIVATE KEY-----")
     try:
-        # Without a function that gives a password, OpenSSL would ask the terminal.
+        # Without a password callback, OpenSSL would ask on the terminal.
         context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
     except _EncryptedKey:
         raise InvalidArgumentError(
@@ -67,23 +67,23 @@ def check(config: Config) -> None:
 
 
 def server_credentials(config: Config) -> grpc.ServerCredentials:
-    """Credentials whose certificates follow the files."""
-    import grpc  # the server's process checks certificates and never loads grpc
+    """gRPC credentials that reload certificates when their files change."""
+    import grpc  # the main process checks certificates and never loads grpc
 
     files = _Files(config)
     first = files.configuration()
-    # grpc's documentation has the function return None where nothing has changed; its type does not.
+    # By grpc's documentation the function returns None if nothing has changed; its type annotation does not allow that.
     fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", files.changed)
     return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=bool(config.tls_client_ca))
 
 
 def http_context(config: Config) -> ssl.SSLContext:
-    """TLS for HTTP/1.1 and HTTP/2, whose certificates follow the files."""
+    """TLS for HTTP/1.1 and HTTP/2 that reloads certificates when their files change."""
     return _FollowingContext(config)
 
 
 class _FollowingContext(ssl.SSLContext):
-    """A context that makes each connection in the context of the files as they are then."""
+    """An SSLContext that makes each connection with the current content of the files."""
 
     def __new__(cls, config: Config) -> _FollowingContext:
         del config  # SSLContext takes its protocol here
@@ -113,17 +113,17 @@ def _http_context(config: Config) -> ssl.SSLContext:
 
 
 class _Files:
-    """The files of the certificates, and when they were last looked at."""
+    """The files of the certificates, and when they were last checked."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._paths = [path for path in (config.tls_certificate, config.tls_key, config.tls_client_ca) if path]
         self._seen = self._state()
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._next_check = time.monotonic() + _CHECK_SECONDS
         self._lock = threading.Lock()
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
-        """What the files hold now."""
+        """The content of the files."""
         import grpc  # see server_credentials
 
         config = self._config
@@ -132,17 +132,17 @@ class _Files:
         return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What the files hold if that is new and can be used, else None. gRPC calls this at each handshake."""
+        """The content of the files if it is new and usable, else None. gRPC calls this at each handshake."""
         found: list[grpc.ServerCertificateConfiguration] = []
         return found[0] if self.are_new(lambda: found.append(self.configuration())) else None
 
     def are_new(self, read: Callable[[], object] | None = None) -> bool:
-        """Whether the files hold something new that can be used. `read` reads it. To be asked at each handshake."""
+        """Whether the files have new content that is usable, which `read` reads. Called at each handshake."""
         with self._lock:
             now = time.monotonic()
-            if now < self._next_look:
+            if now < self._next_check:
                 return False
-            self._next_look = now + _LOOK_SECONDS
+            self._next_check = now + _CHECK_SECONDS
             state = self._state()
             if state == self._seen:
                 return False
@@ -154,7 +154,7 @@ class _Files:
                 _log.warning("the certificates were replaced and cannot be used yet, so the old ones stay: %s", error)
                 return False
             if self._state() != state:
-                return False  # replaced while they were read: the next look finds them
+                return False  # replaced while they were read: the next check finds them
             self._seen = state
         _log.info("the certificates were replaced; new connections get the new ones")
         return True

@@ -1,6 +1,6 @@
-"""Turns at the processor: which calls compute at a time. A call that waits for its caller, or for a turn, computes nothing.
+"""Turns at the processor: which calls may compute at the same time.
 
-The threads of a process share one core, so that many of them at once finish nothing sooner, and each makes the small calls of others wait.
+The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and delays the small calls of others.
 A call begins with a short turn, of which there are many. A call that is not done by its end, or whose request is large, takes long turns from then
 on, of which there are few, and gives its turn to the next one that waits at each end. Callers are served in rotation, and the connections of
 each caller too.
@@ -24,12 +24,14 @@ _SWITCH_SECONDS = 0.005
 _BUSY_SWITCH_SECONDS = 0.0005
 _SHORT_SECONDS = 0.01
 _LONG_SECONDS = 0.02
-_LONG_TURNS = 2  # at a time: one, and one more for a call that computes without asking whether its turn is over
-_LOOK_SECONDS = 0.25  # between two looks of a call that waits, whether it still has to
+_LONG_TURNS = (
+    2  # at the same time: one, and one more beside a call that computes without checking whether its turn is over
+)
+_CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still wait
 
 
 class _Gate:
-    """Places that are handed out in rotation. The first half of them goes to whoever comes, the other half by shares."""
+    """Places that are given to callers in rotation. Half of them are open to any caller; of the other half, each caller has a share."""
 
     def __init__(self, places: int, shares: Shares) -> None:
         self._open = deque([None] * (places // 2))  # a place for each entry; taking one from a deque needs no lock
@@ -38,10 +40,10 @@ class _Gate:
         self._held: dict[str, int] = {}
         self._lock = threading.Lock()
         self.waiting: OrderedDict[str, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
-        """By identity and connection, the calls that wait."""
+        """The waiting calls, by identity and connection."""
 
     def enter_open(self) -> bool:
-        """Takes one of the places that go to whoever comes, if one is free and nobody waits."""
+        """Takes one of the open places, if one is free and no call waits."""
         if self.waiting:
             return False
         try:
@@ -51,14 +53,14 @@ class _Gate:
         return True
 
     def leave_open(self) -> None:
-        """Frees a place of `enter_open`."""
+        """Frees a place that `enter_open` gave."""
         self._open.append(None)
         if self.waiting:
             with self._lock:
                 self._hand_out()
 
     def enter(self, caller: Caller, check: Callable[[], None]) -> bool:
-        """Returns with a place, and says whether it is one of `enter_open`. `check` is called while there is none, and may raise."""
+        """Waits for a place. Returns whether it is an open one. `check` is called while the call waits, and may raise."""
         if self.enter_open():
             return True
         with self._lock:
@@ -67,7 +69,7 @@ class _Gate:
             connections.setdefault(caller.connection, deque()).append(waiter)
             self._hand_out()
         try:
-            while not waiter.granted.acquire(timeout=_LOOK_SECONDS):
+            while not waiter.granted.acquire(timeout=_CHECK_SECONDS):
                 check()
         except BaseException:
             with self._lock:
@@ -82,7 +84,7 @@ class _Gate:
         return waiter.is_open
 
     def leave(self, caller: Caller) -> None:
-        """Frees a place that is none of `enter_open`."""
+        """Frees a place that counts against the caller's share, which `enter_open` did not give."""
         with self._lock:
             self._drop(caller)
             self._hand_out()
@@ -152,7 +154,7 @@ class _Waiter:
 
 
 class Turns:
-    """The turns of a worker: `short` ones at a time, of which an identity and a connection may have their `shares`."""
+    """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may have their `shares`."""
 
     def __init__(self, short: int, shares: Shares) -> None:
         self.short = _Gate(short, shares)
@@ -161,14 +163,14 @@ class Turns:
         self._long_calls = 0
 
     def long_begins(self) -> None:
-        """One more call takes long turns. While there is one, threads take turns at the interpreter more often."""
+        """Counts a call that takes long turns. While there are any, the interpreter switches threads more often."""
         with self._lock:
             self._long_calls += 1
             if self._long_calls == 1:
                 sys.setswitchinterval(_BUSY_SWITCH_SECONDS)
 
     def long_ends(self) -> None:
-        """One call less takes long turns."""
+        """Ends the count of a call that takes long turns."""
         with self._lock:
             self._long_calls -= 1
             if not self._long_calls:
@@ -178,7 +180,7 @@ class Turns:
 class Turn:
     """The turn of one call: `take` it, compute, `yield_turn` when it is over, and `give_back`. Base class of a call.
 
-    `check` is called while the call waits. It raises once the call has not to wait any more.
+    `check` is called while the call waits. It raises if the call must stop.
     """
 
     __slots__ = ("_gate", "_is_open", "_turn_end", "_turns", "is_large")
@@ -193,11 +195,11 @@ class Turn:
 
     @property
     def caller(self) -> Caller:
-        """Who calls."""
+        """The caller."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises if the call is not to go on."""
+        """Raises if the call must stop."""
         raise NotImplementedError
 
     @property

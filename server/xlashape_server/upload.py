@@ -1,6 +1,6 @@
-"""Content on its way into a store, in a file of its own that is locked as long as the upload lasts.
+"""Content that is being uploaded to a store, in a file of its own that is locked while the upload lasts.
 
-The system releases the lock when a process ends, so a file without a lock is nobody's (`store` removes it).
+The system releases the lock when a process ends, so a file without a lock is abandoned, and `store` removes it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Upload:
                 os.close(descriptor)
                 Path(name).unlink(missing_ok=True)
                 raise
-        # Without a buffer of Python, whose remaining bytes would be written to a full disk once more at the end.
+        # Unbuffered: closing a buffered file would write the rest of its buffer to a full disk a second time.
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         self._path = Path(name)
         self.size_bytes = 0
@@ -62,7 +62,7 @@ class Upload:
             self._path.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        """Adds the next bytes. LimitExceededError as soon as the store could not hold them even if it were empty."""
+        """Adds the next bytes. LimitExceededError as soon as the content is larger than the whole store."""
         self.size_bytes += len(data)
         if self.size_bytes > self._max_bytes:
             raise LimitExceededError(
@@ -81,18 +81,18 @@ class Upload:
         return self._digest.hexdigest()
 
     def content(self) -> bytes:
-        """What was written so far."""
+        """The bytes that were written so far."""
         with faults():
             return self._path.read_bytes()
 
     def copy(self, pieces: Iterable[bytes]) -> Path:
-        """Writes a whole file of a module, as it was stored elsewhere, and gives its path. It still has to be checked."""
+        """Writes a whole file of a module, as it was stored elsewhere, and returns its path. The caller checks the file."""
         for piece in pieces:
             self._write(piece)
         return self._path
 
     def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        """Stores the content with `facts` about it, and says whether the store had it already. Nothing can be written afterwards."""
+        """Stores the content with `facts` about it. Returns the module, and whether the store had it already. Nothing can be written afterwards."""
         created = time.time()
         self._write(ending(facts, created, self._blocks.digests()))
         with faults():
@@ -108,7 +108,7 @@ class Upload:
 
 
 def remove_unlocked(folder: Path) -> None:
-    """Removes the files in `folder` of uploads whose processes have ended. No upload may begin meanwhile."""
+    """Removes the files in `folder` of uploads whose processes have ended. The caller holds a lock that keeps uploads from beginning."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -50,15 +50,15 @@ __all__ = ["connection_options", "main", "make_server", "run"]
 
 _log = logging.getLogger("xlashape_server.worker")
 
-_LIFE_SECONDS = 0.2  # between two signs of life
-_MOST_LIFE_SECONDS = 2.0  # the same where counting connections takes long
-_KEEPALIVE_ANSWER_MS = 20_000  # within which a client has to answer a ping
+_LIFE_SECONDS = 0.2  # seconds between reports to the parent
+_MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
+_KEEPALIVE_ANSWER_MS = 20_000  # seconds in which a client must answer a ping
 _COLLECTIONS = (
     5000,
     20,
     20,
 )  # new objects for a collection of the youngest, and such collections for one of the next generation
-_MIN_PING_INTERVAL_MS = 10_000  # between two pings of a client; more often is abuse
+_MIN_PING_INTERVAL_MS = 10_000  # seconds between two pings of a client; more frequent pings are refused
 
 
 def make_server(
@@ -146,7 +146,7 @@ def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> L
 
 def _listen(server: grpc.Server, config: Config) -> None:
     """Binds the address. OSError if that is not possible."""
-    # Nobody can connect to a unix: address before its mode is set.
+    # Clients cannot connect to a unix: address before its mode is set.
     umask = os.umask(0o177) if config.unix_path is not None else None
     try:
         if config.tls_certificate:
@@ -187,7 +187,7 @@ def main() -> None:
     """Runs a worker, and ends the process."""
     code = run()
     logging.shutdown()
-    # A call that did not end within the grace period still has its thread, for which a normal exit would wait.
+    # A normal exit would wait for the threads of calls that did not end within the grace period.
     os._exit(code)
 
 
@@ -261,7 +261,7 @@ def _tune_collector() -> None:
 
 
 class Parent:
-    """Where lines to the parent go. A line is lost if the parent does not read, so that a parent that is stopped does not stop its workers."""
+    """Writes lines to the parent. A line is dropped if the parent does not read, so that a stopped parent does not block its workers."""
 
     def __init__(self, stream: TextIO) -> None:
         self._descriptor = stream.fileno()
@@ -276,7 +276,7 @@ class Parent:
 def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None) -> None:
     """Tells the parent several times a second that this process runs, how many connections it has, and the values of metrics."""
     while True:
-        # The time of this thread alone: while it waits for others it does not count.
+        # The processor time of this thread; waiting does not count.
         started = time.thread_time()
         values = {} if recorder is None else {"gauges": recorder.sample()}
         parent.tell(event="alive", connections=max(0, placement.open_sockets() - other_sockets), **values)
@@ -293,7 +293,7 @@ def _listen_to_parent(signals: StopSignals, sockets: list[socket.socket]) -> Non
 
 @contextlib.contextmanager
 def _locked(descriptor: int | None) -> Generator[None]:
-    """Lets workers begin to listen one after another, so that the order in which they did is known. The lock is one of processes."""
+    """A lock between processes under which workers begin to listen one after another, so that their order is known."""
     if descriptor is not None:
         fcntl.lockf(descriptor, fcntl.LOCK_EX)
     try:

@@ -1,13 +1,13 @@
-"""A worker seen from the server: starts its process, replaces it when it ends or gives no sign of life, and stops it.
+"""A worker as the main process sees it: starts the process, replaces it when it ends or does not report, and stops it.
 
 The worker reads lines of JSON from its standard input: first its settings, later how new connections are placed. It writes lines of JSON:
 
-    {"event": "ready", "listening": 12.5}      it answers calls; since when it listens, of time.monotonic()
+    {"event": "ready", "listening": 12.5}      it answers calls; the time.monotonic() at which it began to listen
     {"event": "failed", "reason": "…"}         it cannot start
-    {"event": "alive", "connections": 3}       a sign of life, several a second; with metrics, "gauges" by their names
+    {"event": "alive", "connections": 3}       it runs; several times a second; with metrics, "gauges" by their names
     {"event": "stopping"}                      it takes no more calls
 
-Its log lines go to the standard error of the server directly. What else it writes to its own standard error comes here (`logs.OutputLines`).
+Its log lines go directly to the standard error of the server. Other output on its standard error is read here (`logs.OutputLines`).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = ["WorkerProcess"]
 
 _log = logging.getLogger("xlashape_server.app")
 
-_MAX_START_SECONDS = 60.0  # that a worker may take until it answers calls
+_MAX_START_SECONDS = 60.0  # seconds that a worker may take until it answers calls
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds before a worker that ended is started again
-_STABLE_SECONDS = 10.0  # after a worker has run so long, the pause is the first one again
-_END_SECONDS = 2.0  # within which what a process wrote is read to the end
-_MAX_STOPPED_SECONDS = 1.0  # that a worker may be stopped by a signal
-_ANSWER_SECONDS = 5.0  # after which a worker that was asked to stop has said so
+_STABLE_SECONDS = 10.0  # seconds; after a worker has run this long, the next pause is the first one again
+_END_SECONDS = 2.0  # seconds in which the output of a process is read to its end
+_MAX_STOPPED_SECONDS = 1.0  # seconds for which a worker may be stopped by a signal
+_ANSWER_SECONDS = 5.0  # seconds in which a worker must acknowledge a request to stop
 
-# The path of imports is the server's. -I: neither the current directory nor variables of the environment add to it.
+# A worker has the server's import path. -I: neither the current directory nor environment variables add to it.
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from xlashape_server.worker import main; main()"
 )
@@ -90,17 +90,17 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; 0 while there is none."""
+        """The process id; 0 while no process runs."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else 0
 
     @property
     def is_ready(self) -> bool:
-        """Whether it answers calls, as far as is known."""
+        """Whether the process has reported that it answers calls."""
         return self.pid != 0 and self._first_event.get("event") == "ready" and not self._said_stopping
 
     def launch(self) -> None:
-        """Starts a process, unless the server stops."""
+        """Starts a process, unless the server is stopping."""
         with self._lock:
             if self._stopping.is_set():
                 return
@@ -136,7 +136,7 @@ class WorkerProcess:
         }
         self.send(first)
         assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)  # a worker that is stopped does not read
+        os.set_blocking(process.stdin.fileno(), False)  # a stopped worker does not read
         self._readers = [
             threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True)
             for read in (self._read_events, self._read_output)
@@ -145,7 +145,7 @@ class WorkerProcess:
             reader.start()
 
     def send(self, line: dict[str, Any]) -> None:
-        """Writes a line to the worker. Does nothing if it has ended or does not read."""
+        """Writes a line to the worker. Does nothing if the worker has ended or does not read."""
         process = self._process
         if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -192,9 +192,9 @@ class WorkerProcess:
                     _log.error("%s", error)
 
     def watch(self, absent: float) -> None:
-        """Kills a process that is stopped by a signal, or has given no sign of life for too long. To be called several times a second.
+        """Kills a process that has been stopped by a signal, or has not reported, for too long. Called several times a second.
 
-        `absent` is the time in seconds during which this process itself did not run, such as while a laptop sleeps: it does not count.
+        `absent` is the time in seconds for which this process itself did not run, such as while a laptop sleeps. It does not count.
         """
         process = self._process
         if process is None or process.poll() is not None or not self._config.watchdog_seconds:
@@ -220,7 +220,7 @@ class WorkerProcess:
                 self._process.terminate()
 
     def end(self, until: float) -> None:
-        """Waits for the process to end. Kills it at the time `until`, or earlier if it does not react to being asked to stop."""
+        """Waits for the process to end. Kills it at the time `until`, or earlier if it does not acknowledge the request to stop."""
         process = self._process
         if process is None:
             return
@@ -255,7 +255,7 @@ class WorkerProcess:
         with contextlib.suppress(OSError, ValueError), process.stdout:
             for line in process.stdout:
                 if process is not self._process:
-                    return  # another one has replaced it
+                    return  # another process has replaced it
                 try:
                     event: dict[str, Any] = json.loads(line)
                 except ValueError:
@@ -286,7 +286,7 @@ class WorkerProcess:
 
 
 def _standard_error() -> int:
-    """A descriptor for the log lines of a worker, to be closed."""
+    """A descriptor for the log lines of a worker, which the caller closes."""
     try:
         return os.dup(2)
     except OSError:
@@ -294,7 +294,7 @@ def _standard_error() -> int:
 
 
 def _import_path() -> list[str]:
-    """Where a worker imports from: where this process does, but for the current directory, whatever modules lie there.
+    """The import path of a worker: that of this process, without the current directory, whose modules must not be imported.
 
     The folders that these packages were imported from are part of it in any case.
     """
@@ -317,7 +317,7 @@ def _import_path() -> list[str]:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a signal such as SIGSTOP has stopped a process. False where the system does not say."""
+    """Whether a signal such as SIGSTOP has stopped a process. False on systems that do not report it."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -326,7 +326,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _ending(code: int) -> str:
-    """How a process ended.
+    """Describes how a process ended.
 
     >>> _ending(-9), _ending(3)
     ('was ended by SIGKILL', 'ended with code 3')

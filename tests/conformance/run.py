@@ -1,10 +1,10 @@
-"""Runs the conformance suite: builds the testee of each language, and drives it through every case over every transport that it speaks.
+"""Runs the conformance suite: builds the testee of each language, and runs every case over every transport that it supports.
 
-    python tests/conformance/run.py                    # every language whose tools are here
-    python tests/conformance/run.py go rust            # these
-    python tests/conformance/run.py go --cases maps/   # the cases whose names hold `maps/`
+    python tests/conformance/run.py                    # every language whose tools are installed
+    python tests/conformance/run.py go rust            # these languages
+    python tests/conformance/run.py go --cases maps/   # the cases whose names contain `maps/`
 
-The exit code is 0 if no case failed that is not known to, and none passed that is known to fail. tests/conformance/README.md says more.
+The exit code is 0 if exactly the cases failed that are listed in known_failing. tests/conformance/README.md says more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suite.languages import languages
 from suite.runner import KnownFailing, Outcome, run
 from suite.server import Servers, http_setting
 
-_MAX_SHOWN = 10  # failed cases of one language and transport
+_MAX_SHOWN = 10  # failed cases that are shown for one language and transport
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _cache():
-    """The directory of builds: $XLASHAPE_BUILD_CACHE, or one in the user's own cache, or one that is removed at the end."""
+    """The directory of builds: $XLASHAPE_BUILD_CACHE, or a directory in the user's cache, or one that is removed at the end."""
     named = os.environ.get("XLASHAPE_BUILD_CACHE")
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     if named or users.is_dir():

@@ -1,7 +1,6 @@
-"""The TypeScript client in a real browser, against a server over HTTP: a page of another origin asks over Connect and gRPC-Web.
+"""The TypeScript client in a real browser, against a server over HTTP: a page of another origin calls it over Connect and gRPC-Web.
 
-It needs Chromium, Node and npm, and installs packages of npm: it runs where CI=true, and fails where something that it needs is missing. Elsewhere
-it is skipped.
+It needs Chromium, Node and npm, and installs npm packages. With CI=true it runs, and fails if a tool is missing; otherwise it is skipped.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def _lacking() -> str | None:
 
 
 class _Pages(http.server.SimpleHTTPRequestHandler):
-    """Files of the client, the module, and what a page posts."""
+    """Serves the files of the client and the module, and receives the results that a page posts."""
 
     extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
 
@@ -66,7 +65,7 @@ class _Pages(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the base class gives it
-        """Says nothing."""
+        """Suppresses log lines."""
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def _browser(url: str, profile: Path) -> Generator[None, None, None]:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if os.environ.get("CI") != "true":
-        pytest.skip("it installs packages of npm; run it with CI=true")
+        pytest.skip("installs npm packages; set CI=true to run it")
     if sys.version_info < (3, 11):
         pytest.skip("connectrpc needs Python 3.11")
     reason = _lacking()

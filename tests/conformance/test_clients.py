@@ -85,7 +85,7 @@ def test_maps_in_and_out_of_their_domains() -> None:
 
 
 def test_the_runner_notices_what_is_wrong(tmp_path: Path) -> None:
-    """A copy of the suite whose testee is wrong in four ways, two of which are known."""
+    """A copy of the suite whose testee has four mistakes, two of which are listed as known."""
     copy = tmp_path / "tests" / "conformance"
     for part in ("suite", "run.py", "testee.proto", "cases/shapes.jsonl"):
         target = copy / part

@@ -35,7 +35,7 @@ def test_a_package_names_its_files(folder: Path):
     assert sorted((files | folders) - words) == [], f"the docstring of {_name(folder)} does not name these"
 
 
-# File → why it is longer.
+# File → the reason for its length.
 LONG_FILES = {
     "xlashape/hlo/module.py": "the three views refer to each other",
     "xlashape/shape/value/shape.py": "shapes and layouts can contain each other",
@@ -51,7 +51,7 @@ def test_files_are_short():
     "package", [ROOT / "xlashape" / name for name in ("hlo", "indexing", "shape", "symbolic")], ids=_name
 )
 def test_a_class_name_has_one_meaning(package: Path):
-    """Two public classes of one package never have the same name."""
+    """No two public classes of a package have the same name."""
     names: Counter[str] = Counter()
     for path in package.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -59,14 +59,14 @@ def test_a_class_name_has_one_meaning(package: Path):
     assert {name: count for name, count in names.items() if count > 1} == {}
 
 
-# Pattern → the files that may hold it, and why nothing else does.
+# Pattern → the files that may contain it, and the reason why other files may not.
 MECHANISMS = {
     r"\b(lru_cache|functools\.cache\b|import cache\b)": (
         {"xlashape/caches.py"},
         "caches are declared with xlashape.caches",
     ),
     r"dataclass\(.*frozen=True": (
-        {"server/xlashape_server/config.py"},  # the command line makes its options of the fields
+        {"server/xlashape_server/config.py"},  # the command line derives its options from the fields
         "frozen values derive from xlashape.frozen.FrozenValue or are NamedTuples",
     ),
     r"object\.__setattr__|def __setattr__": ({"xlashape/frozen.py"}, "frozen objects derive from xlashape.frozen"),
@@ -82,7 +82,7 @@ def test_one_mechanism(pattern: str):
 
 
 def test_suppressions_give_their_reason():
-    """After the rule in brackets stands why the rule does not apply, on the same line or on the line above."""
+    """A suppression gives its reason after the rule in brackets, or on the line above."""
     bare: list[str] = []
     for name, source in SOURCES.items():
         lines = source.splitlines()

@@ -1,4 +1,4 @@
-"""What the documents name exists."""
+"""The paths and names in the documents exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MADE_AT_RUN_TIME = {"damaged", "build/site"}
 
 
 def _exists(path: str) -> bool:
-    """Whether a path leads somewhere from the root; a single name, from any folder."""
+    """Whether a path exists below the root, or a single name in any folder."""
     if any(ROOT.glob(path)):
         return True
     folders = [ROOT / name for name in ("xlashape", "server", "clients", "tests", "docs")]

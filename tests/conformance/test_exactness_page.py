@@ -1,4 +1,4 @@
-"""docs/exactness.md has the numbers that its script counts."""
+"""docs/exactness.md has the numbers that its script computes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SOURCES = {
 
 
 def prompts_in_docstrings(source: str) -> int:
-    """The number of examples that the docstrings of a file's module, classes and functions hold."""
+    """The number of examples in the docstrings of a file's module, classes and functions."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
     return sum([len(_PROMPT.findall(text)) for text in texts])
@@ -63,7 +63,7 @@ ON_CLIENTS = ("xlashape_client.methods.indexing", "xlashape_client.methods.modul
     "name", [name for name, source in SOURCES.items() if _PROMPT_ANYWHERE.search(source) and name not in ON_CLIENTS]
 )
 def test_the_examples_of_a_module(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """All examples hold, and doctest has found as many as the source has: none stands where doctest does not look."""
+    """All examples pass, and doctest finds as many as the source has, so that none is in a place that doctest ignores."""
     source = SOURCES[name]
     module = importlib.import_module(name)
     monkeypatch.chdir(tmp_path)

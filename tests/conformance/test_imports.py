@@ -1,4 +1,4 @@
-"""No file of the three packages imports itself by way of others, and every deferred import has its reason in a list.
+"""No file of the three packages imports itself through other files, and every deferred import has its reason in a list.
 
 import-linter keeps the floors (pyproject.toml). These tests look at single files, and count imports inside functions and under
 `TYPE_CHECKING` like any other: neither may hide a circle.
@@ -235,7 +235,7 @@ def test_no_file_imports_itself_by_way_of_others():
 
 
 def test_deferred_imports_are_listed():
-    """The front door defers everything, and is left out."""
+    """`xlashape/__init__.py` defers all its imports, and is left out."""
     deferred = {(found.importer, found.imported) for found in imports() if found.is_lazy or found.is_for_types}
     deferred = {pair for pair in deferred if pair[0] != "xlashape"}
     assert sorted(deferred - DEFERRED_IMPORTS.keys()) == [], (

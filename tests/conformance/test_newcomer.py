@@ -1,4 +1,4 @@
-"""Fifteen tasks of a newcomer, done with documented names only: a name that stands in no code on the README or a page of docs fails."""
+"""Fifteen tasks of a newcomer, done with documented names only. A name that no code in the README or on a page of docs uses fails the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def module() -> Any:
 
 
 def test_task_1_what_each_fusion_of_a_jitted_function_reads() -> None:
-    jax = pytest.importorskip("jax")
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
     report = xs.explain(jax.jit(lambda x: (x * 2).T + 1), np.ones((64, 128), np.float32))
     assert all(read.map and read.operand_name for read in report.rows)
     assert sum([read.bytes_read for read in report.rows]) >= 64 * 128 * 4
@@ -49,7 +49,7 @@ def test_task_4_what_would_be_smaller() -> None:
 
 
 def test_task_5_bf16_into_the_buffer_of_a_tpu_and_back() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     shape = xs.why("bf16[20,300]", target="tpu").shape
     array = np.arange(6000).reshape(20, 300).astype(ml_dtypes.bfloat16)
     buffer = xs.tiling.pack(shape, array)
@@ -128,7 +128,7 @@ NOT_OURS = set(
     "arange astype bfloat16 count frombuffer importorskip float32 jit nbytes ones read_text reshape "
     "startswith T tolist".split()
 )
-"""Of Python, NumPy, JAX and pytest."""
+"""Names of Python, NumPy, JAX and pytest."""
 
 
 def names_of_tasks() -> set[str]:

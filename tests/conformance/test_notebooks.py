@@ -1,4 +1,4 @@
-"""The notebooks in docs run, and show what comes back."""
+"""The notebooks in docs run, and their outputs are up to date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("ipykernel", reason="the extra `docs` is not installed")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 SHOWN = "0.12"
-"""The version of JAX whose output is shown. Others fuse otherwise, and name instructions otherwise."""
+"""The version of JAX whose outputs are shown. Other versions fuse instructions differently and give them other names."""
 REMEDY = "run python docs/run_notebooks.py with JAX 0.12, and look at the notebooks"
 
 
@@ -31,7 +31,7 @@ def runner() -> ModuleType:
 
 
 def outputs(notebook: Any) -> list[Any]:
-    """What the cells show, without the numbers of the cells."""
+    """The outputs of the cells, without the numbers of the cells."""
     return [
         [output.get("data", output.get("text")) for output in cell.outputs]
         for cell in notebook.cells
@@ -49,7 +49,7 @@ def test_a_notebook_runs(path: Path, runner: ModuleType) -> None:
     committed = nbformat.read(path, as_version=4)
     nbformat.validate(committed)
     uses_jax = any("import jax" in cell.source for cell in committed.cells)
-    jax_version = pytest.importorskip("jax").__version__ if uses_jax else None
+    jax_version = pytest.importorskip("jax", reason="JAX is not installed").__version__ if uses_jax else None
     found = runner.executed(path)
     assert len(outputs(found)) == len(outputs(committed))
     if jax_version is None or jax_version.startswith(SHOWN):

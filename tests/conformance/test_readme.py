@@ -1,4 +1,4 @@
-"""What the README and the pages of docs show is what comes back: every Python session and every shell session in them is run."""
+"""The README and the pages of docs show the real output: every Python session and every shell session in them is run."""
 
 from __future__ import annotations
 

@@ -17,5 +17,5 @@ RUN_BY_NUMPY = [name for name, family in FAMILIES.items() if not family.not_by_n
 @pytest.mark.parametrize("family", RUN_BY_NUMPY)
 def test_maps_say_what_numpy_shows(family: str) -> None:
     checked = judge(FAMILIES[family].cases(), observe_with_numpy)
-    # A size is no element.
+    # A size is not an element.
     assert (checked.seen > 0) == (family != "get_dimension_size")

@@ -3,7 +3,8 @@
     python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--corpus FILE] [--seed N] [--keep FOLDER] [--json]
 
 Requests are those of `harness/questions.py`, and those that guided_fuzz.py has kept in a file (--corpus), changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no
-answer, a worker that ended, and a call that ends long after its deadline are finds; each is written to the folder, with its requests in hex. The exit code is 1 if there are any.
+answer, a worker that ended, and a call that ends long after its deadline are findings. Each is written to the folder, with its requests in hex. The
+exit code is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from xlashape_server import Config, Server
 
 _CALLERS = 4
 _SECONDS = 5.0  # the deadline of a call
-_LATE_SECONDS = 30.0  # a call that takes so long was not ended by its deadline, on a busy machine too
+_LATE_SECONDS = 30.0  # seconds; a call that takes longer was not ended by its deadline, even on a busy machine
 _FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "DROPPED")
 _BY_PROTOCOL = "protocol error: sent compressed message without compression support"
-"""Where the specifications of gRPC and Connect ask for INTERNAL: a message is marked as compressed, and no way of compression is named."""
+"""The case in which the specifications of gRPC and Connect ask for INTERNAL: a message is marked as compressed, but no algorithm is named."""
 _MAX_CALL_SECONDS = 3.0  # of the server: the reason of a call that takes longer is the server's
 
 
 class Fuzzer:
-    """Callers in threads that ask until they are told to stop. `found` are the finds, `codes` counts how calls ended."""
+    """Threads that send requests until they are stopped. `found` has the findings, `codes` counts the status codes of calls."""
 
     def __init__(self, address: str, http: str, seed: int, corpus: Path | None) -> None:
         self._address = address
@@ -60,7 +61,7 @@ class Fuzzer:
         self.found: list[dict[str, Any]] = []
 
     def run(self, requests: int, until: float) -> None:
-        """Asks so many requests, or until a time of time.monotonic()."""
+        """Sends this many requests, or sends requests until a time of time.monotonic()."""
         threads = [
             threading.Thread(target=self._ask, args=(number, requests // _CALLERS + 1, until))
             for number in range(_CALLERS)
@@ -71,7 +72,7 @@ class Fuzzer:
             thread.join()
 
     def _ask(self, number: int, requests: int, until: float) -> None:
-        """Every second caller asks over HTTP, where the server speaks it."""
+        """Every second caller uses HTTP, if the server offers it."""
         r = random.Random(f"{self._seed} {number}")
         with grpc.insecure_channel(self._address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
             calls = {

@@ -1,10 +1,10 @@
-"""Runs a server while things go wrong, and judges everything that it answered.
+"""Runs a server under faults, and checks all its answers.
 
     python tests/robustness/run.py                                  # every fault once, with a directory and with a bucket
     python tests/robustness/run.py --store bucket --faults kill_worker bit_flips --rounds 5 --seed 7
     python tests/robustness/run.py --soak 30                        # minutes without faults: memory, open files and threads stay flat
 
-The seed, which is printed, says in which order faults come and what callers ask. tests/robustness/README.md says what is shown. The exit code is 1
+The seed, which is printed, determines the order of faults and the requests of callers. tests/robustness/README.md describes the checks. The exit code is 1
 after a violation, and after a failure of the harness itself; with --strict also if something was slow. Violations and failures are printed last.
 """
 
@@ -34,11 +34,11 @@ from harness.history import Fault, History
 from harness.questions import questions
 from harness.scene import MEMORY, Scene
 
-_IDLE_SECONDS = 5.0  # before the first fault, for comparison
-_REST_SECONDS = 1.0  # between faults
-_RECOVERY_SECONDS = 60.0  # after which it counts as none
+_IDLE_SECONDS = 5.0  # seconds before the first fault, for comparison
+_REST_SECONDS = 1.0  # seconds between faults
+_RECOVERY_SECONDS = 60.0  # seconds; a recovery that takes longer counts as none
 _MOST_SHOWN = 60  # of violations that are alike, usually
-_SOAK_GROWTH = 1.1  # of memory, open files and threads, between the second and the last quarter of a soak
+_SOAK_GROWTH = 1.1  # growth of memory, open files and threads between the second and the last quarter of a soak
 
 
 def main() -> int:
@@ -184,7 +184,7 @@ def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: boo
 
 
 def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:
-    """One fault, from its beginning until all is well again."""
+    """Runs one fault, from its beginning until the server has recovered."""
     time.sleep(_REST_SECONDS)
     print(f"{kind.name}: ", end="", file=sys.stderr, flush=True)
     began = held = time.monotonic()
@@ -201,9 +201,9 @@ def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: 
 
 
 def _judge_growth(scene: Scene, report: Report) -> None:
-    """Memory, open files and threads of the last quarter of a soak are those of the second."""
+    """Checks that memory, open files and threads do not grow between the second and the last quarter of a soak."""
     quarter = len(scene.samples) // 4
-    # Pools of threads and allocators grow a little for as long as calls happen to meet as never before.
+    # Thread pools and allocators still grow a little whenever more calls than before happen to run at the same time.
     slacks = {"memory_bytes": 16 << 20, "open_files": 10, "threads": 10}
     for at, (name, slack) in enumerate(slacks.items(), 1):
         before = statistics.median(sample[at] for sample in scene.samples[quarter : 2 * quarter])

@@ -1,4 +1,4 @@
-"""A few faults and a few hundred changed requests in every run of the tests; and the checker notices what is wrong.
+"""A few faults and a few hundred changed requests in every run of the tests; and the checker finds mistakes.
 
 tests/robustness/run.py has all faults, and .ci/run runs it.
 """
@@ -17,7 +17,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parent
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness asks /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness reads /proc, which only Linux has")
 
 
 def run(script: str, *arguments: str) -> dict[str, Any]:

@@ -24,9 +24,9 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def tls_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The files of a certificate for 127.0.0.1, which nobody signed, and of its key."""
+    """The files of a certificate for 127.0.0.1, which is self-signed, and of its key."""
     if shutil.which("openssl") is None:
-        pytest.skip("makes its certificates with openssl")
+        pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("pair")
     new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
     names = ("-subj", "/CN=127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem")

@@ -172,7 +172,7 @@ def test_the_command_line_takes_the_token_of_a_variable(server: Server) -> None:
 
 def test_http_has_the_same_rules(tmp_path: Path) -> None:
     pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
-    pytest.importorskip("hypercorn")
+    pytest.importorskip("hypercorn", reason="hypercorn is not installed")
     path = tmp_path / "auth.toml"
     path.write_text(BOTH)
     config = Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, auth=str(path), log_level="error")
@@ -234,7 +234,7 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "nobody may ask: expected"),
+        ("", "the file admits no caller: expected"),
         ("[", "not TOML"),
         ("[token]\nname = 'a'", r"token: expected \[\[token\]\], with two brackets"),
         ("[[token]]\nname = 'a'\naccess = 'read'", r"token\[0\].sha256: expected a text"),
@@ -288,7 +288,7 @@ class Issuer:
     """An issuer of tokens, whose public keys are in `jwks.json` beside `auth.toml`."""
 
     def __init__(self, folder: Path) -> None:
-        jwt = pytest.importorskip("jwt")
+        jwt = pytest.importorskip("jwt", reason="PyJWT is not installed")
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
         self.folder = folder
@@ -398,7 +398,7 @@ def test_a_jwt_that_others_signed_is_refused(issuer: Issuer) -> None:
 
 
 def test_symmetric_keys_are_not_taken(tmp_path: Path) -> None:
-    pytest.importorskip("jwt")
+    pytest.importorskip("jwt", reason="PyJWT is not installed")
     (tmp_path / "jwks.json").write_text(
         json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"}]})
     )
@@ -429,7 +429,7 @@ def test_new_keys_count_without_a_restart(tmp_path: Path) -> None:
 # Certificates
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificates with openssl")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_a_certificate_is_an_identity(tmp_path: Path, module: xla.HloModuleProto) -> None:
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=tmp_path, check=True, capture_output=True)

@@ -20,7 +20,7 @@ from xlashape.errors import NotFoundError, UnavailableError
 from xlashape_server.bucket import BucketStore
 from xlashape_server.stored_file import Stored
 
-pytest.importorskip("obstore")
+pytest.importorskip("obstore", reason="obstore is not installed")
 
 FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
 MODULE = "modules/" + "0" * 64

@@ -127,15 +127,15 @@ def test_a_message_without_numbers_has_an_answer_without_numbers() -> None:
         (
             [v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4]"))] * 2,
             ("shape",),
-            "belongs into the first message of the stream only",
+            "allowed in the first message of the stream only",
         ),
         (
             [v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4]")), v1.LinearIndicesRequest(order=1)],
             ("order",),
-            "belongs into the first message of the stream only",
+            "allowed in the first message of the stream only",
         ),
         ([v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4,2]"), indices=[0])], ("indices",), "expected 2 num"),
-        ([v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4]"), indices=[0], count=2)], ("count",), "2 stated"),
+        ([v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4]"), indices=[0], count=2)], ("count",), "expected 1, the number of items in indices, found 2"),
         (
             [v1.LinearIndicesRequest(shape=v1.ShapeInput(text="f32[4]"), indices=[0, 1]), v1.LinearIndicesRequest(indices=[3, 4])],
             ("indices", 3),
@@ -208,7 +208,11 @@ def test_a_module_in_one_message_is_the_module_that_is_uploaded(
         (v1.PutModuleRequest(), ("data",), "the module is empty"),
         (v1.PutModuleRequest(data=b"\xff\xff"), ("data",), "byte 0xff is not UTF-8"),
         (v1.PutModuleRequest(data=b"HloModule m", sha256="abc"), ("sha256",), "expected 64 digits"),
-        (v1.PutModuleRequest(data=b"HloModule m", sha256="0" * 64), ("sha256",), "the content has the SHA-256"),
+        (
+            v1.PutModuleRequest(data=b"HloModule m", sha256="0" * 64),
+            ("sha256",),
+            "expected content with the SHA-256 0000",
+        ),
     ],
 )
 def test_mistakes_in_a_module_in_one_message(request_message: Any, path: tuple[Any, ...], message: str) -> None:

@@ -20,7 +20,9 @@ from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
 from xlashape_server import Config, Server
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of another process is read from /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the memory of another process from /proc, which only Linux has"
+)
 
 MIB = 1 << 20
 OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]

@@ -222,10 +222,10 @@ def broken(module: xla.HloModuleProto) -> bytes:
 @pytest.mark.parametrize(
     ("first", "content", "said"),
     [
-        ({"sha256": "0" * 64}, None, "sha256: the content has the SHA-256"),
+        ({"sha256": "0" * 64}, None, "sha256: expected content with the SHA-256 0000"),
         ({"sha256": "xyz"}, None, "sha256: expected 64 digits"),
         ({"size_bytes": 10**6}, None, "size_bytes: "),
-        ({"size_bytes": 3}, None, "data: more than the 3 bytes"),
+        ({"size_bytes": 3}, None, "data: expected 3 bytes, as the first message said, found more"),
         ({"size_bytes": -3}, None, "size_bytes: expected 0 or more"),
         ({}, b"", "data: the module is empty"),
         ({}, b"\x0a\x01m\x1a\xff", "data: "),
@@ -253,7 +253,7 @@ def test_a_module_that_breaks_its_rules_is_not_stored(ask: Any, module: xla.HloM
 def test_only_the_first_message_announces_digest_and_size(ask: Any, module: xla.HloModuleProto) -> None:
     messages = pieces(module.SerializeToString())
     messages[1].size_bytes = 10
-    with pytest.raises(grpc.RpcError, match="size_bytes: what is coming is said in the first message only"):
+    with pytest.raises(grpc.RpcError, match="size_bytes: allowed in the first message of the stream only"):
         ask("HloService/UploadModule", messages)
 
 

@@ -141,7 +141,9 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the time of another process is read from /proc")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the time of another process from /proc, which only Linux has"
+)
 def test_cancelled_calls_stop_and_meanwhile_others_are_answered(patient: Server) -> None:
     [pid] = patient.worker_pids
     with grpc.insecure_channel(patient.address, [("grpc.use_local_subchannel_pool", 1)]) as made:

@@ -34,7 +34,7 @@ from xlashape_server.callers import caller_at
 from xlashape_server.guard import Guard
 
 pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
-pytest.importorskip("hypercorn")
+pytest.importorskip("hypercorn", reason="hypercorn is not installed")
 
 from connectrpc.errors import ConnectError
 

@@ -18,7 +18,7 @@ from server_processes import wait_until
 
 from xlashape_server import Config, Server
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificates with openssl")
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
 LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
 DELETE = "/xlashape.v1.HloService/DeleteModule"

@@ -1,4 +1,4 @@
-"""The log: every line is JSON, whoever writes it; calls have lines; the start says where data goes."""
+"""The log: every line is JSON, whichever library writes it; calls have lines; the start says where data goes."""
 
 from __future__ import annotations
 

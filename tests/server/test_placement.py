@@ -19,7 +19,9 @@ from xlashape.proto import v1
 from xlashape_server import Config, Server
 from xlashape_server.placement import SocketOrder, listening_sockets, program, steer, weights
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux takes a program that places connections")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux runs a program that chooses the socket of a connection"
+)
 
 
 def listeners(count: int) -> list[socket.socket]:

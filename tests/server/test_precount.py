@@ -128,7 +128,7 @@ def test_every_message_that_protobuf_decodes_is_accepted(data: bytes) -> None:
             assert found.counted == sum(len(one.instructions) for one in decoded.computations)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of resident memory as Linux counts it")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of resident memory in Linux's unit")
 @pytest.mark.parametrize("filler", ["instructions", "computations", "nested"])
 def test_2_mb_of_empty_messages_are_refused_in_well_under_100_mb(filler: str) -> None:
     script = textwrap.dedent(

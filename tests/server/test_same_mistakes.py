@@ -493,13 +493,13 @@ REQUESTS: dict[str, tuple[str, Any, type[XlashapeError], FieldPath]] = {
         errors.InvalidArgumentError,
         ("count",),
     ),
-    "a name that is none": (
+    "a name that is not a digest": (
         "GetModule",
         v1.GetModuleRequest(name="modules/there"),
         errors.InvalidArgumentError,
         ("name",),
     ),
-    "a name that is none, of a module to read": (
+    "a name that is not a digest, of a module to read": (
         "ByteSizes",
         v1.ByteSizesRequest(module=v1.ModuleInput(name="there")),
         errors.InvalidArgumentError,

@@ -214,7 +214,7 @@ def test_a_proto_without_layout_has_the_default_one(ask: Any) -> None:
         (
             "LinearIndex",
             v1.LinearIndexRequest(shape=text(TILED), indices=[2, 3], count=2),
-            "count: 2 stated, but there are 1",
+            "count: expected 1, the number of items in",
         ),
         (
             "LinearIndex",

@@ -176,7 +176,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, at: int, caplog: pytest.L
 
 
 def test_a_damaged_module_that_is_uploaded_again_is_repaired(tmp_path: Path) -> None:
-    """Nobody had noticed the damage before the upload, which is acknowledged and so must be there."""
+    """The damage was not noticed before the upload, which is acknowledged and so must be there."""
     store = opened(tmp_path)
     stored = put(store, b"abc" * 1000)
     damage(store, stored, 5)

@@ -18,7 +18,7 @@ from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config, Server
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificates with openssl")
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from xlashape_server.scratch import ScratchDirectory, remove_orphans
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 
 
 def test_a_stopped_worker_is_replaced() -> None:

@@ -1,7 +1,7 @@
 """Writes tests/vectors/tpu_layouts.jsonl: the layouts that libtpu's ahead-of-time compiler gives to the parameters of programs.
 
 It needs no TPU, but an environment of its own: `pip install 'jax[tpu]==0.10.2'`, then `python tests/support/collect_tpu_layouts.py OUT`.
-Each program takes 200 arrays and returns a constant, so that nothing but the default layout decides how the arrays lie. The first line of the
+Each program takes 200 arrays and returns a constant, so that only the default layout decides how the arrays lie. The first line of the
 output says which versions made it; each other line holds layouts, and the generations that gave all of them alike.
 """
 

@@ -45,8 +45,8 @@ class SmallDisk:
 def small_disk(path: Path, size: int = 1 << 20) -> SmallDisk:
     """Skips the test where this user cannot mount."""
     if sys.platform != "linux":
-        pytest.skip("mounts a tmpfs of Linux")
+        pytest.skip("mounts a tmpfs, which only Linux has")
     try:
         return SmallDisk(path, size)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"mounts a file system, which this user may not: {error}")
+        pytest.skip(f"this user may not mount a file system: {error}")

@@ -8,7 +8,7 @@ import pytest
 
 import xlashape as xs
 
-jax = pytest.importorskip("jax")
+jax = pytest.importorskip("jax", reason="JAX is not installed")
 jnp = jax.numpy
 
 

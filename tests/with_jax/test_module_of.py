@@ -9,7 +9,7 @@ import pytest
 
 import xlashape as xs
 
-jax = pytest.importorskip("jax")
+jax = pytest.importorskip("jax", reason="JAX is not installed")
 jnp = jax.numpy
 
 X, Y = jnp.ones((8, 16)), jnp.ones((16, 4))
@@ -97,9 +97,13 @@ def test_saved_modules(tmp_path: Any, suffix: str):
 
 def test_xla_takes_what_the_editor_makes(tmp_path: Any):
     """XLA's own parser reads the edited text, and its printer gives the same instructions."""
-    xla_client = pytest.importorskip("jaxlib.xla_client")
+    xla_client = pytest.importorskip("jaxlib.xla_client", reason="this jaxlib has no xla_client")
     # Newer versions have it in a module of its own.
-    home = xla_client._xla if hasattr(xla_client._xla, "hlo_module_from_text") else pytest.importorskip("jaxlib._hlo")
+    home = (
+        xla_client._xla
+        if hasattr(xla_client._xla, "hlo_module_from_text")
+        else pytest.importorskip("jaxlib._hlo", reason="this jaxlib has no _hlo")
+    )
     editor = xs.hlo.Editor(xs.HloModule.of(LOWERED))
     tanh = next(each.name for each in xs.HloModule.of(LOWERED).instructions() if str(each.opcode) == "tanh")
     edited = editor.insert(f"twice = add({tanh}, {tanh})").replace_uses(tanh, "twice").set_opcode(tanh, "sine").module()

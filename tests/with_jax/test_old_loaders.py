@@ -8,8 +8,8 @@ import pytest
 
 import xlashape as xs
 
-jaxlib = pytest.importorskip("jaxlib")
-pytest.importorskip("jaxlib.xla_client")
+jaxlib = pytest.importorskip("jaxlib", reason="jaxlib is not installed")
+pytest.importorskip("jaxlib.xla_client", reason="this jaxlib has no xla_client")
 
 TEXTS = sorted((Path(__file__).parents[1] / "vectors" / "hlo").glob("*.after.hlo"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pages
 import pytest
 
-jax = pytest.importorskip("jax")
+jax = pytest.importorskip("jax", reason="JAX is not installed")
 
 SHOWN = "0.12"
 """The version of JAX whose output the pages show. Others fuse otherwise, and name instructions otherwise."""

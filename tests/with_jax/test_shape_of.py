@@ -7,9 +7,9 @@ import pytest
 
 import xlashape as xs
 
-jax = pytest.importorskip("jax")
+jax = pytest.importorskip("jax", reason="JAX is not installed")
 jnp = jax.numpy
-layout_module = pytest.importorskip("jax.experimental.layout")
+layout_module = pytest.importorskip("jax.experimental.layout", reason="this JAX has no jax.experimental.layout")
 # Format and Layout were called Layout and DeviceLocalLayout before JAX 0.7.
 Format, Layout = (
     (layout_module.Format, layout_module.Layout)
@@ -69,14 +69,14 @@ def test_trees_and_abstract_values():
 
 
 def test_shapes_of_jaxlib():
-    xla_client = pytest.importorskip("jaxlib.xla_client")
+    xla_client = pytest.importorskip("jaxlib.xla_client", reason="this jaxlib has no xla_client")
     array = xla_client.Shape.array_shape(np.dtype("float32"), (3, 4), (0, 1))
     assert str(xs.Shape.of(array)) == "f32[3,4]{0,1}"
     assert str(xs.Shape.of([array, xla_client.Shape.token_shape()])) == "(f32[3,4]{0,1}, token[])"
 
 
 def test_symbolic_dimensions_are_refused():
-    export = pytest.importorskip("jax.export")
+    export = pytest.importorskip("jax.export", reason="this JAX has no jax.export")
     struct = jax.ShapeDtypeStruct(export.symbolic_shape("b, 4"), jnp.float32)
     with pytest.raises(xs.errors.InvalidArgumentError, match="dimension 0 has the size b, which is not an integer"):
         xs.Shape.of(struct)

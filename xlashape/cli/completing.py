@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["complete_files", "completion", "computation_names", "instruction_names"]
 
 _MOST_TEXT_BYTES: Final = 64 << 20
-"""Of a file. Completion answers while somebody waits for the key."""
+"""Of a file. Completion runs while the user waits after a key."""
 _MOST_NAMES: Final = 2_000
 _LINE: Final = re.compile(rb"^[ \t]*(?:ROOT[ \t]+)?%?([A-Za-z_][\w.\-]*) = ", re.MULTILINE)
 _COMPUTATION: Final = re.compile(

@@ -182,7 +182,7 @@ def _number_or_text(text: str | None) -> int | str | None:
 
 
 def _depth() -> str:
-    """How many colours standard output shows: none if it is no terminal, or NO_COLOR is set."""
+    """How many colours standard output shows: none if it is not a terminal, or NO_COLOR is set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty():
         return "none"
     return "full" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256"

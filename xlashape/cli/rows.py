@@ -167,7 +167,7 @@ def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> 
             pattern = re.compile(value)
         except re.error as error:
             raise InvalidArgumentError(
-                f"--filter: {value!r} is no regular expression: {error}", field="--filter"
+                f"--filter: {value!r} is not a valid regular expression: {error}", field="--filter"
             ) from None
         finds = sign == "~"
         return lambda row: (row[number] is not None and pattern.search(str(row[number])) is not None) == finds

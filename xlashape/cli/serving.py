@@ -67,7 +67,7 @@ def serve(file: str | None, print_config: bool, **options: Any) -> None:
             option = "--" + name.replace("_", "-")
             given = given.then(settings.Settings({name: settings.read_value(name, value)}, {name: option}))
     for wrong, meant in settings.similar_variables(os.environ).items():
-        click.echo(f"xlashape: {wrong} is no setting; did you mean {meant}?", err=True)
+        click.echo(f"xlashape: {wrong} is not a setting; did you mean {meant}?", err=True)
     config = Config(**given.values)
     if print_config:
         click.echo(settings.printed(config, given.sources))

@@ -177,7 +177,7 @@ def _what_else(data: bytes, name: str | None) -> str | None:
 
 
 def _is_memory_usage(data: bytes) -> bool:
-    """Whether the bytes are a memory usage report: nothing but fields 1 that hold messages whose own first field is a number."""
+    """Whether the bytes are a memory usage report: only fields 1, which hold messages whose own first field is a number."""
     if data[:1] != b"\x0a":
         return False
     try:

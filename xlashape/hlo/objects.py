@@ -102,7 +102,7 @@ def _has_modules(value: Any) -> bool:
 def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
     """What XLA makes of a jitted function, a Traced or a Lowered: a Compiled. Anything else is given back, for `document_of`.
 
-    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments of what is no function.
+    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments beside a value that is not a function.
     """
     lower = None if isinstance(value, (type, str)) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
     if callable(lower):

@@ -56,7 +56,7 @@ Modules = TypeVar("Modules", xla.HloModuleProto, xla.HloProto)
 
 
 def iota_replica_groups(groups: xla.CollectiveDeviceListProto) -> xla.IotaReplicaGroupListProto | None:
-    r"""The iota form of replica groups that are in their older field; None where there are none.
+    r"""The iota form of replica groups that are in their older field; None if the field is empty.
 
     >>> groups = xla.CollectiveDeviceListProto.FromString(b"\x12\x0a\x08\x02\x10\x04\x1a\x01\x08\x22\x01\x00")
     >>> iota_replica_groups(groups).num_devices_per_group
@@ -69,7 +69,7 @@ def iota_replica_groups(groups: xla.CollectiveDeviceListProto) -> xla.IotaReplic
 
 
 def _last(data: bytes, wanted: int) -> bytes | None:
-    """The content of the last field of a number; None if there is none, or the bytes are no message."""
+    """The content of the last field of a number; None if there is none, or the bytes are not a message."""
     found = None
     for number, content in _submessages(data):
         if number == wanted:
@@ -98,7 +98,7 @@ def original_value(data: bytes) -> xla.OriginalValueProto:
 
 
 def _older_origin(data: bytes) -> xla.OriginalValueProto | None:
-    """The origin in today's form; None where it has that form already, or none that is known."""
+    """The origin in today's form; None if it has that form already or an unknown form."""
     try:
         parts = list(_submessages(data))
         leaves = [content for number, content in parts if number == 2]

@@ -1,6 +1,6 @@
 """The order in which XLA prints and numbers: operands before their users, called computations before their callers.
 
-XLA sorts instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that is no operand
+XLA sorts instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that is not an operand
 of another, in the order of ids. It enters an instruction's control predecessors last to first, then its operands first to last.
 Computations: the walk starts at each that no other calls, in the order of the list, and follows the calls of its instructions in the
 order of their ids. What one instruction calls is seen at once: a condition that a loop shares with a loop in its body follows that body. (A scheduled computation is printed in the order of its schedule instead.)
@@ -75,7 +75,7 @@ def call_order(calls: Sequence[Sequence[Sequence[int]]], roots: Iterable[int]) -
 
 
 def roots(predecessors: Sequence[Iterable[int]]) -> list[int]:
-    """The nodes that are no predecessor of another, in order.
+    """The nodes that are not predecessors of another node, in order.
 
     >>> roots([[2], [], []])
     [0, 1]

@@ -20,7 +20,7 @@ _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 def needs_small_ids(version: str) -> bool:
-    """Whether a version of jaxlib, "0.4.35", may refuse ids beyond 32 bits. InvalidArgumentError for what is no version.
+    """Whether a version of jaxlib, "0.4.35", may refuse ids beyond 32 bits. InvalidArgumentError for text that is not a version.
 
     >>> needs_small_ids("0.4.35"), needs_small_ids("0.12")
     (True, False)

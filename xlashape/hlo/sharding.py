@@ -123,7 +123,7 @@ class Sharding(FrozenValue):
     def shard_shape(self, shape: Shape) -> Shape:
         """The shape of the part that one device holds, padding included where the tiles do not divide a dimension.
 
-        A tuple's leaves have the shardings of `elements`; a sharding that is no tuple holds for all leaves.
+        A tuple's leaves have the shardings of `elements`; a sharding that is not a tuple holds for all leaves.
 
         >>> str(Sharding.parse("{{replicated}, {devices=[2]<=[2]}}").shard_shape(Shape.parse("(f32[4], s32[3])")))
         '(f32[4]{0}, s32[2]{0})'
@@ -180,7 +180,7 @@ class Sharding(FrozenValue):
         _require_bounded(shape)
         inside = len(index) == shape.rank and all(0 <= i < n for i, n in zip(index, shape.dimensions, strict=True))
         if not inside:
-            raise InvalidArgumentError(f"{tuple(index)} is no index of {shape}", field="index")
+            raise InvalidArgumentError(f"index {tuple(index)} is outside {shape}", field="index")
         holders = self._assignment.holders
         if holders is None:
             return None
@@ -191,7 +191,7 @@ class Sharding(FrozenValue):
 
     def _counts_for(self, shape: Shape) -> tuple[int, ...]:
         if not shape.is_array:
-            raise InvalidArgumentError(f"{shape} is no array", field="shape")
+            raise InvalidArgumentError(f"{shape} is not an array", field="shape")
         counts = self._assignment.counts
         if counts is None:
             return (1,) * shape.rank

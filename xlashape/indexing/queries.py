@@ -229,13 +229,13 @@ def _failures(instruction: HloInstruction, first: int, error: XlashapeError) -> 
 
 
 def check_module(module: HloModule) -> None:
-    """Raises InvalidArgumentError for what is no HloModule. The check is for callers without types."""
+    """Raises InvalidArgumentError unless `module` is an HloModule. The check is for callers without types."""
     if not isinstance(module, HloModule):  # pyright: ignore[reportUnnecessaryIsInstance]  # as said
         raise InvalidArgumentError(f"module takes an HloModule, not {type(module).__name__}", field="module")
 
 
 def checked_number(instruction: HloInstruction, number: int, field: str, instruction_field: str = "instruction") -> int:
-    """The number of a leaf or an operand as an int; it may be NumPy's. InvalidArgumentError for what is no number, or no HloInstruction."""
+    """The number of a leaf or an operand as an int; it may be NumPy's. InvalidArgumentError unless it is an integer and `instruction` an HloInstruction."""
     if type(instruction) is not HloInstruction:
         raise InvalidArgumentError(
             f"{instruction_field} takes an HloInstruction, not {type(instruction).__name__}", field=instruction_field

@@ -112,7 +112,7 @@ def coerce(message_class: type[M], value: object) -> M:
     serialized and parsed.
 
     Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels, InvalidArgumentError
-    if `value` is none of these.
+    for a value of another type.
 
     >>> from xlashape.proto import coerce, xla
     >>> coerce(xla.TileProto, b"\n\x02\x08\x01").dimensions

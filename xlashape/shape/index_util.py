@@ -66,7 +66,7 @@ def linear_index_to_multidimensional_index(shape: Shape, linear_index: int) -> t
     count = product(sizes)
     if not 0 <= rest < count:
         raise InvalidIndexError(
-            f"{shown(rest)} is no position in {array}, which has {count} elements", field="linear_index"
+            f"position {shown(rest)} is outside {array}, which has {count} elements", field="linear_index"
         )
     entries = [0] * len(sizes)
     for dimension in order:

@@ -231,7 +231,7 @@ def read(shape: Shape) -> LegacyArray:
             widths += [payload] if isinstance(payload, int) else _int64s(payload)
         elif number in values:
             if not isinstance(payload, int):
-                raise DecodeError(f"layout field {number} is no number", field="layout")
+                raise DecodeError(f"layout field {number} is not a number", field="layout")
             values[number] = payload
         else:
             rest += raw
@@ -244,7 +244,7 @@ def _member(enum: Any, value: int, field: str) -> Any:
     try:
         return enum(value)
     except ValueError:
-        raise InvalidShapeError(f"{value!r:.40} is no {enum.__name__}", field=field) from None
+        raise InvalidShapeError(f"{value!r:.40} is not a {enum.__name__}", field=field) from None
 
 
 def _fill(padding: PaddingValue, kind: PrimitiveType) -> Any:
@@ -298,4 +298,4 @@ def _int64s(data: bytes) -> list[int]:
 
 
 def _not_fields() -> DecodeError:
-    return DecodeError("the layout's unknown fields are no protobuf fields", field="layout")
+    return DecodeError("the layout's unknown fields are not protobuf fields", field="layout")

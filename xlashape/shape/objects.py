@@ -140,7 +140,7 @@ class ObjectReader(Generic[_Shape, _Layout]):
 
 
 def _is_type_and_dimensions(value: Sequence[Any]) -> bool:
-    """Whether it is (element type, dimensions) rather than a tree: an element type is no array, and dimensions are not shapes."""
+    """Whether it is (element type, dimensions) rather than a tree: an element type is not an array, and dimensions are not shapes."""
     if not isinstance(value, tuple) or hasattr(cast("Any", value), "_fields") or len(cast("Any", value)) != 2:
         return False
     first, second = cast("tuple[Any, Any]", value)
@@ -164,7 +164,7 @@ def _type_named(text: str) -> PrimitiveType | None:
 
 
 def _element_type(value: Any) -> PrimitiveType | None:
-    """The element type that `value` is, by itself or as a NumPy type. Numbers are none here. An unsuitable NumPy type is an error."""
+    """The element type that `value` is, by itself or as a NumPy type. Python's number types are not element types here. An unsuitable NumPy type is an error."""
     if isinstance(value, PrimitiveType):
         return value
     if isinstance(value, str) or value is None or (hasattr(value, "__index__") and not isinstance(value, type)):

@@ -73,7 +73,7 @@ def float_facts(element_type: Type) -> FloatFacts:
     kind = PrimitiveType.of(element_type)
     facts = _FACTS.get(kind.text)
     if facts is None:
-        raise InvalidArgumentError(f"{kind.text} is no real floating-point type", field="element_type")
+        raise InvalidArgumentError(f"{kind.text} is not a real floating-point type", field="element_type")
     return facts
 
 

@@ -275,4 +275,4 @@ def _merge(message: Message, unknown: bytes) -> None:
         try:
             message.MergeFromString(unknown)
         except WireError:
-            raise DecodeError("unknown_fields are no protobuf fields", field="unknown_fields") from None
+            raise DecodeError("unknown_fields are not protobuf fields", field="unknown_fields") from None

@@ -164,8 +164,8 @@ def default_shape(shape: Shape, target: Target | str = TPU, *, keep_order: bool 
     """The array with the layout that a TPU gives to it: its order, its tiles and the size of its elements.
 
     A layout that has tiles stays as it is. A layout whose order is not the default one keeps its order, and so does any with `keep_order`.
-    The memory space and the prefix for dynamic sizes are kept. InvalidShapeError for what is no array or has an unbounded dimension,
-    InvalidArgumentError for a target that is no TPU.
+    The memory space and the prefix for dynamic sizes are kept. InvalidShapeError for a shape that is not an array or has an unbounded dimension,
+    InvalidArgumentError for a target that is not a TPU.
 
     >>> print(default_shape(Shape.parse("f32[3,128]{0,1}")), default_shape(Shape.parse("s4[100]"), "tpu-v4"))
     f32[3,128]{0,1:T(8,128)} s4[100]{0:T(1024)(128)(8,1)E(4)}

@@ -184,7 +184,7 @@ type ShapeDescription struct {
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// The shape as fields, in its canonical form. Serialized, it is the canonical xla.ShapeProto.
 	Shape *Shape `protobuf:"bytes,2,opt,name=shape,proto3" json:"shape,omitempty"`
-	// The type of the elements, or the kind of a shape that is no array.
+	// The type of the elements, or the kind of a shape that is not an array.
 	ElementType ElementType `protobuf:"varint,3,opt,name=element_type,json=elementType,proto3,enum=xlashape.v1.ElementType" json:"element_type,omitempty"`
 	// Of an array: the sizes of its dimensions, in the order of the text. The size of a dynamic dimension is its upper bound, or -2^63 if it has none.
 	Dimensions []int64 `protobuf:"varint,4,rep,packed,name=dimensions,proto3" json:"dimensions,omitempty"`

@@ -50,7 +50,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The type of an array's elements, or the kind of a shape that is no array. The numbers are those of xla.PrimitiveType; a number that is not listed is a
+// The type of an array's elements, or the kind of a shape that is not an array. The numbers are those of xla.PrimitiveType; a number that is not listed is a
 // type of a later version of XLA.
 type ElementType int32
 
@@ -616,7 +616,7 @@ type Shape struct {
 	Dimensions []int64 `protobuf:"varint,3,rep,packed,name=dimensions,proto3" json:"dimensions,omitempty"`
 	// Of a tuple: the shapes of its elements. Of a buffer: the shape of the one array it holds.
 	TupleShapes []*Shape `protobuf:"bytes,4,rep,name=tuple_shapes,json=tupleShapes,proto3" json:"tuple_shapes,omitempty"`
-	// Of an array: how its elements lie in memory. In an answer it is absent only if the shape is no array.
+	// Of an array: how its elements lie in memory. In an answer it is absent only if the shape is not an array.
 	Layout *Layout `protobuf:"bytes,5,opt,name=layout,proto3" json:"layout,omitempty"`
 	// Of an array: whether the size of each dimension is known at run time only. Empty: of none.
 	IsDynamicDimension []bool `protobuf:"varint,6,rep,packed,name=is_dynamic_dimension,json=isDynamicDimension,proto3" json:"is_dynamic_dimension,omitempty"`

@@ -1,7 +1,7 @@
-"""The testee of the Python clients, for tests/conformance/run.py. testee.proto says what it is asked. With the argument `asyncio` it uses AsyncClient.
+"""The testee of the Python clients, for tests/conformance/run.py. testee.proto defines its requests and responses. With the argument `asyncio` it uses AsyncClient.
 
-Calls go through `Client.send` and `Client.stream`, questions in bulk, uploads and pages through the client's methods; maps are evaluated by the library's
-own IndexingMap.
+Plain calls go through `Client.send` and `Client.stream`; bulk calls, uploads and pages go through the client's methods. Maps are evaluated by the
+library's IndexingMap.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NAMED = ("field", "line", "column")
 
 
 class _Noting(Client):
-    """A client that notes which RPCs it calls."""
+    """A client that records which RPCs it calls."""
 
     def __init__(self, address: str, **settings: Any) -> None:
         super().__init__(address, **settings)
@@ -97,7 +97,7 @@ class Testee:
             self._actions[action](getattr(request, action), response)
         except XlashapeError as error:
             _fill(response.error, error)
-        except Exception:  # a mistake of this program, told to the runner
+        except Exception:  # an error of this program, reported to the runner
             response.failure = traceback.format_exc()
         return response
 
@@ -132,7 +132,7 @@ class Testee:
                 response.answers.append(_again(kind, data))
                 if len(response.answers) == call.stop_after:
                     break
-            del answers  # cancels what has not ended
+            del answers  # cancels calls that have not ended
         finally:
             over.set()
 
@@ -220,7 +220,7 @@ async def _awaited_requests(call: Any, over: threading.Event) -> AsyncIterator[b
 
 
 def _again(kind: type[Message], data: bytes) -> bytes:
-    """The answer as a client with generated code has it: read, and written again."""
+    """The answer parsed and serialized again, as a client with generated code would."""
     return kind.FromString(data).SerializeToString()
 
 
@@ -240,7 +240,7 @@ def _fill(message: Any, error: XlashapeError) -> None:
 
 
 def main() -> None:
-    """Answers until standard input ends."""
+    """Answers requests until standard input ends."""
     state = Testee(awaits=sys.argv[1:] == ["asyncio"])
     while True:
         request = protocol.read(sys.stdin.buffer, testee.Request)

@@ -8,9 +8,9 @@ with Client("127.0.0.1:50051") as client:
 - `client`: `Client`, a connection to a server. `async_client`: `AsyncClient`, the same for asyncio. `connection`: what both have in common.
 - `methods`: the RPCs as methods, each written once. `faces`: how a method blocks on one client, and is awaited on the other.
 - `transport`: what sends the requests of methods. `items`: items that come in pages, or as a stream.
-- `bulk`: questions about many items, in one message or as a stream.
-- `inputs`: from arguments to requests. `results`: what methods return.
-- `status`: from the error of a call to the exception that the server raised. `service_config`: which calls are tried again.
+- `bulk`: calls with many items, in one message or as a stream.
+- `inputs`: converts arguments to requests. `results`: the types that methods return.
+- `status`: converts the error of a call to the exception that the server raised. `service_config`: which calls are retried.
 - `trace_context`: the span of the program that a call belongs to.
 """
 

@@ -1,4 +1,4 @@
-"""Questions about many items: in one message where request and response fit the 4 MiB that gRPC receives by default, else as a stream of messages."""
+"""Calls with many items: in one message if request and response fit the 4 MiB that gRPC receives by default, else as a stream of messages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from xlashape_client.transport import Transport
 
 __all__ = ["BulkRpc", "ask"]
 
-_MESSAGE_BYTES = (4 << 20) - (64 << 10)  # leaves room for the shape or the map
+_MESSAGE_BYTES = (4 << 20) - (64 << 10)  # bytes; leaves room for the shape or the map
 _PART_BYTES = 1 << 20
-_FEW_ITEMS = 4096  # which fit in any case
+_FEW_ITEMS = 4096  # items, which fit into one message in any case
 
 
 class BulkRpc(NamedTuple):
-    """An RPC that answers a question in one message, and the one that answers it as a stream.
+    """An RPC that takes all items in one message, and the RPC that takes them as a stream.
 
     `numbers` is the field of the items in the requests of both, `answers` are the fields of their responses: int64s, bools in the last of two.
     """
@@ -47,8 +47,8 @@ async def ask(
 ) -> list[NDArray[Any]]:
     """The content of `rpc.answers` for all `items`, the first axis of an array.
 
-    `fields` are the other fields of the request; of a stream, of its first message. `answer_bytes` says how many bytes the answer has for each item; it
-    is only called for many items. The server may refuse a stream of which it has answered a part: then nothing is returned.
+    `fields` are the other fields of the request; of a stream, of its first message. `answer_bytes` returns the bytes of the answer for each item; it is
+    only called for many items. If the server refuses a stream after it has answered a part, the error is raised and nothing is returned.
     """
     counts = "count" in rpc.unary_request.DESCRIPTOR.fields_by_name
     if len(items) > _FEW_ITEMS:

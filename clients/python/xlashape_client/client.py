@@ -32,17 +32,18 @@ __all__ = ["Client"]
 
 
 class Client(ServiceMethods):
-    """A connection to a server. It is made with the first call, and again after it breaks. Threads may share a client.
+    """A connection to a server, which is opened by the first call and reopened after it breaks. Threads may share a client.
 
-    - `address`: HOST:PORT, or unix:PATH. Replicas share the calls in turn: those that a name stands for (dns:///NAME:PORT), or a list
+    - `address`: HOST:PORT, or unix:PATH. Calls go to replicas in turn: to all addresses of a name (dns:///NAME:PORT), or to those of a list
       (ipv4:HOST:PORT,HOST:PORT).
     - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of its own too.
     - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the system's certificates.
       If given, the connection uses TLS.
-    - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable: after 0.1 seconds, then after twice as long each time, more
-      or less by a fifth. All tries together have `timeout`. A deletion is tried once: the answer to a second try would say that the module is missing.
+    - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable. The first pause is 0.1 seconds and each further pause twice as
+      long, varied at random by a fifth. `timeout` bounds all attempts together. A deletion is tried once: a second attempt could report that the
+      module is missing.
       So is a call that is answered by a stream.
-    - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS whoever sees the traffic can use it.
+    - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS anyone who sees the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
 
     Within a span of OpenTelemetry, a call tells the server which one that is (traceparent).
@@ -87,7 +88,7 @@ class Client(ServiceMethods):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection. Calls that have not ended raise UnavailableError."""
+        """Closes the connection. Calls that have not ended raise UnavailableError."""
         self._channel.close()
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
@@ -120,7 +121,7 @@ class Client(ServiceMethods):
         return self._begun(method, request, timeout)
 
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
-        """Calls the server. The call begins at once; its responses are read as they are asked for. Another thread reads a stream of requests."""
+        """Calls the server. The call begins at once; each response is read when the iterator is advanced. Another thread reads a stream of requests."""
         return _Responses(self._begun(method, request, timeout), self.address)
 
 

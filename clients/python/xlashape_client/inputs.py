@@ -1,4 +1,4 @@
-"""Messages for requests, made of the arguments of the client's methods."""
+"""Converts arguments of the client's methods to messages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _FIELDS: dict[str, FieldPath] = {
 }
 
 AnyShape: TypeAlias = Shape | str | bytes | Message
-"""A Shape, its text, a serialized ShapeProto, or a ShapeProto of any protobuf pool."""
+"""A Shape, its text, a serialized ShapeProto, or a ShapeProto message of any descriptor pool."""
 
 AnyMap: TypeAlias = IndexingMap | str
 """An IndexingMap or its text."""
@@ -67,13 +67,13 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
     if isinstance(shape, str):
         try:
             return v1.ShapeInput(text=shape)
-        except ValueError:  # lone surrogates; the parser of shapes says where
+        except ValueError:  # lone surrogates; the error of the shape parser has their position
             Shape.parse(shape)
             raise InvalidArgumentError("the shape's text has lone surrogates") from None
     if isinstance(shape, bytes):
         return v1.ShapeInput(serialized=shape)
     if isinstance(shape, Shape):
-        # Text holds everything but unknown fields, and is faster to write and to read than a message.
+        # Text holds everything except unknown fields, and is faster to write and to read than a message.
         if not shape.unknown_fields and _is_plain(shape):
             return v1.ShapeInput(text=str(shape))
         return v1.ShapeInput(serialized=shape.to_proto().SerializeToString())
@@ -113,7 +113,7 @@ def message_of(message_class: type[M], /, **fields: Any) -> M:
 
 
 def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
-    """`make` of each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or bytes."""
+    """`make` applied to each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or bytes."""
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
         raise InvalidArgumentError(f"{what}: expected a sequence, found {type(values).__name__}", field=what)
     return [make(value) for value in values]

@@ -1,4 +1,4 @@
-"""gRPC's service config for clients: which calls are tried again, and how replicas share them."""
+"""gRPC's service config for clients: retries, and the distribution of calls over replicas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLICY = {
     "backoffMultiplier": 2,
     "retryableStatusCodes": ["UNAVAILABLE"],
 }
-_TRIED_ONCE = ("DeleteModule",)  # a second try would be told that the module is missing
+_TRIED_ONCE = ("DeleteModule",)  # a second attempt could report that the module is missing
 
 
 def service_config(attempts: int) -> str:

@@ -1,4 +1,4 @@
-"""From the error of a gRPC call to the exception of the library that the server raised, or the nearest one if the server did not say which."""
+"""Converts the error of a gRPC call to the exception of the library that the server raised, or to the nearest one if the status does not name it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WITH_STATUS = (grpc.Call, grpc.aio.AioRpcError)  # errors of calls that block, 
 
 
 def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
-    """The exception of the library for `error`, of a call to the server at `address`."""
+    """The exception of the library for the `error` of a call to the server at `address`."""
     code, message = _code(error), _message(error)
     info = _error_info(error)
     if info is not None:

@@ -1,4 +1,4 @@
-"""Transports: what sends serialized requests and receives serialized responses. Their coroutines are awaited by code that serves both faces."""
+"""The base class of transports, which send serialized requests and receive serialized responses. Their coroutines are awaited by code that serves both faces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Responses", "Transport", "choice", "upload_messages"]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-_PART_BYTES = 1 << 20  # of a module in one message
+_PART_BYTES = 1 << 20  # bytes of a module in one message of an upload
 
 
 class Responses(ABC):
@@ -43,7 +43,7 @@ class Transport(ABC):
     @property
     @abstractmethod
     def inline_bytes(self) -> int:
-        """A module of at most so many bytes is sent inside the request; a larger one is uploaded first."""
+        """The maximum bytes of a module that is sent inside the request; a larger one is uploaded first."""
 
     @abstractmethod
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:

@@ -123,7 +123,7 @@ function codeOf(error: ConnectError, signal: AbortSignal | undefined, isOver: bo
   return error.code === Code.Internal && error.rawMessage.startsWith("serialize ") ? Code.InvalidArgument : error.code;
 }
 
-/** The fields of a serialized google.rpc.ErrorInfo; undefined if the bytes are none. */
+/** The fields of a serialized google.rpc.ErrorInfo; undefined if the bytes are not such a message. */
 function errorInfo(bytes: Uint8Array): { reason: string; domain: string; metadata: Record<string, string> } | undefined {
   try {
     const fields = stringFields(bytes);

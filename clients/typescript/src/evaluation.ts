@@ -2,7 +2,7 @@
  * Evaluates maps: at one point exactly, with bigints, and at many points with numbers, by blocks, as long as all values are safe integers.
  *
  * With safe integers a and b > 0 the number `Math.floor(a / b)` is the floor of the exact quotient, and `Math.ceil(a / b)` its ceiling: a quotient that
- * is no integer is at least 1 / b away from the next integer k, whose product k * b is at most |a| + b, so that 1 / b > k * 2^-53, which is more than the
+ * is not an integer is at least 1 / b away from the next integer k, whose product k * b is at most |a| + b, so that 1 / b > k * 2^-53, which is more than the
  * error of a rounded division. Sums and products that exceed the safe integers are seen afterwards: rounded, they exceed them too.
  */
 
@@ -86,7 +86,7 @@ function exactly(kind: Operation, a: bigint, b: bigint): bigint {
 
 /** Where points are read, and results written. Positions count numbers, not points. */
 export interface Access {
-  /** A number of a point. What is no safe integer leads to `exactly`. */
+  /** A number of a point. A number that is not a safe integer leads to `exactly`. */
   read(position: number): number;
   write(position: number, value: number): void;
   /** Evaluates a point with bigints and writes its results; whether it is in the domain. */

@@ -97,7 +97,7 @@ export class IndexingMap {
   /**
    * The same with numbers alone: `points` holds safe integers, and so do the results.
    *
-   * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` too if a result is no safe integer, and `INVALID_ARGUMENT` if a number of a point is none.
+   * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` too if a result is not a safe integer, and `INVALID_ARGUMENT` if a number of a point is not an integer.
    */
   evaluateNumbers(points: ArrayLike<number>, count = this.countOf(points)): Evaluated<Float64Array> {
     this.checkLength(points, count);
@@ -113,7 +113,7 @@ export class IndexingMap {
         const values = evaluateExactly(this.plan, numbers);
         values?.forEach((value, i) => {
           if (!Number.isSafeInteger(Number(value))) {
-            throw mistake("SIZE_OVERFLOW", "map", `result ${i} is no safe integer: ${value}`);
+            throw mistake("SIZE_OVERFLOW", "map", `result ${i} is not a safe integer: ${value}`);
           }
           results[point * this.resultCount + i] = Number(value);
         });

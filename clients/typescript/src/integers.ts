@@ -64,13 +64,13 @@ export function readNumber(halves: Int32Array, position: number): number {
 /**
  * Numbers of bigints, such as those of an answer.
  *
- * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` if one of them is no safe integer.
+ * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` if one of them is not a safe integer.
  */
 export function toNumbers(values: ArrayLike<bigint>): number[] {
   return Array.from(values, (value, i) => {
     const number = Number(value);
     if (!Number.isSafeInteger(number)) {
-      throw mistake("SIZE_OVERFLOW", `[${i}]`, `${value} is no safe integer`);
+      throw mistake("SIZE_OVERFLOW", `[${i}]`, `${value} is not a safe integer`);
     }
     return number;
   });

@@ -2,7 +2,7 @@
 
 shapes, hlo, indexing  one class of handlers for each service
 maps                   the handlers of IndexingService that need no module
-inputs                 values of the library out of requests, and the paths of errors
+inputs                 converts requests to values of the library, and paths of errors to fields of requests
 """
 
 from __future__ import annotations

@@ -63,16 +63,20 @@ class HloHandlers:
                     self._modules.check_size(size, ("size_bytes",))
                 elif request.sha256 or request.size_bytes:
                     raise InvalidArgumentError(
-                        "what is coming is said in the first message only",
+                        "allowed in the first message of the stream only",
                         field="sha256" if request.sha256 else "size_bytes",
                     )
                 spend(256)
                 self._modules.check_size(upload.size_bytes + len(request.data), ("data",))
                 if size and upload.size_bytes + len(request.data) > size:
-                    raise InvalidArgumentError(f"more than the {size} bytes that were announced", field="data")
+                    raise InvalidArgumentError(
+                        f"expected {size} bytes, as the first message said, found more", field="data"
+                    )
                 upload.write(request.data)
             if size and upload.size_bytes != size:
-                raise InvalidArgumentError(f"{upload.size_bytes} bytes came, {size} were announced", field="size_bytes")
+                raise InvalidArgumentError(
+                    f"expected {size} bytes, as the first message said, found {upload.size_bytes}", field="size_bytes"
+                )
             stored, already_present = self._store(upload, sha256)
         return v1.UploadModuleResponse(
             module=self._module_message(stored), already_present=already_present
@@ -91,10 +95,10 @@ class HloHandlers:
         ).SerializeToString()
 
     def _store(self, upload: Upload, announced_sha256: str) -> tuple[Stored, bool]:
-        """The module that was written, stored; and whether it was already."""
+        """Stores the module that was written. Returns it, and whether the store had it already."""
         if announced_sha256 and upload.sha256 != announced_sha256.lower():
             raise InvalidArgumentError(
-                f"the content has the SHA-256 {upload.sha256}, {announced_sha256} was announced", field="sha256"
+                f"expected content with the SHA-256 {announced_sha256}, found {upload.sha256}", field="sha256"
             )
         facts = self._facts(upload.content(), upload.sha256)
         self._ledger.check(upload.sha256, upload.size_bytes, is_shared=self._is_shared)
@@ -103,7 +107,7 @@ class HloHandlers:
         return stored
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
-        """What the store keeps about a module. It follows from the decoded module, so content that cannot be decoded is not stored."""
+        """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot be decoded is not stored."""
         if not content:
             raise InvalidArgumentError("the module is empty", field="data")
         kind = format_of(content)
@@ -117,7 +121,7 @@ class HloHandlers:
         }
 
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
-        """GetModule. It does nothing that takes long enough for a deadline."""
+        """GetModule. It is too fast to need the deadline."""
         request = decoded(v1.GetModuleRequest, data)
         for field in ("content_offset", "content_limit"):
             if getattr(request, field) < 0:
@@ -132,7 +136,7 @@ class HloHandlers:
         return response.SerializeToString()
 
     def delete_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
-        """DeleteModule. It does nothing that takes long enough for a deadline."""
+        """DeleteModule. It is too fast to need the deadline."""
         request = decoded(v1.DeleteModuleRequest, data)
         self._modules.store.delete(request.name, field="name")
         self._ledger.remove(self._modules.store.digest_of(request.name))
@@ -210,7 +214,7 @@ class HloHandlers:
 
 @contextmanager
 def _about_the_module() -> Generator[None]:
-    """Errors of instructions, which are checked when they are read, are about the module of the request."""
+    """Gives errors of instructions, which are checked when they are read, the path of the request's module."""
     try:
         yield
     except InvalidModuleError as error:
@@ -254,7 +258,9 @@ def page(
         except (struct.error, ValueError):
             start, token_digest = 0, b""
         if token_digest != digest or not 0 <= start <= len(found):
-            raise InvalidArgumentError("not a token that this question was answered with", field="page_token")
+            raise InvalidArgumentError(
+                "expected the next_page_token of an answer to the same request", field="page_token"
+            )
     end = start + size
     next_token = base64.urlsafe_b64encode(_TOKEN.pack(end, digest)).decode() if end < len(found) else ""
     return found[start:end], next_token
@@ -279,7 +285,7 @@ def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
 
 
 def _size_of_arrays(arrays: Sequence[Shape]) -> v1.ShapeSize | None:
-    """The sizes of arrays together; None where a dynamic dimension has no bound."""
+    """The sum of the sizes of arrays; None if a dynamic dimension has no bound."""
     if any(array.is_unbounded_dynamic for array in arrays):
         return None
     return size_of(arrays[0] if len(arrays) == 1 else Shape.tuple(arrays), 8)

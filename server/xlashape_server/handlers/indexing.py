@@ -77,7 +77,7 @@ class IndexingHandlers(MapHandlers):
                 chosen = [_instruction(module, request.computation, request.instruction)]
             else:
                 chosen = selected(module, request.computation)
-        # One analysis for all: what it derives for an instruction serves the instructions that use it.
+        # One analysis for all instructions: what it derives for an instruction is used again for its users.
         analysis = Analysis()
         for instruction in chosen:
             if (
@@ -181,7 +181,7 @@ def _error_of(
     error: XlashapeError,
     direction: int = v1.DIRECTION_UNSPECIFIED,
 ) -> bytes:
-    """The response for one instruction of a module that is not answered."""
+    """The response for an instruction that the library refuses, in a request for all instructions."""
     response = response_class(
         instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
     )

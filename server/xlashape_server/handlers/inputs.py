@@ -1,4 +1,4 @@
-"""Values of the library out of requests, and limits on requests. The path of an error names the field in the request: `shapes[3].text`."""
+"""Converts requests to values of the library, and limits requests. The path of an error names the field in the request: `shapes[3].text`."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
-_SMALL_REQUEST = 64 << 10  # bytes of a request whose messages are not counted
-_MAX_REQUEST_MEMORY = 256 << 20  # bytes that the messages of one request may take, beside four times its size
+_SMALL_REQUEST = 64 << 10  # bytes; the messages within a smaller request are not counted
+_MAX_REQUEST_MEMORY = 256 << 20  # bytes of memory that the messages of a request may take, plus four times its size
 _OBJECT_BYTES = 600  # measured: a variable of a map takes 500, a shape 560
 _TEXT_FACTOR = 160  # measured: bytes of memory for a character of text while it is read, of "-" or "("
-_SMALL_SHAPE = 4096  # bytes or characters; a shape from no more than these is quickly read
-_RESERVED_BYTES = 64 << 10  # of a response; smaller ones are not worth a reservation
-_MAX_CACHED_BYTES = 2048  # of one map's message; larger maps hardly ever come again
+_SMALL_SHAPE = 4096  # bytes or characters; a shape of at most this size is read quickly
+_RESERVED_BYTES = 64 << 10  # bytes of a response; smaller responses are not reserved
+_MAX_CACHED_BYTES = 2048  # bytes of one map's message; larger maps are rarely repeated, and not cached
 _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
     "xlashape_server: maps of responses", 32 << 20, lambda _, output: 2000 + 10 * output.ByteSize()
 )
@@ -62,7 +62,7 @@ def decoded(message_class: type[M], data: bytes) -> M:
 
 
 def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The request message without the arrays of numbers in the fields `names`, and these. Errors as those of `decoded`."""
+    """The request message without the arrays of numbers in the fields `names`, and these arrays. Errors as those of `decoded`."""
     if len(data) > _SMALL_REQUEST:
         _check_content(message_class, data)
     return split(message_class, data, *names)
@@ -82,7 +82,7 @@ def _check_content(message_class: type[Message], data: bytes) -> None:
             limit="request_messages",
             memory_limit="request_memory",
         )
-    # Most messages become an object of the library, too.
+    # Most messages are converted to an object of the library, which takes memory too.
     reserve(counted.memory - len(data) + _OBJECT_BYTES * counted.messages)
 
 
@@ -192,7 +192,7 @@ def map_of(value: v1.MapInput, path: FieldPath, config: Config) -> IndexingMap:
 
 
 def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
-    """A map as message and text. Callers share it and do not change it: modules repeat their maps, which take 80 µs each to make."""
+    """A map as message and text. Callers share the message and must not change it: modules repeat their maps, which take 80 µs each to make."""
     key = value, style
     output = _outputs.get(key)
     if output is None:
@@ -231,8 +231,8 @@ def item_count(
 ) -> int:
     """How many items of `each` numbers there are in a list of so many `numbers`. `item` (`of` a shape) is what errors call an item.
 
-    `stated` is the number of items that the request gives, if it does. Items of no numbers cannot be counted: there are as many as stated,
-    or one. InvalidIndexError if the items have too few or too many numbers, InvalidArgumentError if their number is not the stated one,
+    `stated` is the number of items that the request gives, if it does. Items without numbers (of rank 0) cannot be counted: their number is
+    `stated`, or 1. InvalidIndexError if the items have too few or too many numbers, InvalidArgumentError if their number is not the stated one,
     LimitExceededError "indices" beyond `maximum`.
     """
     if stated is not None and stated < 0:
@@ -240,7 +240,9 @@ def item_count(
     found = numbers // each if each else 1 if stated is None else stated
     if numbers != found * each or (stated is not None and stated != found):
         if numbers == found * each and stated != 1:
-            raise InvalidArgumentError(f"{stated} stated, but there are {found} in {field}", field="count")
+            raise InvalidArgumentError(
+                f"expected {found}, the number of items in {field}, found {stated}", field="count"
+            )
         of_what = "" if of is None else f" of {brief(of)}"
         in_all = "" if stated == 1 or numbers < each else " in all"
         raise InvalidIndexError(
@@ -258,21 +260,21 @@ def item_count(
 
 
 def stated_count(request: v1.LinearIndicesRequest | v1.EvaluateMapBatchRequest, each: int) -> int | None:
-    """The number of items that a message of a stream states. Items of no numbers cannot be counted: there are none unless it states them."""
+    """The number of items that a message of a stream states. Items without numbers (of rank 0) cannot be counted, so their number is 0 unless the message states it."""
     if request.HasField("count"):
         return request.count
     return None if each else 0
 
 
 def first_message_only(request: Message, *names: str) -> None:
-    """InvalidArgumentError if a message of a stream after the first has a field that belongs into the first."""
+    """InvalidArgumentError if a message after the first of a stream has a field that only the first may have."""
     for descriptor, _ in request.ListFields():
         if descriptor.name in names:
-            raise InvalidArgumentError("belongs into the first message of the stream only", field=descriptor.name)
+            raise InvalidArgumentError("allowed in the first message of the stream only", field=descriptor.name)
 
 
 def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
-    """An error about one number of `field` in a message of a stream, with the number's place in the whole stream, after `seen` others."""
+    """An error about one number of `field` in a message of a stream, with the number's index in the whole stream, `seen` numbers of which came in earlier messages."""
     if len(error.path) == 2 and error.path[0] == field and isinstance(error.path[1], int):
         error.path = (field, seen + error.path[1])
     return error

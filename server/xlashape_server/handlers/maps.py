@@ -32,9 +32,11 @@ from xlashape_server.memory import reserve
 
 __all__ = ["MapHandlers"]
 
-_HELD_FACTOR = 40  # bytes of memory for a byte of a chain of maps, all of which are held until they are composed
-_RESERVED_AT_A_TIME = 1 << 20  # bytes of a response that grows
-_CHUNK_POINTS = 1 << 14  # that are evaluated between two checks of the deadline
+_HELD_FACTOR = (
+    40  # bytes of memory for each byte of a chain of maps; all maps of a chain are held until they are composed
+)
+_RESERVED_AT_A_TIME = 1 << 20  # bytes by which a growing response is reserved
+_CHUNK_POINTS = 1 << 14  # points that are evaluated between two checks of the deadline
 
 
 class MapHandlers:
@@ -115,7 +117,7 @@ class MapHandlers:
     def evaluate_map_batch(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
         """EvaluateMapBatch. The budget is one for each message."""
         given: IndexingMap | None = None
-        seen = 0  # numbers of the messages before
+        seen = 0  # numbers in the earlier messages
         for data in requests:
             request, [bulk] = decoded_bulk(v1.EvaluateMapBatchRequest, data, "points")
             with budget(self._max_steps, deadline, "a map") as current:
@@ -166,7 +168,7 @@ def _in_chunks(
 
 
 class _ResponseSize:
-    """Adds up the bytes of a response while its parts are message."""
+    """Adds up the bytes of a response while its parts are made."""
 
     def __init__(self, maximum: int) -> None:
         self._size = 0

@@ -186,7 +186,7 @@ class ShapeHandlers:
     def linear_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
         """LinearIndices."""
         shape: Shape | None = None
-        seen = 0  # numbers of the messages before
+        seen = 0  # numbers in the earlier messages
         for data in requests:
             with budget(deadline=deadline, subject="indices"):
                 spend(256)
@@ -268,7 +268,7 @@ def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
 
 
 def _has_known_width(leaf: Shape) -> bool:
-    """Whether the bits of an element are known. They are not if the element type is not, unless the layout says them."""
+    """Whether the number of bits of an element is known: from the element type, or from the layout."""
     array = leaf.buffer_shape if leaf.is_buffer else leaf
     return array.element_type.is_known or (array.layout is not None and array.layout.element_size_in_bits > 0)
 
@@ -346,7 +346,7 @@ def _without_tiles(shape: Shape) -> Shape:
 
 
 def _of_one(error: XlashapeError, again: Callable[[int], object]) -> XlashapeError:
-    """An error about one row of a message, without the row's number in the text: the message is one of many. `again` asks about that row alone."""
+    """An error about one row of a message, without the row's number in the text: the message is one of many. `again` is the same question about that row alone."""
     if len(error.path) > 1 and isinstance(error.path[1], int):
         try:
             again(error.path[1])

@@ -2,9 +2,9 @@
 
 headers      how long a caller waits, and how its answer may be compressed
 messages     messages in JSON and in protobuf's own format
-exchanges    one HTTP request on its way through the guard
+exchanges    the adapter between one HTTP request and the guard
 application  every RPC of the schema as an ASGI application, made of the descriptors
-origins      which pages of other origins may ask (CORS)
+origins      CORS: which pages of other origins may call
 listener     the sockets, TLS and the life of the connections
 """
 

@@ -1,7 +1,7 @@
 """Every RPC of the schema as an ASGI application. connectrpc speaks the protocols: Connect, gRPC-Web, and gRPC over HTTP/2.
 
-The endpoints are made of the descriptors, and hand messages to the handlers that gRPC has too. A request is admitted by the guard before its
-body is read. `json_to_proto` and `proto_to_json` run where the handler does.
+The endpoints are made from the descriptors, and call the same handlers as gRPC. The guard admits a request before its body is read.
+`json_to_proto` and `proto_to_json` run in the thread of the handler.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _COMPRESSED_BYTES = (
     1024  # of an answer; smaller ones are sent as they are, since compressing takes longer than it saves
 )
 _SENT_AT_ONCE = 256 << 10  # bytes of an answer
-_PLAIN = (b"content-encoding", b"identity")  # what connectrpc says without compression
+_PLAIN = (b"content-encoding", b"identity")  # connectrpc's name for no compression
 
 
 class Application:
-    """The RPCs behind the guard. `call` is one request of ASGI."""
+    """The RPCs behind the guard. `call` answers one request of ASGI."""
 
     def __init__(self, config: Config, guard: Guard, rpcs: tuple[Rpc, ...], threads: ThreadPoolExecutor) -> None:
         self._config = config
@@ -251,7 +251,7 @@ class Application:
             await incoming.close()
 
     async def _steps(self, exchange: Exchange, answers: Generator[bytes]) -> AsyncGenerator[bytes]:
-        """The answers, each computed in a thread when the one before it was sent."""
+        """The answers, each computed in a thread after the one before it was sent."""
         call = exchange.check()
         count = size = 0
         try:
@@ -278,7 +278,7 @@ class _Protocols(ConnectASGIApplication[None]):
 
 
 class _Messages:
-    """The handler of an RPC for messages in JSON, and as it is."""
+    """The handlers of an RPC for messages in JSON and for messages in protobuf's format."""
 
     def __init__(self, rpc: Rpc, max_json_bytes: int) -> None:
         self._handler: Handler = rpc.handler
@@ -337,12 +337,12 @@ class _Requests:
             found = await anext(self._requests, None)
         finally:
             self._reading = None
-        if not self._exchange.is_half_duplex:  # then all of them are held
+        if not self._exchange.is_half_duplex:  # then all messages are held in memory
             self._exchange.message_came()
         return found
 
     async def close(self) -> None:
-        """Nothing is read any more."""
+        """Ends the reading of messages."""
         self._is_closed = True
         if self._reading is not None:
             self._reading.cancel()
@@ -361,7 +361,7 @@ def _packing(exchange: Exchange, handler: Handler) -> Handler:
 
 
 async def _again(found: list[Received]) -> AsyncGenerator[Received]:
-    """What was read already, one by one."""
+    """The messages that were read already, one by one."""
     found.reverse()
     while found:
         yield found.pop()
@@ -384,7 +384,7 @@ def _is_json(context: Context) -> bool:
 
 
 def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
-    """`send`, with more headers in each answer: also its length, if it comes in one part. Errors are not for caches."""
+    """`send` with additional headers in each answer: the length, if the answer has one part; for errors, that caches must not keep them."""
     start: dict[str, Any] | None = None
 
     async def sending(message: dict[str, Any]) -> None:
@@ -427,7 +427,7 @@ async def _refuse(
     text: str,
     headers: list[tuple[bytes, bytes]],
 ) -> None:
-    """An answer to a request that is none of these protocols, in the form of Connect's errors. The connection is of use after it, or told to end."""
+    """Answers a request that belongs to none of these protocols with an error in Connect's form. HTTP/1.1 is told to close a connection with unread bytes."""
     if not await _rest_came(receive) and scope["http_version"].startswith("1"):
         headers = [*headers, (b"connection", b"close")]
     body = json.dumps({"code": code.value, "message": text}, ensure_ascii=False).encode()
@@ -435,7 +435,7 @@ async def _refuse(
 
 
 async def _rest_came(receive: Receive) -> bool:
-    """Whether the body of the request came to its end within a moment. A client that still sends would not read an answer."""
+    """Whether the whole body of the request arrives within a short time. A client that still sends would not read an answer."""
 
     async def read() -> None:
         while (await receive()).get("more_body", False):

@@ -1,7 +1,7 @@
-"""One HTTP request on its way through the guard: it holds a call from its first byte until its answer is sent, as a call of gRPC does.
+"""The adapter between one HTTP request and the guard. The request holds a call from its first byte until its answer is sent, as a call of gRPC does.
 
-Everything here runs on the event loop, but for `cut_off`, which the watch calls, and what `work` is given, which runs in a thread: handlers
-wait for turns, and compute.
+Everything here runs on the event loop, except `cut_off`, which the watch calls, and the functions that `work` runs in a thread, since handlers wait for
+turns and compute.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ from xlashape_server.guard import Guard
 __all__ = ["LINGER_SECONDS", "Exchange"]
 
 T = TypeVar("T")
-Message = dict[str, Any]  # of ASGI
+Message = dict[str, Any]  # types of ASGI
 
-_ENVELOPE = 5  # bytes before each message of a stream
-_LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
-LINGER_SECONDS = (
-    0.5  # that an early answer waits for the rest of its request: a client that still sends would not read it
-)
+_ENVELOPE = 5  # bytes of the header of each message of a stream
+_LEASED_STEP = 1 << 20  # bytes that are received before they are reserved
+LINGER_SECONDS = 0.5  # seconds that an early answer waits for the rest of its request, since a client that still sends would not read the answer
 _CODES = {member.value.upper().replace("CANCELED", "CANCELLED"): member for member in Code}
 
 
@@ -60,11 +58,11 @@ class Exchange:
         self._task = asyncio.current_task()
         self._threads = threads
         self._receive, self._send, self._abort = receive, send, abort
-        self._context = copy_context()  # of all steps of the handler, whichever threads they run in
+        self._context = copy_context()  # shared by all steps of the handler, which may run in different threads
         self._caller = Caller("", "")
         self._status = 0
         self._step: Future[Any] | None = None
-        self._received = 0  # bytes of the message that comes in
+        self._received = 0  # bytes of the message that is being received
         self._leased = 0  # of them
         self._has_body = True
         self._is_aborted = self._was_late = self._works = self._has_trailers = False
@@ -82,7 +80,7 @@ class Exchange:
         headers: dict[str, str],
         system: str,
     ) -> None:
-        """Asks the guard for a place. A refusal is kept, for the protocol to say: `check` raises it, and so does reading the request."""
+        """Asks the guard for a place. A refusal is kept until the protocol can report it: `check` raises it, and so does reading the request."""
         self._caller = caller
         try:
             self.call = self.guard.begin(
@@ -95,7 +93,7 @@ class Exchange:
                 headers=headers.items,
                 system=system,
             )
-        except Exception as error:  # the caller gets a status, whatever was raised
+        except Exception as error:  # any exception becomes a status for the caller
             self._refusal = self.refused(error)
             return
         self.call.receives_first()
@@ -110,7 +108,7 @@ class Exchange:
         return self.call
 
     def cut_off(self, _: Call, error: XlashapeError) -> None:
-        """Ends the exchange, from any thread: with an error if the caller can still be told one."""
+        """Ends the exchange, from any thread; with an error if the answer has not begun."""
         self._lateness = error
         with contextlib.suppress(RuntimeError):  # the loop was closed
             self._loop.call_soon_threadsafe(self._cut_off)
@@ -126,7 +124,7 @@ class Exchange:
         self._task.cancel()
 
     def _late(self, error: asyncio.CancelledError) -> ConnectError:
-        """What the exchange ends with if it was cut off; any other cancellation is raised."""
+        """The error of an exchange that was cut off. Any other cancellation is raised."""
         if self._lateness is None or not self._was_late or self._is_aborted or self._task is None:
             raise error
         return self.refused(self._lateness)
@@ -160,13 +158,13 @@ class Exchange:
         return message
 
     def message_came(self) -> None:
-        """A whole message was read: the guard reserves for it from now on."""
+        """Ends the reservation for a received message: the guard reserves memory for it from now on."""
         if self._leased and self.call is not None:
             self.call.lease.keep(max(0, self.call.lease.size - self._leased))
         self._received = self._leased = 0
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer. The call is in the stage of sending meanwhile, with its own end."""
+        """Sends a part of the answer. Meanwhile the call is in the stage of sending, which has its own time limit."""
         if self._is_aborted:
             raise ConnectionResetError("the connection was ended")
         if message["type"] == "http.response.start":
@@ -183,7 +181,7 @@ class Exchange:
         if not is_last or not self._has_body:
             await self._send(message)
             return
-        # The server that runs this hands over the end of a request only to one who reads it, and waits for that at the end of the answer.
+        # hypercorn reports the end of a request only to an application that reads it, and waits for that at the end of the answer.
         reader = asyncio.ensure_future(self._disconnection())
         try:
             await self._send(message)
@@ -199,7 +197,7 @@ class Exchange:
             pass
 
     async def work(self, function: Callable[[], T]) -> T:
-        """The result of `function`, from a thread. Errors become ConnectErrors; what is cut off goes on until its next checkpoint."""
+        """The result of `function`, run in a thread. Errors become ConnectErrors. A function that is cut off runs until its next checkpoint."""
         self._works = True
         future: Future[T] = self._threads.submit(self._context.run, self._ended, function)
         self._step = future
@@ -223,10 +221,10 @@ class Exchange:
                 self.call.work_ended()
 
     def close(self, steps: Generator[Any]) -> None:
-        """Closes what `work` took steps of, after the step that is under way."""
+        """Closes the generator whose steps `work` runs, after the current step."""
 
         def close(_: object = None) -> None:
-            with contextlib.suppress(Exception):  # its error was told, or nobody is there to be told
+            with contextlib.suppress(Exception):  # the error was sent already, or the client has gone
                 self._context.run(steps.close)
 
         if self._step is not None and not self._step.done():
@@ -235,7 +233,7 @@ class Exchange:
             self._threads.submit(close)
 
     def wait_for(self, reading: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
-        """The result of `reading`, which runs on the event loop; for threads. DeadlineExceededError if it does not come in time."""
+        """The result of the coroutine `reading`, which runs on the event loop while this thread waits. DeadlineExceededError if it takes too long."""
         future = asyncio.run_coroutine_threadsafe(reading(), self._loop)
         try:
             return future.result(max(0.0, deadline - time.monotonic()))
@@ -249,19 +247,19 @@ class Exchange:
             raise DeadlineExceededError("the caller has gone") from None
 
     def refused(self, error: Exception) -> ConnectError:
-        """The error that the caller is told, which is logged."""
+        """Logs an error, and converts it to the error that the caller receives."""
         status = self.guard.refusal(self.name, self.call, error)
         self.log(code_pb2.Code.Name(status.code), error=status.message)
         return connect_error(status)
 
     def succeeded(self, **facts: object) -> None:
-        """The answer was computed, and is on its way."""
+        """Notes that the answer was computed; it may still be sent."""
         if self.guard.access.wants_success():
             self.log("OK", **facts)
         self.is_logged = True
 
     def log(self, code: str, **facts: object) -> None:
-        """A line about this exchange, unless there is one."""
+        """Logs this exchange, unless it was logged."""
         if not self.is_logged:
             self.is_logged = True
             seconds = None
@@ -272,7 +270,7 @@ class Exchange:
             self.guard.access.log(self.name, code, self._caller.connection, seconds, transport="http", **facts)
 
     def end(self) -> None:
-        """The answer was sent, or will never be."""
+        """Ends the exchange: the answer was sent, or cannot be sent any more."""
         if not self.is_logged and self._status >= 400 and self.call is not None:
             self.call.code = code_pb2.INVALID_ARGUMENT  # it was refused as no message of its protocol
         self.log(f"HTTP {self._status}" if self._status >= 400 else "CANCELLED")
@@ -286,7 +284,7 @@ class Exchange:
 
 
 def connect_error(status: status_pb2.Status) -> ConnectError:
-    """The same for connectrpc: code, message and details."""
+    """The ConnectError for a status: code, message and details."""
     code = _CODES.get(code_pb2.Code.Name(status.code), Code.UNKNOWN)
     details = [ErrorDetail(AnyMessage(type_url=each.type_url, value=each.value)) for each in status.details]
     return ConnectError(code, status.message, details)

@@ -1,7 +1,7 @@
 """The address of HTTP: its socket, its TLS, the event loop in a thread of its own, and the life of the connections. hypercorn speaks HTTP/1.1 and HTTP/2.
 
-A connection costs no thread and no place of a call. There are so many at a time, of which a caller has its share. One that sends no whole
-request is ended, and so is one that does not read.
+A connection takes no thread and no place of a call. The number of connections is bounded, and a caller may have a share of them. A connection that
+sends no whole request is closed, and so is one that does not read.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _log = logging.getLogger("xlashape_server.web")
 _MAX_CONNECTIONS = 4096
 _BACKLOG = 512
 _HANDSHAKE_SECONDS = 10.0
-_MAX_HEADER_BYTES = 64 << 10  # of the first line and all headers; the questions of GET are in the first line
-_MAX_STREAMS = 128  # of one connection of HTTP/2 at a time
+_MAX_HEADER_BYTES = 64 << 10  # bytes of the first line and all headers; a GET has its request message in the first line
+_MAX_STREAMS = 128  # streams in one connection of HTTP/2 at the same time
 _REFUSING_THREADS = 16
-_CLOSE_SECONDS = 2.0  # for connections that are ended
+_CLOSE_SECONDS = 2.0  # seconds for connections to close
 
 
 class Listener:
@@ -60,7 +60,7 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def start(self) -> None:
-        """Answers from now on."""
+        """Starts to accept connections."""
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
 
@@ -122,10 +122,10 @@ class Listener:
 
 
 def _caller(writer: asyncio.StreamWriter) -> Caller:
-    """Who is at the other end, named as gRPC names peers."""
+    """The address of the other end, in gRPC's form for peers."""
     name = writer.get_extra_info("peername")
     if not name:
-        return caller_at("unknown:")  # it has gone already
+        return caller_at("unknown:")  # the client has closed it already
     host, port = name[:2]
     return caller_at(f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}")
 
@@ -163,17 +163,17 @@ def _hypercorn_settings(config: Config) -> HypercornConfig:
     settings.accesslog = None
     settings.include_server_header = False
     settings.keep_alive_timeout = config.keepalive_seconds
-    # For connections that are not idle and have no call, such as those of HTTP/2 that begin and ask nothing.
+    # For connections that hypercorn does not count as idle and that have no call, such as those of HTTP/2 without a request.
     settings.read_timeout = round(config.max_call_seconds + config.max_send_seconds + config.keepalive_seconds)
     settings.h11_max_incomplete_size = _MAX_HEADER_BYTES
     settings.h2_max_header_list_size = _MAX_HEADER_BYTES
     settings.h2_max_concurrent_streams = min(_MAX_STREAMS, config.max_concurrent_calls)
-    settings.max_app_queue_size = 2  # parts of a request, of 64 kB at most, that wait to be read
+    settings.max_app_queue_size = 2  # received parts of a request that are not read yet, of at most 64 kB each
     return settings
 
 
 def _on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What no task expects: handshakes that fail, connections that end."""
+    """Handles errors that no task awaits: failed handshakes, closed connections."""
     error = context.get("exception")
     if isinstance(error, (ssl.SSLError, OSError, asyncio.CancelledError)):
         _log.debug("%s: %r", context.get("message"), error)

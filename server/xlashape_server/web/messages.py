@@ -1,4 +1,4 @@
-"""Messages as they travel over HTTP. Handlers know protobuf's own format only; JSON is read and written here, in the turn of the call.
+"""The formats of messages over HTTP. Handlers use only protobuf's own format; JSON is read and written here, in the turn of the call.
 
 >>> from xlashape.proto import v1
 >>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(indices=[300]).SerializeToString()
@@ -26,9 +26,9 @@ __all__ = [
     "proto_to_json",
 ]
 
-_MEMORY_OF_JSON = 25  # bytes that Python's objects take at most for a byte of JSON: `{},` makes 72
+_MEMORY_OF_JSON = 25  # upper bound of the bytes of Python objects for each byte of JSON; `{},` takes 72
 _MEMORY_OF_ANSWER = (
-    40  # the same for a byte of an answer: two bytes of a varint make a text of 53 and a place in a list
+    40  # the same for each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list
 )
 _MAX_ERROR_TEXT = 300
 _GZIP = b"\x1f\x8b"  # no message of protobuf or JSON begins so
@@ -36,14 +36,14 @@ _LEVEL = 1  # 1 MB of JSON about instructions is 9 times smaller after 4 ms; lev
 
 
 class Received(NamedTuple):
-    """A message as it came."""
+    """A message as it was received."""
 
     data: bytes
     is_json: bool
 
 
 class _Codec:
-    """A codec for connectrpc that leaves messages as they are: they are read where a call has a turn and a reservation, not on the event loop."""
+    """A codec for connectrpc that leaves messages undecoded: they are decoded where a call has a turn and a reservation, not on the event loop."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -89,7 +89,7 @@ COMPRESSIONS: tuple[Any, ...] = (_Gzip(),)
 
 
 def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
-    """The message of `kind` that is written in JSON, serialized. DecodeError if it is none, LimitExceededError if it has more than `max_bytes`.
+    """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message, LimitExceededError if it has more than `max_bytes`.
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """
@@ -120,7 +120,7 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
 
 
 def proto_to_json(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
-    """A serialized answer of `kind` in JSON, in one line. LimitExceededError if the answer has more than `max_bytes`, serialized."""
+    """A serialized answer of `kind`, converted to JSON in one line. LimitExceededError if the answer has more than `max_bytes`, serialized."""
     if len(data) > max_bytes:
         raise LimitExceededError(
             f"the answer has {len(data)} bytes, and up to {max_bytes} are written as JSON; ask for protobuf's own format (proto)",

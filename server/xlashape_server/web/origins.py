@@ -1,4 +1,4 @@
-"""Which pages of other origins may ask (CORS). A browser asks first (a preflight), and shows the answer to the page only if it may see it."""
+"""CORS: which pages of other origins may call. A browser sends a preflight request first, and gives the answer to the page only if it is allowed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["Origins"]
 
 Headers = list[tuple[bytes, bytes]]
 
-# What clients of Connect and gRPC-Web send beside what browsers always allow.
+# Headers that clients of Connect and gRPC-Web send, besides those that browsers always allow.
 _REQUEST_HEADERS = (
     "authorization, content-type, connect-protocol-version, connect-timeout-ms, connect-content-encoding, connect-accept-encoding, "
     "content-encoding, grpc-timeout, grpc-encoding, grpc-accept-encoding, x-grpc-web, x-user-agent"
 )
 _ANSWER_HEADERS = "grpc-status, grpc-message, grpc-status-details-bin, connect-content-encoding, content-encoding"
-_PREFLIGHT_SECONDS = 7200  # that browsers remember the answer to a preflight; Chrome's maximum
+_PREFLIGHT_SECONDS = 7200  # seconds for which browsers keep the answer to a preflight; Chrome's maximum
 
 
 class Origins:
@@ -25,7 +25,7 @@ class Origins:
         self._allows_all = "*" in self._allowed
 
     def headers(self, origin: str | None) -> Headers:
-        """The headers of an answer to a request of a page of `origin`; None: of no page of another origin."""
+        """The headers of an answer to a page of `origin`; None if the request has no Origin header."""
         if not self._allowed:
             return []
         if self._allows_all:
@@ -33,7 +33,7 @@ class Origins:
                 (b"access-control-allow-origin", b"*"),
                 (b"access-control-expose-headers", _ANSWER_HEADERS.encode()),
             ]
-        # Caches have to know that answers differ between origins.
+        # Caches must keep answers for different origins apart.
         if origin is None or origin not in self._allowed:
             return [(b"vary", b"Origin")]
         return [

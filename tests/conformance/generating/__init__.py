@@ -1,7 +1,7 @@
-"""What tests/conformance/generate.py writes into ../cases.
+"""The cases that tests/conformance/generate.py writes to ../cases.
 
-answered    the answers to a request: the service's handlers, which ask the library
+answered    answers to requests, computed by the service's handlers
 shapes, modules, indexing   cases of each service: answers, mistakes, batches, pages, streams, deadlines
-streams     streams both ways, questions in bulk, other servers
-maps        maps that a client evaluates by itself
+streams     streams in both directions, bulk calls, other servers
+maps        maps that the client evaluates
 """

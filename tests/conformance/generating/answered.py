@@ -1,4 +1,4 @@
-"""Cases with their answers: those of the service's handlers in this process, which ask the library."""
+"""Cases with their answers, computed by the service's handlers in this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xlashape_server.store import Store
 
 __all__ = ["Cases"]
 
-_MAX_CHARACTERS = 3000  # of the answers of one line; longer ones are kept as a digest
+_MAX_CHARACTERS = 3000  # bytes of the answers in one line; longer answers are kept as a digest
 _TIMES = ["module.create_time", "module.expire_time"]
 _UNARY = {"LinearIndices": "LinearIndex", "MultiIndices": "MultiIndex", "EvaluateMapBatch": "EvaluateMap"}
 
@@ -41,7 +41,7 @@ class Cases:
         self.lines: list[dict[str, Any]] = []
 
     def add(self, name: str, **case: Any) -> None:
-        """A case whose answers are given."""
+        """Adds a case with these answers."""
         self.lines.append({"name": f"{self._prefix}/{name}", **case})
 
     def call(
@@ -53,7 +53,7 @@ class Cases:
         code: str | None = None,
         **options: Any,
     ) -> None:
-        """A case of an RPC, with the answers or the error of the handler. `code`: the error is this one, without details."""
+        """Adds a case of an RPC, with the answers or the error of the handler. With `code`, the expected error is this code, without details."""
         call = {"rpc": rpc, "requests": list(requests), **options}
         case: dict[str, Any] = {"call": call} if stored is None else {"stored": stored, "call": call}
         if code is not None:
@@ -75,7 +75,7 @@ class Cases:
         self.add(name, **case, **_kept(answers))
 
     def pages(self, name: str, rpc: str, request: dict[str, Any], *, stored: list[str]) -> None:
-        """A case of all pages of a list."""
+        """Adds a case that reads all pages of a list."""
         items: list[Any] = []
         kind = message_class(method_of(rpc).output_type.full_name)
         token = ""
@@ -89,7 +89,7 @@ class Cases:
         self.add(name, stored=stored, pages={"rpc": rpc, "request": request}, **_kept(items))
 
     def bulk(self, name: str, rpc: str, request: dict[str, Any], field: str, numbers: dict[str, Any]) -> None:
-        """A case of a question in bulk. `field` is where the numbers stand in the request of the RPC that takes one message."""
+        """Adds a case of a bulk call. `field` is the field of the numbers in the request of the RPC that takes one message."""
         service, _, method = rpc.partition("/")
         unary = f"{service}/{_UNARY[method]}"
         made: Any = message_of(message_class(method_of(unary).input_type.full_name), request)
@@ -99,7 +99,7 @@ class Cases:
         self.add(name, bulk={"rpc": rpc, "request": request, "numbers": numbers}, **_kept([answer]))
 
     def upload(self, name: str, module: str, *, stored: list[str]) -> None:
-        """A case of an upload by the client's own function."""
+        """Adds a case of an upload with the client's upload function."""
         request = {"name": modules.resource_name(module)}
         [data] = self._answers("HloService/GetModule", [request], [module])
         found = v1.GetModuleResponse.FromString(data).module
@@ -138,12 +138,12 @@ class Cases:
         """The lines of the file. ValueError if two cases have the same name."""
         names = [line["name"] for line in self.lines]
         if len(set(names)) != len(names):
-            raise ValueError(f"two cases are called {next(name for name in names if names.count(name) > 1)}")
+            raise ValueError(f"two cases have the name {next(name for name in names if names.count(name) > 1)}")
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines)
 
 
 def told(error: XlashapeError) -> dict[str, Any]:
-    """What a client knows of an error, from the status that the server sends."""
+    """The parts of an error that a client reads from the status."""
     status = status_of(error)
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)

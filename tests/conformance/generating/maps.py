@@ -1,7 +1,7 @@
-"""Maps that a client evaluates by itself, with points in and out of their domains.
+"""Maps that the client evaluates, with points inside and outside their domains.
 
-The maps are those of XLA in tests/vectors, and some near the ends of int64. The values are computed here, node by node, over the map's message, and must
-be those of the library: a mistake of the library would stop the generator.
+The maps are those of XLA in tests/vectors, and some near the ends of int64. The values are computed here, node by node, from the map's message. They
+must equal the library's values, else the generator fails.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def maps() -> Cases:
 
 
 def _others(cases: Cases) -> None:
-    """What is no ordinary map, and what is refused."""
+    """Empty and undefined maps, and maps that are refused."""
     cases.add(
         "no_variables",
         evaluation={"map": "() -> (5, 6), domain:", "points": [[], []], "batch": True},
@@ -134,7 +134,7 @@ def _others(cases: Cases) -> None:
                 error={"code": "INVALID_ARGUMENT", "reason": "SIZE_OVERFLOW"},
             )
         else:
-            raise AssertionError(f"{text} does not overflow at {value}")
+            raise AssertionError(f"expected {text} to overflow at {value}")
     for name, text in _BROKEN_TEXTS.items():
         try:
             IndexingMap.parse(text)
@@ -146,7 +146,7 @@ def _others(cases: Cases) -> None:
                 error={"code": "INVALID_ARGUMENT", "reason": error.code.upper()},
             )
         else:
-            raise AssertionError(f"{text} is a map")
+            raise AssertionError(f"expected {text} to be refused")
     undefined = {"state": "STATE_UNDEFINED"}
     refused = {"code": "INVALID_ARGUMENT", "reason": "INVALID_MAP"}
     cases.add("mistakes/undefined", evaluation={"map": undefined, "points": [[]], "batch": True}, error=refused)
@@ -233,7 +233,7 @@ def _add(
     for point in points:
         row = _value(message, point)[0]
         if row is not None and not all(INT64_MIN <= value <= INT64_MAX for value in row):
-            continue  # has cases of its own
+            continue  # has separate cases
         kept.append(point)
         rows.append(row)
     results, inside = given.evaluate_batch(np.array(kept, np.int64).reshape(len(kept), len(given.variables)))
@@ -247,12 +247,12 @@ def _add(
 
 
 def _fits(message: v1.IndexingMap, point: list[int]) -> bool:
-    """Whether every step of the evaluation fits 128 bits, which is what a client has to compute with at least."""
+    """Whether every intermediate value fits 128 bits, the least that a client must compute with."""
     return _value(message, point)[1] < _128_BITS
 
 
 def _value(message: v1.IndexingMap, point: list[int]) -> tuple[list[int] | None, int]:
-    """The results at a point, None outside the domain; and the largest magnitude on the way. By the comments of types.proto alone."""
+    """The results at a point, None outside the domain; and the largest magnitude of an intermediate value. Follows only the comments of types.proto."""
     if message.state == v1.IndexingMap.STATE_KNOWN_EMPTY:
         return None, 0
     kinds = [list(message.dimensions), list(message.ranges), list(message.runtime)]

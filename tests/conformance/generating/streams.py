@@ -1,4 +1,4 @@
-"""Cases of streams both ways, of questions in bulk, and of other servers."""
+"""Cases of streams in both directions, of bulk calls, and of other servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def bulk() -> Cases:
-    """Streams both ways, and questions in bulk."""
+    """Streams in both directions, and bulk calls."""
     cases = Cases("bulk")
     linear, multi, batch = "ShapeService/LinearIndices", "ShapeService/MultiIndices", "IndexingService/EvaluateMapBatch"
     shape = {"shape": _text(_TILED)}
@@ -91,10 +91,10 @@ def connection() -> Cases:
     """Other servers: none, one with TLS, and one at a unix socket."""
     cases = Cases("connection")
     request = {"shape": _text(_TILED), "indices": ["2", "3"]}
-    cases.call("nobody_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
+    cases.call("no_server_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
     stream = {"module": {"text": "HloModule m"}}
     cases.call(
-        "nobody_listens_to_a_stream", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE", timeout_ms=20_000
+        "no_server_listens_to_a_stream", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE", timeout_ms=20_000
     )
     for line in cases.lines:
         line["server"] = "none"

@@ -1,4 +1,4 @@
-"""The compiled schema against XLA's own, told as facts in xla_schema_0.12.0.1.json: every name, number, type and order.
+"""The compiled schema equals XLA's, which xla_schema_0.12.0.1.json lists: every name, number, type and order.
 
 The file is not part of the project. It is looked for in $XLASHAPE_SHARED/schema, then in ../shared/schema beside the checkout.
 """
@@ -34,7 +34,7 @@ def facts() -> dict[str, dict[str, Any]]:
         # Where the directory is, the file must be: a gate that is silently skipped is no gate.
         if os.environ.get("CI") == "true" and _shared().exists():
             pytest.fail(f"{_shared()} exists without schema/xla_schema_0.12.0.1.json")
-        pytest.skip("xla_schema_0.12.0.1.json is not here; set XLASHAPE_SHARED to compare with XLA's schema")
+        pytest.skip("xla_schema_0.12.0.1.json is missing; set XLASHAPE_SHARED to compare with XLA's schema")
     return {file["file"]: file for file in json.loads(path.read_text())}
 
 
@@ -78,7 +78,7 @@ def _message(message: DescriptorProto) -> dict[str, Any]:
 
 
 def _flat(messages: list[dict[str, Any]], scope: str) -> dict[str, dict[str, Any]]:
-    """Full name → message, each without its nested ones, so that a difference is shown where it is."""
+    """Full name → message, each without its nested messages, so that a difference is reported at the message that has it."""
     flat: dict[str, dict[str, Any]] = {}
     for message in messages:
         name = f"{scope}.{message['name']}"

@@ -1,9 +1,10 @@
-"""A program that has another copy of XLA's schema beside our generated code starts and runs: in Go and in C++, which end a program that has two.
+"""A program with another copy of XLA's schema beside our generated code starts and runs in Go and in C++, which abort a program with two copies of a
+file.
 
 The copy is that of protos/xla, generated as XLA's own build would: with the package `xla` and its files' own paths. Each program writes a shape with XLA's
-message, reads the bytes with ours, and the other way round.
+message, reads the bytes with ours, and the reverse.
 
-Only run in CI, with the tools that are there: the tests are to need Python alone.
+Run only in CI, with the tools that are installed, since the tests must need only Python.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ int main() {
 def need(*programs: str) -> None:
     missing = [name for name in programs if shutil.which(name) is None]
     if missing:
-        pytest.skip(f"{', '.join(missing)}: not here")
+        pytest.skip(f"{', '.join(missing)}: not installed")
 
 
 def done(folder: Path, *command: str) -> str:

@@ -1,4 +1,4 @@
-"""The service's schema: it stands by itself, its messages for shapes have the bytes of XLA's, and it keeps the rules of buf.yaml."""
+"""The service's schema imports nothing of XLA's, its messages for shapes have the bytes of XLA's, and it follows the rules of buf.yaml."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_only_what_stores_and_deletes_has_side_effects() -> None:
 
 
 def _told(field: FieldDescriptor) -> tuple[object, ...]:
-    """What the bytes of a field depend on."""
+    """The properties that decide the bytes of a field."""
     kind = field.message_type.name if field.message_type else field.enum_type.name if field.enum_type else field.type
     return field.number, TWINS.get(str(kind), ENUM_TWINS.get(str(kind), kind)), is_repeated(field)
 
@@ -101,7 +101,7 @@ def _buf() -> str:
     if found is None:
         if os.environ.get("CI") == "true":
             pytest.fail("buf is not here; .ci/run installs it")
-        pytest.skip("buf is not here; `.ci/schema-tools DIRECTORY` installs it")
+        pytest.skip("buf is not installed; `.ci/schema-tools DIRECTORY` installs it")
     return found
 
 
@@ -117,7 +117,7 @@ def test_buf_finds_nothing(arguments: list[str]) -> None:
 def test_committed_code_is_what_the_generators_write(folder: str, tmp_path: Path) -> None:
     missing = [name for name in ("protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-es") if shutil.which(name) is None]
     if missing:
-        pytest.skip(f"{', '.join(missing)}: not here; `.ci/schema-tools DIRECTORY` installs them")
+        pytest.skip(f"{', '.join(missing)}: not installed; `.ci/schema-tools DIRECTORY` installs them")
     command = [_buf(), "generate", "--output", str(tmp_path / folder)]
     done = subprocess.run(command, cwd=CHECKOUT / folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -130,7 +130,7 @@ def test_committed_code_is_what_the_generators_write(folder: str, tmp_path: Path
 
 
 def test_instruction_maps_have_the_fields_of_indexing_maps() -> None:
-    """The handler and the client rely on it."""
+    """The handler and the client rely on these equal bytes."""
     for ours, theirs, beyond in (
         (v1.InstructionMapsRequest, v1.IndexingMapsRequest, {"report_errors"}),
         (v1.InstructionMapsResponse, v1.IndexingMapsResponse, {"error"}),

@@ -1,10 +1,10 @@
-"""The conformance suite of the clients: what the cases are, how a testee is driven, and how its answers are judged.
+"""The conformance suite of the clients: reads the cases, drives a testee, and compares its answers.
 
 protocol    the messages of ../testee.proto, and how they are written and read
 modules     the HLO modules that cases name
-cases       cases as they stand in ../cases/*.jsonl: to requests of the testee, and from its responses to what is wrong with them
-server      the server that cases are run against
+cases       the cases of ../cases/*.jsonl: converts them to requests of the testee, and finds the mistakes in its responses
+server      the servers that cases are run against
 languages   the files of ../languages: what a language needs, how its testee is built and started
-testee      a running testee
+driven      a running testee
 runner      runs cases, and compares with ../known_failing
 """

@@ -1,23 +1,23 @@
-"""Cases as they stand in ../cases/*.jsonl: one JSON object a line.
+"""The cases of ../cases/*.jsonl, one JSON object a line.
 
     name        unique, `file/what/which`
     call        {"rpc": "ShapeService/ByteSize", "requests": [MESSAGE, …], "timeout_ms", "keep_open", "stop_after"}, as Call in testee.proto
     evaluation  {"map": TEXT, "form": "message" or "text", "points": [[…], …], "batch": true}
-                or {"map": {…}}, a map as a message in JSON, for what text cannot say
+                or {"map": {…}}, a map as a message in JSON, for maps that text cannot express
     upload      {"content": "$attention"}
     pages       {"rpc": …, "request": MESSAGE}
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are i * 7919 mod modulus, or, with "moduli",
                 rows of numbers, number j of row i being i * 7919 mod moduli[j]
-    server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
+    server      "none": no server listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
                 socket. Default: the ordinary server
     stored      names of modules that the server has before the case; the server has no others
     answers     the messages that come back; `digest` instead of it for long ones: the SHA-256 of `protocol.delimited` of them
     results     of an evaluation: for each point the values, or null outside the domain
     sent        of an upload: whether the content is sent
-    error       what of the error is compared: code (its name), reason, field, line, column, message, details
+    error       the parts of the error that are compared: code (its name), reason, field, line, column, message, details
     ignore      fields of the answers that change from run to run
 
-A MESSAGE is protobuf's JSON. In it the text "$attention" of a field of bytes stands for the content of a module, and "$name:attention" for its name.
+A MESSAGE is protobuf's JSON. In it, "$attention" in a field of bytes stands for the content of a module, and "$name:attention" for its name.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Case(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the testee does: "call", "evaluation", "upload", "pages" or "bulk"."""
+        """The kind of the case: "call", "evaluation", "upload", "pages" or "bulk"."""
         return next(kind for kind in ("call", "evaluation", "upload", "pages", "bulk") if kind in self.data)
 
     @property
     def needs_grpc(self) -> bool:
-        """Whether only gRPC does it: the client sends a stream, which browsers cannot; or the server is one that only speaks gRPC."""
+        """Whether the case needs gRPC: its client sends a stream, which browsers cannot, or its server only offers gRPC."""
         if self.data.get("server") in ("tls", "unix"):
             return True
         rpc = self.data[self.kind].get("rpc")
@@ -110,13 +110,13 @@ class Case(NamedTuple):
         bulk.numbers.extend(numbers_of(given["numbers"]).tolist())
 
     def problems(self, response: Any) -> list[str]:
-        """What is wrong with a response of the testee; nothing if it is as it should be."""
+        """A description of the mistake in a response of the testee; None if the response is right."""
         if response.failure:
             return [f"the testee failed: {response.failure}"]
         if response.unsupported:
             return [f"unsupported: {response.unsupported}"]
         found = list(self._wrong_error(response))
-        # A stream may have had answers before its error; without an error, all have to be there.
+        # A stream may have answers before its error; without an error, all answers must be there.
         if "error" not in self.data and not found:
             found += self._wrong_answers(response)
         if "sent" in self.data and response.sent != self.data["sent"] and not found:
@@ -175,7 +175,7 @@ class Case(NamedTuple):
 
 
 def load(pattern: str = "") -> Iterator[Case]:
-    """All cases whose names hold `pattern`, in the order of files and lines."""
+    """All cases whose names contain `pattern`, in the order of files and lines."""
     for path in sorted(_FOLDER.glob("*.jsonl")):
         for line in path.read_text().splitlines():
             data = json.loads(line)
@@ -209,7 +209,7 @@ def message_of(kind: Any, value: Any) -> Any:
 
 
 def numbers_of(given: dict[str, Any]) -> Any:
-    """The numbers of a bulk question."""
+    """The numbers of a bulk call."""
     if "moduli" in given:
         steps = np.arange(given["count"], dtype=np.int64) * 7919
         return np.stack([steps % modulus for modulus in given["moduli"]], axis=1).ravel()

@@ -1,4 +1,4 @@
-"""A running testee: a process that is asked and answers."""
+"""A running testee: a process that receives requests and answers them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Testee", "TesteeEnded"]
 
 
 class TesteeEnded(Exception):
-    """The testee ended, or did not answer in time and was ended."""
+    """The testee ended, or did not answer in time and was killed."""
 
 
 class Testee:
@@ -59,7 +59,7 @@ class Testee:
         return self._process.stdout
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """The Response to a Request. TesteeEnded if there is none within `seconds`."""
+        """The Response to a Request. TesteeEnded without a response within `seconds`."""
         late = threading.Event()
 
         def end() -> None:

@@ -1,4 +1,4 @@
-"""Languages: a file of ../languages for each, which says what the language needs, and how its testee is built and started.
+"""Languages: each has a file in ../languages that says which tools it needs, and how its testee is built and started.
 
     {
       "directory": "clients/go",                                  where all commands run, below the root of the repository
@@ -6,7 +6,7 @@
       "build": [["go", "build", "-o", "{build}/testee", "./conformance"]],  commands that build the testee, in order
       "run": ["{build}/testee"],                                  the command that starts it
       "environment": {"GOCACHE": "{cache}/go"},                   variables of all these commands, beside those of the runner
-      "transports": ["grpc", "connect", "grpc-web"]               what it speaks
+      "transports": ["grpc", "connect", "grpc-web"]               the transports that it supports
     }
 
 In all texts `{root}` is the root of the repository, `{build}` a directory for this language's build, `{cache}` a directory for what is downloaded and
@@ -41,7 +41,7 @@ class Language(NamedTuple):
     transports: list[str]
 
     def lacking(self) -> str | None:
-        """What it needs that is not here; None if everything is."""
+        """The first tool that is missing; None if none is."""
         if not self.directory.is_dir():
             return f"{self.directory.relative_to(ROOT)} is not here"
         for command in self.needs:
@@ -58,7 +58,7 @@ class Language(NamedTuple):
         return None
 
     def made(self, timeout: float) -> str | None:
-        """Builds the testee. The output of the command that failed; None if all succeed."""
+        """Builds the testee. Returns the output of the command that failed; None if all succeed."""
         for command in self.build:
             try:
                 done = subprocess.run(
@@ -80,7 +80,7 @@ class Language(NamedTuple):
 
 
 def languages(cache: Path) -> dict[str, Language]:
-    """All languages by name, Python first. What they download and build is kept in `cache`."""
+    """All languages by name, Python first. Their downloads and builds are kept in `cache`."""
     found: dict[str, Language] = {}
     for path in sorted(_FOLDER.glob("*.json"), key=lambda path: (path.stem != "python", path.stem)):
         build = cache / "build" / path.stem

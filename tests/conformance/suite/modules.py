@@ -59,5 +59,5 @@ def content(name: str) -> bytes:
 
 
 def resource_name(name: str) -> str:
-    """What the service calls it."""
+    """The name of the module in the service."""
     return f"modules/{hashlib.sha256(content(name)).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The messages of testee.proto, and how they are written and read: each after its size in bytes as a varint."""
+"""Writes and reads the messages of testee.proto, each after its size in bytes as a varint."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read(stream: BinaryIO, kind: Any) -> Any | None:
 
 
 def delimited(messages: Iterable[Any]) -> bytes:
-    """Messages one after another, each after its size in eight bytes: what digests of answers are of."""
+    """Messages one after another, each after its size in eight bytes. The digest of answers is that of these bytes."""
     parts: list[bytes] = []
     for message in messages:
         data = message.SerializeToString(deterministic=True)

@@ -1,4 +1,4 @@
-"""Runs the cases of a language over its transports, and compares what failed with what is known to fail."""
+"""Runs the cases of a language over its transports, and compares the failed cases with those that are known to fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.server import Servers
 __all__ = ["KnownFailing", "Outcome", "run"]
 
 _CASE_SECONDS = 120.0
-_MAX_ENDS = 5  # of the testee, until the rest of the cases count as failed
+_MAX_ENDS = 5  # ends of the testee, after which all other cases count as failed
 _KNOWN = Path(__file__).resolve().parents[1] / "known_failing"
 
 
@@ -28,14 +28,14 @@ class KnownFailing:
     """
 
     def __init__(self, language: str) -> None:
-        self._lines: list[tuple[str, str, str]] = []  # transport, or nothing; pattern; line
+        self._lines: list[tuple[str, str, str]] = []  # transport or an empty string; pattern; line
         path = _KNOWN / f"{language}.txt"
         for line in path.read_text().splitlines() if path.exists() else ():
             text, sign, reason = line.partition("#")
             if not text.strip():
                 continue
             if not sign or not reason.strip():
-                raise ValueError(f"{path.name}: {line!r} has no reason; write it after a #")
+                raise ValueError(f"{path.name}: {line!r}: expected a reason after a #")
             transport, colon, pattern = text.strip().partition(": ")
             self._lines.append((transport if colon else "", (pattern if colon else text).strip(), line.strip()))
 
@@ -56,20 +56,20 @@ class KnownFailing:
 
 
 class Outcome(NamedTuple):
-    """How the cases of one language over one transport ended."""
+    """The results of one language over one transport."""
 
     passed: int
     known: int
-    """Cases that failed and are known to."""
+    """Cases that failed and are known to fail."""
     failed: dict[str, list[str]]
-    """Name of a case → what is wrong, for those that are not known to fail."""
+    """Name of a case → the mistake, for cases that failed and are not known to fail."""
     surprises: list[str]
     """Names of cases that passed and are known to fail."""
     seconds: float
 
 
 def run(language: Language, transport: str, servers: Servers, cases: Sequence[Case], known: KnownFailing) -> Outcome:
-    """Runs `cases` in order, with one testee as long as it lives."""
+    """Runs `cases` in order. A testee that ends is started again."""
     began = time.monotonic()
     wrong: dict[str, list[str]] = {}
     left, ends = list(cases), 0

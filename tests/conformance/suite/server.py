@@ -21,7 +21,7 @@ from xlashape_server import Config, Server
 __all__ = ["SETTINGS", "Servers", "Stored", "http_setting"]
 
 SETTINGS: dict[str, Any] = {
-    # Small enough to be exceeded by requests that are quickly made.
+    # Small limits, which requests exceed that are fast to make.
     "max_batch": 200,
     "max_shape_elements": 500,
     "max_page_size": 40,
@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "grace_seconds": 0.5,
     "log_level": "error",
 }
-"""What differs from the defaults."""
+"""The settings that differ from the defaults."""
 
 
 class Servers:
@@ -58,7 +58,7 @@ class Servers:
         return self._starts[which]
 
     def make_stored(self, names: list[str]) -> None:
-        """Makes the ordinary server have exactly the modules of these names."""
+        """Changes the modules of the ordinary server to those of these names."""
         self.start("")
         assert self._stored is not None
         self._stored.make(names)
@@ -72,7 +72,7 @@ class Servers:
         start.address = server.address if self._transport == "grpc" else server.http_address
 
     def _none(self, start: Any) -> None:
-        # Bound and not listening: nobody else gets the port.
+        # Bound and not listening: no other process gets the port.
         unused = self._open.enter_context(socket.socket())
         unused.bind(("127.0.0.1", 0))
         start.address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -101,13 +101,13 @@ class Servers:
 
 
 def http_setting() -> str | None:
-    """The setting for the address of HTTP; None if this version of the server does not speak it."""
+    """The setting for the address of HTTP; None if this version of the server does not have it."""
     names = {field.name for field in dataclasses.fields(Config)}
     return next((name for name in ("http_address", "http") if name in names), None)
 
 
 class Stored:
-    """Makes the server have exactly the modules that a case names."""
+    """Changes the modules of the server to those that a case names."""
 
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, [("grpc.max_send_message_length", -1)])

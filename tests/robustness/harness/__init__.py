@@ -1,15 +1,15 @@
-"""What runs of tests/robustness are made of.
+"""The parts of a run of tests/robustness.
 
-questions   what callers ask, and what the library answers
+questions   requests of callers, with the library's answers
 mutations   requests changed at random
 http_fuzz   the same over HTTP
 coverage    which lines and branches have run
-callers     callers of several kinds, which write down what they asked and got
+callers     callers of several kinds, which record their requests and the answers
 http_callers   those over HTTP
-history     what they wrote down
-prober      a process that asks for health and small answers all the time
+history     the record of a run
+prober      a process that checks health and makes small calls all the time
 attacks     processes that attack a server
-faults      what goes wrong
-scene       a server with its store, its bucket and its certificates, and everything that asks it
-checker     what a run has shown
+faults      the faults of a run
+scene       a server with its store, its bucket and its certificates, and all its callers
+checker     judges the record of a run
 """

@@ -2,7 +2,7 @@
 
     python attacks.py KIND ADDRESS [FILE OF ROOT CERTIFICATES]
 
-It writes a line before it begins. Those that speak HTTP/2 themselves speak no TLS: see `PLAIN`.
+It writes a line before it begins. Attacks that write HTTP/2 frames themselves do not support TLS: see `PLAIN`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def heavy() -> bytes:
 
 
 def wide(count: int) -> bytes:
-    """A module of so many negations, inline."""
+    """An inline module with this many negations."""
     shape = xla.ShapeProto(element_type=xla.F32, dimensions=[4], is_dynamic_dimension=[False])
     shape.layout.minor_to_major.append(0)
     main = xla.HloComputationProto(name="main", id=1, root_id=count)
@@ -70,13 +70,13 @@ def _unread(address: str, path: str, request: bytes | None, connections: int, st
 
 
 def slow_readers(address: str, root: str) -> None:
-    """Streams of maps that nobody reads."""
+    """Streams of maps that the client does not read."""
     request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=wide(2000))).SerializeToString()
     _unread(address, _INDEXING + "IndexingMaps", request, 4, 16)
 
 
 def dead_readers(address: str, root: str) -> None:
-    """Large answers that nobody reads."""
+    """Large answers that the client does not read."""
     request = v1.MultiIndexRequest(shape=v1.ShapeInput(text="f32[64,64]"), positions=[1] * 200_000)
     _unread(address, _SHAPES + "MultiIndex", request.SerializeToString(), 4, 12)
 
@@ -115,7 +115,7 @@ def _again(address: str, root: str, calls: Callable[[grpc.Channel], Iterator[Non
 
 
 def flood(address: str, root: str) -> None:
-    """Hundreds of small calls at a time on several connections."""
+    """Hundreds of small calls at the same time on several connections."""
     request = v1.MultiIndexRequest(shape=v1.ShapeInput(text="f32[64,64]"), positions=range(500)).SerializeToString()
 
     def calls(channel: grpc.Channel) -> Iterator[None]:
@@ -131,7 +131,7 @@ def flood(address: str, root: str) -> None:
 
 
 def long_calls(address: str, root: str) -> None:
-    """Twenty calls at a time of half a minute each."""
+    """Twenty calls at the same time, each of half a minute."""
 
     def calls(channel: grpc.Channel) -> Iterator[None]:
         ask: Any = channel.unary_unary(_INDEXING + "SimplifyMap")

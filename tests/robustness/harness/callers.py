@@ -1,6 +1,6 @@
 """Callers that write down what they asked and got: the Python client, bare gRPC, and those of `http_callers`.
 
-Each is a thread with a connection of its own, which asks questions, uploads modules of its own, reads those of all callers, and deletes some.
+Each is a thread with a connection of its own, which asks questions, uploads new modules, reads modules of all callers, and deletes some.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ __all__ = [
 ]
 
 MAY_PASS = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
-"""What a call may end with while something is wrong. Never INTERNAL or UNKNOWN."""
+"""The codes that a call may end with during a fault. Never INTERNAL or UNKNOWN."""
 _SECONDS = 10.0  # the deadline of a call
-PAUSE_SECONDS = 0.01  # on average, between two calls
+PAUSE_SECONDS = 0.01  # seconds between two calls, on average
 _LONG_BYTES = 200_000
-_MAX_OWN = 45  # modules of one caller at a time: all of them fit the store, which would make room otherwise
-_PIECE_BYTES = 65_536  # of an upload
+_MAX_OWN = (
+    45  # modules of one caller at the same time; the modules of all callers fit the store, so that it evicts none
+)
+_PIECE_BYTES = 65_536  # bytes of a message of an upload
 _ANSWERS = {f"{s.name}/{m.name}": m.output_type.full_name for s in services() for m in s.methods}
 _STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}
 
 
 class Transport(Protocol):
-    """One way to call."""
+    """A kind of client."""
 
     name: str
     takes_streams: bool
@@ -54,7 +56,7 @@ class Transport(Protocol):
     """Whether answers come as other bytes than the server's handlers make."""
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with."""
+        """The outcome of a call."""
         ...
 
     def close(self) -> None:
@@ -63,7 +65,7 @@ class Transport(Protocol):
 
 
 class GrpcTransport:
-    """grpc without anything of ours."""
+    """grpc without our client."""
 
     name = "grpc"
     takes_streams = True
@@ -154,7 +156,7 @@ class Modules:
 
     @contextmanager
     def at_rest(self) -> Generator[None]:
-        """Waits until nobody uses a module, for as long as a call may take."""
+        """Waits until no caller uses a module, for as long as a call may take."""
         with self._users:
             self._is_at_rest = True
             self._users.wait_for(lambda: not self._user_count, 2 * _SECONDS)
@@ -166,29 +168,29 @@ class Modules:
                 self._users.notify_all()
 
     def acknowledged(self, name: str, content: bytes) -> None:
-        """The server has said that it keeps the module."""
+        """Notes that the server has acknowledged the module."""
         with self._lock:
             self._kept[name] = content
 
     def forget(self, name: str) -> bool:
-        """Somebody is about to delete the module. False if it is not kept: a fault has removed it."""
+        """Notes that a caller is about to delete the module. False if the module is not kept, because a fault has removed it."""
         with self._lock:
             return self._kept.pop(name, None) is not None
 
     def kept(self) -> dict[str, bytes]:
-        """What the server has to have."""
+        """The modules that the server must have."""
         with self._lock:
             return dict(self._kept)
 
     def excuse_all(self) -> None:
-        """A fault removes all modules."""
+        """Notes that a fault removes all modules."""
         with self._lock:
             self.excused.update(self._kept)
             self._kept.clear()
 
 
 def new_module(r: random.Random) -> bytes:
-    """The text of a module that nobody has uploaded."""
+    """The text of a module that was not uploaded before."""
     comment = f"// {r.getrandbits(64):x} " + "x" * r.choice((10, 10, 1000, _LONG_BYTES))
     return f"HloModule m{r.getrandbits(64):x}\n{comment}\nENTRY e {{\n  ROOT p = f32[{r.randint(1, 99)}] parameter(0)\n}}\n".encode()
 
@@ -304,7 +306,7 @@ class Caller(threading.Thread):
             self._own.append(name)
 
     def read(self, name: str, content: bytes, what: str = "read", until: float = 0.0) -> str:
-        """Reads a module that the server has to have, and gives the code. What may pass is tried again until a time of time.monotonic()."""
+        """Reads a module that the server must have, and returns the code. Codes of `MAY_PASS` are retried until a time of time.monotonic()."""
         while True:
             began = time.monotonic()
             outcome = self._transport.ask("HloService/GetModule", read_requests(name))
@@ -316,7 +318,7 @@ class Caller(threading.Thread):
         if outcome.code == "OK":
             got = hashlib.sha256(v1.GetModuleResponse.FromString(outcome.answers[0]).content).hexdigest()[:16]
         elif outcome.code == "NOT_FOUND" and name not in self._modules.kept():
-            return "NOT_FOUND"  # it was deleted, or a fault removed it, meanwhile
+            return "NOT_FOUND"  # it was deleted meanwhile, or a fault removed it
         self._note(what, name, began, outcome, right, got)
         return outcome.code
 

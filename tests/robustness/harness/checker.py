@@ -1,7 +1,7 @@
-"""What a run has shown: every answer against the library's, every acknowledged module against what is kept, and health, latency and recovery.
+"""Judges the record of a run: compares every answer with the library's, checks that every acknowledged module is kept, and measures health, latency
+and recovery.
 
-`violations` are facts of which one is too many. `measured` are numbers; `slow` holds those that are beyond what is aimed at, which a busy machine may
-be the reason of.
+A single violation fails a run. `measured` has numbers; `slow` has the numbers that miss their goal, which may be due to a busy machine.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SERVING = "0801"  # HealthCheckResponse(status=SERVING), in hex
 HEALTH_SECONDS = 1.0
 NORMAL_SECONDS = 5.0
 P99_FACTOR = 5.0
-_P99_FLOOR_SECONDS = 0.005  # an idle call takes less than a switch between threads does
-_GRACE_SECONDS = 5.0  # after a fault, within which calls may still fail; as long as the fault, if that is longer: so do clients wait to connect
+_P99_FLOOR_SECONDS = 0.005  # seconds; an idle call takes less than a switch between threads
+_GRACE_SECONDS = 5.0  # seconds after a fault in which calls may still fail; as long as the fault, if that is longer: so do clients wait to connect
 _LATE = {"DEADLINE_EXCEEDED", "CANCELLED"}
-_MAX_LATE = 3  # calls that a machine with other things to do may end so in a run, while nothing is wrong
+_MAX_LATE = 3  # calls that may end like this in a run without a fault, on a busy machine
 
 
 class Report:
-    """What was found."""
+    """The results of the checks."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
@@ -109,7 +109,7 @@ def _overlaps(entry: Entry, spans: Iterable[tuple[float, float]]) -> bool:
 
 
 def _wrong(entry: Entry, in_fault: bool) -> str:
-    """What is wrong with a call; empty if nothing is."""
+    """The mistake in a call; empty if the call is right."""
     told = f"{entry.caller}: {entry.what} {entry.subject} ended with {entry.code} {entry.message}".rstrip()
     if entry.what == "question" and entry.got == entry.expected:
         return ""
@@ -127,7 +127,7 @@ def _wrong(entry: Entry, in_fault: bool) -> str:
 
 
 def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Report) -> None:
-    """Health answers within a second, but by processes that were stopped."""
+    """Checks that health was answered within a second, except by processes that were stopped."""
     spans = [(fault.began - 1, max(fault.normal, fault.ended) + 1) for fault in faults if fault.stops]
     health = [entry for entry in entries if entry.what == "health" and not _overlaps(entry, spans)]
     late = [entry for entry in health if entry.code != "OK" or entry.ended - entry.began > HEALTH_SECONDS]
@@ -140,7 +140,7 @@ def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Rep
         if entry.code not in ("OK", "DEADLINE_EXCEEDED"):
             report.violations.append(told)
     for entry in health:
-        # "" follows the store; `live` follows nothing but the process.
+        # "" follows the store; `live` follows the process only.
         if entry.subject == "live" and entry.code == "OK" and entry.got != _SERVING:
             report.violations.append("health of 'live' was not serving")
     if not health:
@@ -152,7 +152,7 @@ def _p99(seconds: Sequence[float]) -> float:
 
 
 def _check_latency(entries: Sequence[Entry], faults: Sequence[Fault], report: Report) -> None:
-    """The 99th percentile of small calls while one caller attacks, against that of the time before the first fault."""
+    """Compares the 99th percentile of small calls during an attack with that before the first fault."""
     small = [entry for entry in entries if entry.what == "small"]
     first = min((fault.began for fault in faults), default=float("inf"))
     idle = _p99([entry.ended - entry.began for entry in small if entry.ended < first])

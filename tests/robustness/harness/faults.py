@@ -1,4 +1,4 @@
-"""What goes wrong in a run. A fault begins, is held for some seconds, and ends; then the server has to get back to normal by itself."""
+"""The faults of a run. A fault begins, is held for some seconds, and ends; then the server must recover by itself."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class NotPossibleError(Exception):
 
 
 class Setting(Protocol):
-    """What faults are done to."""
+    """The parts of a run that faults change."""
 
     scratch: Path
     """A folder of the run."""
     disk: SmallDisk | None
-    """The file system of the store, where this user may mount one."""
+    """The file system of the store; None if this user may not mount one."""
 
     clock: SteppedClock | None
     """The clock of the server, where one can be built."""
@@ -73,15 +73,15 @@ class Setting(Protocol):
         ...
 
     def modules_are_gone(self) -> None:
-        """The fault has removed all modules."""
+        """Notes that the fault has removed all modules."""
         ...
 
     def set_bucket_fault(self, fault: str) -> None:
-        """Sets what is wrong with the bucket."""
+        """Sets the fault of the bucket."""
         ...
 
     def swap_certificate(self) -> None:
-        """Puts the files of another certificate in place of the server's."""
+        """Replaces the files of the server's certificate."""
         ...
 
 
@@ -91,7 +91,7 @@ class Kind(NamedTuple):
     name: str
     run: Callable[[Setting, random.Random], Iterator[None]]
     seconds: float = 2.0
-    """How long it is held."""
+    """The seconds for which the fault is held."""
     stops: bool = False
     """Whether it stops processes, so that health cannot be answered."""
     is_attack: bool = False
@@ -132,7 +132,7 @@ def _stop_worker(setting: Setting, r: random.Random) -> Iterator[None]:
 
 
 def _stop_server(setting: Setting, r: random.Random) -> Iterator[None]:
-    """The watching process alone: the workers go on."""
+    """Stops only the main process; the workers go on."""
     _signal(setting.pid(), signal.SIGSTOP)
     try:
         yield
@@ -176,7 +176,7 @@ def _read_only(setting: Setting, r: random.Random) -> Iterator[None]:
 
 
 def _empty(folder: Path) -> None:
-    """Removes what is in a folder that others may be writing to."""
+    """Removes the content of a folder that other processes may be writing to."""
     with suppress(FileNotFoundError):
         for entry in list(folder.iterdir()):
             shutil.rmtree(entry, ignore_errors=True)
@@ -189,17 +189,17 @@ def _store_removed(setting: Setting, r: random.Random) -> Iterator[None]:
     if setting.disk is None:
         shutil.rmtree(store, ignore_errors=True)
     yield
-    setting.modules_are_gone()  # those that were acknowledged while files were being removed
+    setting.modules_are_gone()  # modules that were acknowledged while files were being removed
 
 
 def _cache_removed(setting: Setting, r: random.Random) -> Iterator[None]:
-    """The directory in front of a bucket: nothing may be lost."""
+    """Removes the directory that is the cache of a bucket: no module may be lost."""
     _empty(setting.store())
     yield
 
 
 def _bit_flips(setting: Setting, r: random.Random) -> Iterator[None]:
-    """A byte of every module of the cache: the bucket has the right ones."""
+    """Changes a byte of every module in the cache; the bucket has the right content."""
     for folder, _, names in os.walk(setting.store()):
         for name in names:
             with suppress(OSError), (Path(folder) / name).open("r+b") as file:  # OSError: it was removed meanwhile
@@ -273,7 +273,7 @@ def _await_line(process: subprocess.Popen[str], seconds: float) -> None:
 
 
 def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, str], None]) -> list[Kind]:
-    """The faults that a run can have. `skipped` is told the others, with the reason."""
+    """The faults that this machine can run. `skipped` is called with each other fault and the reason."""
     found = [
         Kind("kill_worker", _kill_worker, 0.0, stops=True),
         Kind("kill_workers", _kill_workers, 0.0, stops=True),

@@ -1,4 +1,4 @@
-"""What callers wrote down: what they asked, when, and what they got. One list for all callers, also written to a file as lines of JSON."""
+"""The record of a run: the calls of all callers with times and outcomes, in one list and in a file as lines of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
     """One call. Times are of time.monotonic(), which processes of a machine share.
 
     `what` is "question", "upload", "read", "delete" or "health"; `subject` the number of the question, the name of the module or of the service.
-    `expected` is the digest of the outcome that is right, if one alone is; `got` the digest of the outcome.
+    `expected` is the digest of the right outcome, if there is only one; `got` the digest of the outcome.
     """
 
     caller: str
@@ -47,7 +47,7 @@ class Fault(NamedTuple):
 
 
 def digest_of(outcome: Outcome) -> str:
-    """What two outcomes have in common if they are the same."""
+    """A digest that is equal for equal outcomes."""
     made = hashlib.sha256(f"{outcome.code}\0{outcome.message}\0".encode())
     for answer in outcome.answers:
         made.update(len(answer).to_bytes(8, "little") + answer)
@@ -64,14 +64,14 @@ class History:
         self.faults: list[Fault] = []
 
     def add(self, entry: Entry) -> None:
-        """Writes down a call."""
+        """Records a call."""
         with self._lock:
             self.entries.append(entry)
             if self._file is not None:
                 self._file.write(json.dumps(entry._asdict()) + "\n")
 
     def add_fault(self, fault: Fault) -> None:
-        """Writes down a fault that has ended."""
+        """Records a fault that has ended."""
         with self._lock:
             self.faults.append(fault)
             if self._file is not None:

@@ -1,4 +1,4 @@
-"""Changed requests over HTTP: Connect with proto and with JSON, by POST and by GET, gRPC-Web, and other headers than one should send."""
+"""Changed requests over HTTP: Connect with proto and with JSON, by POST and by GET, gRPC-Web, and wrong headers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class HttpFuzzer:
         self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
     def send(self, rpc: str, sent: tuple[bytes, ...], r: random.Random) -> tuple[str, str]:
-        """Sends changed requests in one of the forms, and gives code and message: "DROPPED" where nothing was answered."""
+        """Sends changed requests in one of the forms, and returns code and message; the code "DROPPED" if there was no answer."""
         method: Any = self._methods[rpc]
         is_stream = method.client_streaming or method.server_streaming
         form = r.choice(("proto", "proto", "json", "json", "get", "grpc-web"))
@@ -103,7 +103,7 @@ class HttpFuzzer:
             return "DROPPED", f"{verb} {path[:100]} {headers}: {type(error).__name__}: {error}"
         told = f"{verb} {path[:100]} {headers}: {answer.status} {content[:200]!r}"
         if form == "grpc-web" and answer.status == 200:
-            return "OK", ""  # the code is in trailers within the body, of which INTERNAL and UNKNOWN are read here
+            return "OK", ""  # the code is in trailers within the body; only INTERNAL and UNKNOWN are recognised
         framed = is_stream and answer.getheader("Content-Type", "").startswith("application/connect+")
         code = outcome_of_http(answer.status, content, is_stream=framed).code
         if code == "UNKNOWN" and answer.status in (400, 404, 405, 415, 431, 505):

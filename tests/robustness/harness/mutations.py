@@ -34,11 +34,11 @@ _TOKENS = (
 ).split(" ")
 _MAX_BYTES = 300_000
 
-_Field = tuple[int, int, bytes]  # number, wire type, content; of a varint its bytes
+_Field = tuple[int, int, bytes]  # number, wire type, content; for a varint, its bytes
 
 
 def _fields(data: bytes) -> list[_Field]:
-    """The fields of a message; none if the bytes are none."""
+    """The fields of a message; empty if the bytes are not a message."""
     try:
         return [(number, kind, data[at:end]) for number, kind, _, at, end in wire.fields(data) if kind != wire.GROUP]
     except DecodeError:
@@ -91,7 +91,7 @@ def _changed(data: bytes, other: bytes, r: random.Random, depth: int) -> bytes:
     elif choice < 0.36:
         fields[at] = (r.choice((number + 1, number - 1 or 1, 15, 2047, 99_999)), kind, value)
     elif choice < 0.40 and kind == wire.BYTES:
-        for _ in range(r.choice((1, 3, 120))):  # the message within itself
+        for _ in range(r.choice((1, 3, 120))):  # the message nested in itself
             value = _written([(number, wire.BYTES, value)])[:_MAX_BYTES]
         fields[at] = (number, wire.BYTES, value)
     elif kind == wire.VARINT:

@@ -1,8 +1,8 @@
-"""A process that asks for health and small answers without a pause, as probes and small callers do, and prints what it got as lines of JSON.
+"""A process that checks health and makes small calls without a pause, as probes and small callers do, and prints the outcomes as lines of JSON.
 
     python prober.py ADDRESS [FILE OF ROOT CERTIFICATES]
 
-Health is asked on a new connection each time, small answers on one connection. Times are of time.monotonic().
+Each health check has a new connection; small calls share one connection. Times are of time.monotonic().
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def connect(address: str, root: str) -> grpc.Channel:
 
 
 def ask(channel: Any, path: str, request: bytes, what: str, subject: str) -> None:
-    """Makes a call, and prints what it ended with. `got` is the answer in hex."""
+    """Makes a call, and prints its outcome. `got` is the answer in hex."""
     began, code, answer = time.monotonic(), "OK", b""
     try:
         answer = channel.unary_unary(path)(request, timeout=_SECONDS)
@@ -56,7 +56,7 @@ def ask(channel: Any, path: str, request: bytes, what: str, subject: str) -> Non
 
 
 def small(address: str, root: str) -> None:
-    """Asks for the bytes of a shape, again and again."""
+    """Asks for the bytes of a shape repeatedly."""
     request = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[3,5]{1,0:T(2,2)}")]).SerializeToString()
     with connect(address, root) as channel:
         while True:
@@ -65,7 +65,7 @@ def small(address: str, root: str) -> None:
 
 
 def main(address: str, root: str = "") -> None:
-    """Asks until the process is ended."""
+    """Makes calls until the process is killed."""
     threading.Thread(target=small, args=(address, root), daemon=True).start()
     for service in cycle(("live", "")):
         with connect(address, root) as channel:

@@ -1,4 +1,4 @@
-"""What callers ask, and what the library answers: every RPC, on committed shapes, maps and modules, right requests and wrong ones."""
+"""Requests of callers with the library's answers: valid and invalid requests of every RPC, on committed shapes, maps and modules."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["Outcome", "Question", "code_of", "library", "module_texts", "questio
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 _MAX_MODULE_BYTES = 7000
-_MAX_SECONDS = 0.1  # that the library may take for a question
+_MAX_SECONDS = 0.1  # seconds that the library may take for a question
 
 
 class Outcome(NamedTuple):
-    """What a call ended with: the name of a gRPC code, the message of an error, and the answers in their order."""
+    """The outcome of a call: the name of a gRPC code, the message of an error, and the answers in their order."""
 
     code: str
     message: str
@@ -74,7 +74,7 @@ def library() -> Callable[[str, tuple[bytes, ...]], Outcome]:
 
 
 def module_texts() -> list[str]:
-    """The small ones of the committed programs, as HLO text."""
+    """The small ones among the committed programs, as HLO text."""
     paths = sorted((VECTORS / "hlo").glob("*.hlo"))
     return [path.read_text() for path in paths if path.stat().st_size <= _MAX_MODULE_BYTES]
 
@@ -85,7 +85,7 @@ def _rows(name: str, r: random.Random, count: int) -> list[dict[str, Any]]:
 
 
 def questions(seed: int, count: int) -> list[Question]:
-    """So many of each kind, at random."""
+    """This many random requests of each kind."""
     r = random.Random(seed)
     ask = library()
     made: list[Question] = []

@@ -1,4 +1,4 @@
-"""A server with its store, certificates and bucket, and everything that asks it: what a run is made of."""
+"""The scene of a run: a server with its store, certificates and bucket, and all its callers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Scene(contextlib.ExitStack):
         """Why there is no clock to step."""
         self.memory_most = 0
         self.samples: list[tuple[float, int, int, int]] = []
-        """Time, bytes of memory, open files and threads of all workers together."""
+        """A sample of all workers together: the time, bytes of memory, open files and threads."""
         self._bucket = bucket
         self._tls = tls
         self._seed = seed
@@ -108,9 +108,9 @@ class Scene(contextlib.ExitStack):
         self._config = Config(address="127.0.0.1:0")
         self._log: list[dict[str, Any]] = []
         self.stalls: list[tuple[float, float]] = []
-        """When the machine let this process wait."""
+        """Intervals in which this process did not run."""
 
-    # -- what is there ------------------------------------------------------------------------------------------------------------
+    # -- server and storage ------------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Makes store, bucket and certificates, and starts the server."""
@@ -131,7 +131,7 @@ class Scene(contextlib.ExitStack):
             "store_directory": str(self.store()),
             "store_bytes": _STORE_BYTES,
             "max_worker_memory": MEMORY,
-            "module_cache_bytes": 16 << 20,  # soon full, so that memory is flat from then on
+            "module_cache_bytes": 16 << 20,  # small, so that it is soon full and memory stays flat from then on
             "max_receive_seconds": 4,
             "max_send_seconds": 4,
             "max_call_seconds": 20,
@@ -152,7 +152,7 @@ class Scene(contextlib.ExitStack):
         self.start_server()
 
     def start_server(self) -> None:
-        """Starts the server, again and again while its address is taken by workers that are about to end."""
+        """Starts the server. Repeats this while workers that are about to end still hold its address."""
         began = time.monotonic()
         while True:
             server = ServerProcess(self._config, env=self.clock.environment if self.clock is not None else None)
@@ -168,7 +168,7 @@ class Scene(contextlib.ExitStack):
         return self._servers[-1].process.pid
 
     def address(self) -> str:
-        """Where callers ask."""
+        """The address that callers use."""
         return f"127.0.0.1:{self._servers[-1].address.rpartition(':')[2]}"
 
     def clock_offset(self) -> float:
@@ -184,7 +184,7 @@ class Scene(contextlib.ExitStack):
         )
 
     def target(self) -> tuple[str, str]:
-        """Where attackers ask: from another address than the others, where that is possible."""
+        """The address that attackers use, for which they have another source address than callers, if the system allows it."""
         port = self.address().rpartition(":")[2]
         return (f"[::1]:{port}" if _has_ipv6() else f"127.0.0.1:{port}"), self.root()
 
@@ -230,7 +230,7 @@ class Scene(contextlib.ExitStack):
         subprocess.run(["openssl", *arguments], cwd=self.scratch, check=True, capture_output=True)
 
     def swap_certificate(self) -> None:
-        """A new key and a certificate that the same authority signed."""
+        """Makes a new key, and a certificate of the same authority."""
         self._certificates += 1
         self._openssl(*_NEW, "-subj", f"/CN=server {self._certificates}", "-keyout", "new.key", "-out", "new.csr")
         signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "openssl.cnf")
@@ -240,10 +240,10 @@ class Scene(contextlib.ExitStack):
         for kind in ("key", "pem"):
             (self.scratch / f"new.{kind}").rename(self.scratch / f"server.{kind}")
 
-    # -- who asks -----------------------------------------------------------------------------------------------------------------
+    # -- callers -----------------------------------------------------------------------------------------------------------------
 
     def start_callers(self, asked: list[Question], pause: float) -> None:
-        """Starts the callers, the prober, and what watches the workers."""
+        """Starts the callers, the prober, and the thread that measures the workers."""
         root = Path(self.root()).read_bytes() if self._tls else None
         transports: list[Transport] = [GrpcTransport(self.address(), root) for _ in range(2)]
         transports += [PythonTransport(self.address(), root) for _ in range(2)]
@@ -316,7 +316,7 @@ class Scene(contextlib.ExitStack):
                 self.stalls.append((before, now))
             before = now
 
-    # -- when all is well ---------------------------------------------------------------------------------------------------------
+    # -- recovery ---------------------------------------------------------------------------------------------------------
 
     def is_normal(self) -> bool:
         """Whether new connections find everything serving, small answers right, and a module can be stored and read."""
@@ -344,7 +344,7 @@ class Scene(contextlib.ExitStack):
         return True
 
     def await_normal(self, seconds: float) -> float:
-        """The time at which all was well; 0 if that took too long."""
+        """The time at which the server had recovered; 0 if that took too long."""
         end = time.monotonic() + seconds
         while True:
             began = time.monotonic()
@@ -400,7 +400,7 @@ class Scene(contextlib.ExitStack):
         return [json.dumps(line) for line in self.log_lines()[-_LOG_LINES:]]
 
     def copy_to(self, folder: Path) -> None:
-        """Keeps the files of the run."""
+        """Copies the files of the run to a folder that is kept."""
         folder.mkdir(parents=True, exist_ok=True)
         for path in self.scratch.glob("*.jsonl"):
             shutil.copy(path, folder / path.name)

@@ -101,7 +101,7 @@ def _everywhere(inner: IndexingMap, points: np.ndarray) -> np.ndarray:
         columns = [
             np.full(len(points), result.value, np.int64)
             if isinstance(result, Constant)
-            else points[:, starts[result.kind] + result.index]  # type: ignore[attr-defined]  # what is no constant here is a variable
+            else points[:, starts[result.kind] + result.index]  # type: ignore[attr-defined]  # a start that is not a constant is a variable
             for result in inner.results
         ]
         return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0), np.int64)

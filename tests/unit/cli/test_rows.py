@@ -129,7 +129,7 @@ def test_rows_without_a_value_are_last_in_either_direction():
         (["--sort", "segmnts"], "did you mean 'segments'?"),
         (["--filter", "stride>far"], "expected a number such as 128, 10MiB or 50%, found 'far'"),
         (["--filter", "stride>"], "found ''"),
-        (["--filter", "instruction~("], "'(' is no regular expression"),
+        (["--filter", "instruction~("], "'(' is not a valid regular expression"),
         (["--filter", "is_upper_bound=maybe"], "is_upper_bound is true or false, not 'maybe'"),
     ],
 )

@@ -140,7 +140,7 @@ NUMPY_TYPES = [t for t in ELEMENT_TYPES if PrimitiveType(t).text not in ("s1", "
 
 @pytest.mark.parametrize("number", NUMPY_TYPES, ids=lambda number: PrimitiveType(number).text)
 def test_numpy_round_trip_keeps_bits_and_layouts(number):
-    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     element = ELEMENT_TYPES[number]
     rng = np.random.default_rng(7)
     dtype = PrimitiveType(number).numpy_dtype()

@@ -29,8 +29,8 @@ WE_REFUSE = {
     "{devices=[3,1]0,1}": "two devices for three tiles: XLA reads past the end of the list",
     "dim_labels=b01f_01io->b01\n": "no feature dimension: XLA takes dimension 0",
     "dim_labels=b02f_01io->b01f": "no spatial dimension 1: XLA takes dimension 0",
-    "a = f32[2]{1} negate": "minor_to_major is no permutation",
-    "a = f32[2,2]{0,0} negate": "minor_to_major is no permutation",
+    "a = f32[2]{1} negate": "minor_to_major is not a permutation",
+    "a = f32[2,2]{0,0} negate": "minor_to_major is not a permutation",
     "p0 = f32[3] parameter(0)\n  ROOT root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
     "p0 = f32[3,4]{0,1} parameter(0)\n  ROOT root = broadcast(p0)": "the shape that XLA infers for a broadcast without one has dimensions as sizes",
     'origin={({"a" {0}} {"b"})}': "the parts of an original value without a comma between them",
@@ -122,7 +122,7 @@ def test_the_modules_of_the_indexing_vectors_parse():
 @pytest.mark.parametrize("path", MODELS or [None], ids=lambda path: path.name if path else "none")
 def test_whole_models_give_the_proto_that_xla_makes(path):
     if path is None:
-        pytest.skip(f"no whole models in {SHARED}")
+        pytest.skip(f"{SHARED} has no whole models")
     jaxlib = Jaxlib()
     text = path.read_text()
     theirs = jaxlib.hlo.hlo_module_from_text(text)

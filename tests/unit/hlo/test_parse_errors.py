@@ -27,7 +27,7 @@ def error(line, source=None):
         ("  a = f32[2] negate(a)", 21, "no instruction 'a' is defined before this"),
         ("  a = f32[2] frobnicate(p0)", 14, "unknown opcode 'frobnicate'"),
         ("  a = f32[2] add(p0)", 14, "add takes 2 operands, found 1"),
-        ("  a = f33[2] negate(p0)", 7, "'f33' is no element type"),
+        ("  a = f33[2] negate(p0)", 7, "'f33' is not an element type"),
         ("  a = f32[2 negate(p0)", 13, "expected ',' or ']' of the dimensions"),
         ("  a = f32[2] negate(f32[3] p0)", 21, "operand 'p0' has shape f32[2], not f32[3]"),
         ("  p0 = f32[2] negate(p0)", 3, "instruction 'p0' is already defined in this computation"),
@@ -114,7 +114,7 @@ def test_at_most_twenty_errors_are_reported():
             "ENTRY a (p: f32[2]) -> f32[3] { p = f32[2] parameter(0) }",
             "computation 'a' declares the result f32[3], its root 'p' is f32[2]",
         ),
-        ("ENTRY a { p = f32[2] parameter(1) }", "computation 'a' has 1 parameters, but none of number 0"),
+        ("ENTRY a { p = f32[2] parameter(1) }", "computation 'a' has 1 parameters: parameter(0) is missing"),
         ("a = f32[2] add(x, y)", "no instruction 'x' is defined before this"),
         (
             "HloModule m, input_output_alias={ {1}: (0, {}) }\nENTRY a { p = f32[2] parameter(0) }",

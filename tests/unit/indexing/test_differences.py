@@ -1,7 +1,7 @@
 """Where the maps differ from XLA's on purpose: each difference run in NumPy, beside the answer that XLA gives for the same module.
 
 XLA's answers are quoted from jaxlib 0.12.0.1; those of windows in the padding from jaxlib 0.10.2, since which XLA has changed to the map given here.
-A row that stops failing for XLA's map is no difference any more.
+A row that stops failing for XLA's map is not a difference any more.
 """
 
 from __future__ import annotations

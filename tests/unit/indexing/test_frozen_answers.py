@@ -1,4 +1,4 @@
-"""Answers are frozen values: shared by all who ask, so nobody may change them."""
+"""Answers are frozen values: callers share them, so they must not change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_nothing_of_an_answer_can_be_changed(value: object) -> None:
         with pytest.raises(FrozenInstanceError):
             setattr(value, name, None)
     with pytest.raises(FrozenInstanceError):
-        del value.map  # type: ignore[attr-defined]
+        del value.map
     assert copy.copy(value) is value
     assert copy.deepcopy(value) is value
 

@@ -270,7 +270,7 @@ def test_offsets_that_are_computed_at_run_time() -> None:
 
 
 def test_no_sizes_are_valid_where_an_instruction_has_no_tile() -> None:
-    """The diagonal of a matrix is no box."""
+    """The diagonal of a matrix is not a box."""
     body = """
     i = s32[4,2] iota(), iota_dimension=0
     ROOT g = f32[4] gather(p0, i), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}"""

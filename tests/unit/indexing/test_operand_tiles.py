@@ -106,6 +106,6 @@ def test_invalid_arguments() -> None:
         indexing.operand_tiles(negate, [2, 0])
     with pytest.raises(InvalidArgumentError, match="has no output 1"):
         indexing.operand_tiles(negate, [2, 2], output=1)
-    for wrong in ("ab", [1.5, 2], [True, 2], 3, [None, 1], b"ab", TileBox((0, 0), (1, 1), ("a", 1))):  # type: ignore[arg-type]
+    for wrong in ("ab", [1.5, 2], [True, 2], 3, [None, 1], b"ab", TileBox((0, 0), (1, 1), ("a", 1))):
         with pytest.raises(InvalidArgumentError):
-            indexing.operand_tiles(negate, wrong)  # type: ignore[arg-type]
+            indexing.operand_tiles(negate, wrong)

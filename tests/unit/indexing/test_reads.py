@@ -133,9 +133,9 @@ def test_invalid_arguments() -> None:
     with pytest.raises(InvalidArgumentError, match="has no output 1"):
         indexing.operand_reads(fusion, 1)
     with pytest.raises(InvalidArgumentError, match="instruction takes an HloInstruction, not str"):
-        indexing.operand_reads("f")  # type: ignore[arg-type]
+        indexing.operand_reads("f")
     with pytest.raises(InvalidArgumentError, match="module takes an HloModule, not NoneType"):
-        list(indexing.module_reads(None))  # type: ignore[arg-type]
+        list(indexing.module_reads(None))
 
 
 def test_a_budget_names_the_instruction() -> None:
@@ -195,9 +195,9 @@ def test_reads_are_tables() -> None:
 
 def test_reads_are_tables_for_other_libraries() -> None:
     reads = indexing.module_reads(HloModule.parse(LOOP))
-    polars = pytest.importorskip("polars")
-    pandas = pytest.importorskip("pandas")
-    arrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     expected = list(reads.table())
     assert polars.DataFrame(reads).rows(named=True) == expected
     assert arrow.table(reads).to_pylist() == expected

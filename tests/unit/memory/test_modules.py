@@ -311,8 +311,8 @@ def test_donated_loop_state_is_the_memory_of_the_parameter() -> None:
 
 @pytest.mark.parametrize("x", ["s32[1024,8,4]{2,1,0:T(8,128)}", "(f32[3], s8[])", DONATED, "an f32[3,5] and s8[7]"])
 def test_explanations_are_tables_for_other_libraries(x: str) -> None:
-    polars = pytest.importorskip("polars")
-    arrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     memory = why(x)
     frame = polars.DataFrame(memory)
     assert frame.columns == [column.name for column in memory.table().columns]

@@ -127,7 +127,7 @@ class TestForms:
         assert made.SerializeToString() == data
 
     def test_unknown_fields_come_back(self) -> None:
-        # Field 2 and 4 of a layout from before 2018, and field 999, which nobody has.
+        # Field 2 and 4 of a layout from before 2018, and field 999, which no schema has.
         data = bytes.fromhex("0a020100 12020305 2001") + b"\xba\x3e\x02hi"
         made = xla.LayoutProto.FromString(data)
         assert list(made.minor_to_major) == [1, 0]

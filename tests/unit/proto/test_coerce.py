@@ -1,4 +1,4 @@
-"""`coerce`: bytes, messages of ours, messages of others; and what is none of these."""
+"""`coerce`: bytes, messages of ours, messages of other libraries; and values of other types."""
 
 from __future__ import annotations
 

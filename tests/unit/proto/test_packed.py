@@ -14,7 +14,7 @@ from xlashape.proto.packed import join, split
 
 
 def numbers(payload: object) -> list[int]:
-    return array("q", bytes(payload)).tolist()  # type: ignore[call-overload]
+    return array("q", bytes(payload)).tolist()
 
 
 def varint(value: int) -> bytes:
@@ -79,7 +79,7 @@ def test_bytes_of_any_kind_are_refused_exactly_when_protobuf_refuses_them(data: 
         for name, payload in zip(names, payloads, strict=True):
             values = numbers(payload) if name == "indices" else list(bytes(payload))
             assert values == [int(value) for value in getattr(expected, name)]
-            expected.ClearField(name)  # type: ignore[arg-type]
+            expected.ClearField(name)
         assert message == expected
 
 

@@ -41,7 +41,7 @@ CHECKED = settings(max_examples=300, deadline=None, derandomize=True)
 
 def protobufs_varint(value: int) -> bytes:
     pieces: list[bytes] = []
-    encoder._VarintEncoder()(pieces.append, value, None)  # type: ignore[attr-defined]
+    encoder._VarintEncoder()(pieces.append, value, None)
     return b"".join(pieces)
 
 

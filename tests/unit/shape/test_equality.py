@@ -197,7 +197,7 @@ def test_facts_of_other_types() -> None:
     assert not primitive_util.has_infinity("s32")
     assert not primitive_util.has_nan("c64")
     assert primitive_util.has_positive_zero("s32")
-    with pytest.raises(InvalidArgumentError, match="no real floating-point type"):
+    with pytest.raises(InvalidArgumentError, match="not a real floating-point type"):
         primitive_util.exponent_bias("s32")
     with pytest.raises(InvalidArgumentError):
         primitive_util.cast_preserves_values("token", "f32")

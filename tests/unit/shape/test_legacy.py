@@ -91,7 +91,7 @@ def test_padding_values(kind: str, lowest: object, highest: object) -> None:
 
 
 def test_padding_values_of_small_floats() -> None:
-    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     for kind, highest in (("bf16", np.inf), ("f8e4m3fn", 448.0), ("f8e5m2", np.inf), ("f4e2m1fn", 6.0)):
         array = LegacyArray(Shape.array(kind, (1,)), (2,), PaddingValue.HIGHEST_PAD)
         buffer = array.pack(np.ones(1, array.shape.element_type.numpy_dtype()))
@@ -150,11 +150,11 @@ def test_nothing_to_read() -> None:
         lambda: PADDED.pack("text"),
         lambda: PADDED.unpack(b"123"),
         lambda: legacy.read(from_bytes([0x12, 2, 3, 0x85])),  # a number of the list is cut short
-        lambda: legacy.read(from_bytes([0x1A, 1, 1])),  # padding_value is no number
+        lambda: legacy.read(from_bytes([0x1A, 1, 1])),  # padding_value is not a number
         lambda: legacy.read(from_bytes([0x12, 1, 3])),  # one width for two dimensions
     ],
 )
 def test_what_cannot_be(make: object) -> None:
     with pytest.raises(XlashapeError) as caught:
-        make()  # type: ignore[operator]
+        make()
     assert len(str(caught.value)) < 400

@@ -46,7 +46,7 @@ def test_kinds() -> None:
 
 
 def test_numpy_types() -> None:
-    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     for kind in ARRAYS:
         try:
             dtype = kind.numpy_dtype()

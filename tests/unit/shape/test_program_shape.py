@@ -86,7 +86,7 @@ def test_what_cannot_be() -> None:
     with pytest.raises(InvalidShapeError, match="2 names for 1 parameters"):
         ProgramShape([scalar], scalar, ["a", "b"])
     with pytest.raises(InvalidShapeError, match="result takes a Shape, not str"):
-        ProgramShape([scalar], "f32[]")  # type: ignore[arg-type]
+        ProgramShape([scalar], "f32[]")
     assert ProgramShape([scalar], scalar).map_shapes(lambda shape: Shape.tuple([shape])) == ProgramShape.parse(
         "((unknown): (f32[])) -> (f32[])"
     )
@@ -104,7 +104,7 @@ def test_shape_indices() -> None:
     assert len({index, (1, 2)}) == 1
     for wrong in ((-1,), (2**63,), ("1",), (1.5,), 7, None):
         with pytest.raises(InvalidIndexError):
-            ShapeIndex(wrong)  # type: ignore[arg-type]
+            ShapeIndex(wrong)
     for text in ("", "{", "{1", "{1,}", "{-1}", "{1} 2", "1"):
         with pytest.raises(ParseError):
             ShapeIndex.parse(text)

@@ -140,7 +140,7 @@ def test_errors_name_the_path(change: Callable[[Any], object], error: type[Excep
     change(root)
     with pytest.raises(error) as caught:
         Shape.from_proto(root)
-    assert caught.value.field == field  # type: ignore[attr-defined]
+    assert caught.value.field == field
     assert str(caught.value).startswith(f"{field}: ")
 
 

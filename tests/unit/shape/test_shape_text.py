@@ -51,10 +51,10 @@ def test_spellings(text: str, canonical: str) -> None:
 
 MISTAKES = [
     ("", 1, 1, "expected a shape, found the end of the text"),
-    ("f33[2]", 1, 1, "'f33' is no element type; did you mean 'f32'?"),
-    ("F32[2]", 1, 1, "'F32' is no element type; did you mean 'f32'?"),
-    ("tuple[]", 1, 1, "'tuple' is no element type"),
-    ("invalid[2]", 1, 1, "'invalid' is no element type"),
+    ("f33[2]", 1, 1, "'f33' is not an element type; did you mean 'f32'?"),
+    ("F32[2]", 1, 1, "'F32' is not an element type; did you mean 'f32'?"),
+    ("tuple[]", 1, 1, "'tuple' is not an element type"),
+    ("invalid[2]", 1, 1, "'invalid' is not an element type"),
     ("f32", 1, 4, "expected '[', found the end of the text"),
     ("f32[2", 1, 6, "expected ',' or ']' of the dimensions, found the end of the text"),
     ("f32[2,]", 1, 7, "expected a dimension's size, found ']'"),
@@ -82,7 +82,7 @@ MISTAKES = [
     ("f32[2,3]{1,0:L(0)}", 1, 16, "tail_padding_alignment_in_elements is 1 or more, not 0"),
     ("f32[2,3]{1,0:E(-4)}", 1, 16, "element_size_in_bits is 0 or more, not -4"),
     ("f32[2,3]{1,0:M(-8)}", 1, 16, "dynamic_shape_metadata_prefix_bytes is 0 or more, not -8"),
-    ("f32[2,3]{1,0:#(f32)}", 1, 16, "'f32' is no integer type"),
+    ("f32[2,3]{1,0:#(f32)}", 1, 16, "'f32' is not an integer type"),
     (
         "f32[2,3]{1,0:S(1)T(8)}",
         1,
@@ -112,7 +112,7 @@ MISTAKES = [
     ("(f32[2] s32[])", 1, 9, "expected ',' or ')' of the tuple, found 's32'"),
     ("b((f32[2]))", 1, 3, "expected an array, found '('"),
     ("b(token[])", 1, 3, "a buffer holds one array"),
-    ("b(b(f32[2]))", 1, 3, "'b' is no element type"),
+    ("b(b(f32[2]))", 1, 3, "'b' is not an element type"),
     ("f32[2,\n  3}", 2, 4, "expected ',' or ']' of the dimensions, found '}'"),
     ("f32[2] /* open", 1, 8, "this comment is never closed"),
     ("f32\0[2]", 1, 4, "expected '[', found '\\x00'"),
@@ -158,7 +158,7 @@ def test_hostile(text: str) -> None:
 def test_no_text() -> None:
     for value in (None, 7, b"f32[2]", ["f32[2]"]):
         with pytest.raises(InvalidArgumentError):
-            Shape.parse(value)  # type: ignore[arg-type]
+            Shape.parse(value)
 
 
 def test_deep_tuples() -> None:

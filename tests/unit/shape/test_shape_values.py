@@ -106,14 +106,14 @@ def test_match() -> None:
     [
         (lambda: Shape("f32", (2, -1)), InvalidShapeError, "dimensions[1]"),
         (lambda: Shape("f32", (2**63,)), InvalidShapeError, "dimensions[0]"),
-        (lambda: Shape("f32", (2.5,)), InvalidShapeError, "dimensions[0]"),  # type: ignore[arg-type]
-        (lambda: Shape("f32", "23"), InvalidShapeError, "dimensions"),  # type: ignore[arg-type]
-        (lambda: Shape("f32", 7), InvalidShapeError, "dimensions"),  # type: ignore[arg-type]
+        (lambda: Shape("f32", (2.5,)), InvalidShapeError, "dimensions[0]"),
+        (lambda: Shape("f32", "23"), InvalidShapeError, "dimensions"),
+        (lambda: Shape("f32", 7), InvalidShapeError, "dimensions"),
         (lambda: Shape("f32", (2**32, 2**32)), SizeOverflowError, "dimensions"),
         (lambda: Shape("f32", (2,), (True, False)), InvalidShapeError, "dynamic_dimensions"),
         (lambda: Shape("f32", (UNBOUNDED_SIZE,), (False,)), InvalidShapeError, "dynamic_dimensions[0]"),
         (lambda: Shape("f32", (2,), layout=Layout((1, 0))), InvalidShapeError, "layout.minor_to_major"),
-        (lambda: Shape("f32", (2,), layout="{0}"), InvalidShapeError, "layout"),  # type: ignore[arg-type]
+        (lambda: Shape("f32", (2,), layout="{0}"), InvalidShapeError, "layout"),
         (lambda: Shape("f32", (), tuple_shapes=[Shape.token()]), InvalidShapeError, "tuple_shapes"),
         (lambda: Shape("tuple", (2,)), InvalidShapeError, "dimensions"),
         (lambda: Shape("token", layout=Layout()), InvalidShapeError, "layout"),
@@ -145,7 +145,7 @@ def test_match() -> None:
 def test_what_cannot_be(make: Any, error: type[Exception], field: str | None) -> None:
     with pytest.raises(error) as caught:
         make()
-    assert caught.value.field == field  # type: ignore[attr-defined]
+    assert caught.value.field == field
 
 
 def test_depth() -> None:

@@ -32,7 +32,7 @@ def test_order_and_tiles_are_those_of_compiled_programs(row) -> None:
         in_order = shape.replace(layout=Layout(shape.layout.minor_to_major))
         for generation in row["generations"]:
             assert str(tpu_layout.default_shape(bare, f"tpu-{generation}")) == text
-            # The tiles follow from the order, whoever chose it.
+            # The tiles follow from the order, even if the caller chose it.
             assert str(tpu_layout.default_shape(in_order, generation, keep_order=True)) == text
             if 0 not in shape.dimensions:
                 assert tpu_layout.has_tpu_tiles(shape)

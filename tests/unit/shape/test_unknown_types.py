@@ -83,7 +83,7 @@ def test_types_in_layouts() -> None:
     assert layout is not None
     assert Layout.from_proto(layout.to_proto()) == layout
     assert Layout.parse(str(layout)) == layout
-    with pytest.raises(ParseError, match="'f32' is no integer type"):
+    with pytest.raises(ParseError, match="'f32' is not an integer type"):
         Shape.parse("f32[2]{0:#(f32)}")
     with pytest.raises(InvalidShapeError, match="index_primitive_type is an integer type, not f32"):
         Layout((0,), index_primitive_type="f32")
@@ -145,7 +145,7 @@ def test_the_type_itself() -> None:
     for number in (2**31, -(2**31) - 1, 10**30):
         with pytest.raises(ValueError):
             PrimitiveType(number)
-    with pytest.raises(InvalidArgumentError, match="37 is no element type"):
+    with pytest.raises(InvalidArgumentError, match="37 is not an element type"):
         PrimitiveType.of(37)  # in a caller's code a mistake
 
 

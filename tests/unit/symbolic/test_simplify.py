@@ -181,7 +181,7 @@ def test_deep_and_shared():
 
 
 def test_congruences_of_one_variable_against_enumeration():
-    """Remainders that exclude each other, that are none of their modulus, and those that meet in few places."""
+    """Remainders that exclude each other, that their modulus cannot have, and remainders that agree at few values."""
     chosen = random.Random(3)
     for _ in range(300):
         congruences = [(chosen.randint(0, 12), chosen.randint(1, 12)) for _ in range(chosen.randint(1, 4))]

@@ -70,7 +70,7 @@ def tile_of(text: str) -> SymbolicTile:
         "(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 5], rt0 in [0, 7], d0 + rt0 in [0, 7]",
         "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7], d0 * 8 + d1 in [3, 20]",
         "(d0) -> (-d0 + 9), domain: d0 in [0, 9], -d0 in [-6, -2]",
-        # Digits of 2, 3 and 4 dimensions, and such that are none of one number.
+        # Digits of 2, 3 and 4 dimensions, and remainders and quotients that are not digits of one number.
         "(d0) -> (d0 / 12, (d0 mod 12) / 4, d0 mod 4), domain: d0 in [0, 35]",
         "(d0) -> (d0 / 30, (d0 / 10) mod 3, (d0 / 5) mod 2, d0 mod 5), domain: d0 in [0, 59]",
         "(d0) -> (d0 / 8, d0 mod 3), domain: d0 in [0, 39]",

@@ -84,7 +84,7 @@ def test_positions_count_lines_and_characters(text, data):
 
 def test_only_text_is_text():
     with pytest.raises(InvalidArgumentError, match="expected text, found bytes"):
-        Source(b"f32[]")  # type: ignore[arg-type]
+        Source(b"f32[]")
 
 
 def test_text_beyond_the_limit(monkeypatch):

@@ -137,12 +137,12 @@ class Editor:
     def set_opcode(self, name: str, opcode: Opcode | str) -> Editor:
         """Gives an instruction another opcode, with the same operands, attributes and shape: `subtract` for `add`.
 
-        Raises ParseError if the opcode does not take these operands or attributes, InvalidArgumentError for what is no opcode and
+        Raises ParseError if the opcode does not take these operands or attributes, InvalidArgumentError for an unknown opcode and
         for a parameter.
         """
         computation, instruction = self._draft.find(name)
         if str(opcode) not in OPERATIONS:
-            raise InvalidArgumentError(f"{str(opcode)!r} is no opcode", field="opcode")
+            raise InvalidArgumentError(f"{str(opcode)!r} is not an opcode", field="opcode")
         line = self._line(computation, instruction)
         shape = Shape.from_proto(instruction.shape)
         start = f"%{instruction.name} = {shape} {instruction.opcode}("

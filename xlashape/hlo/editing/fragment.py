@@ -55,7 +55,7 @@ class Fragment(NamedTuple):
 
 
 def split_line(text: str) -> Line:
-    """The parts of a line. Raises InvalidArgumentError for what is no text.
+    """The parts of a line. Raises InvalidArgumentError if the line is not a string.
 
     >>> split_line("ROOT %n = f32[4] negate(p)")
     Line(name='n', is_root=True, rest='f32[4] negate(p)', text='ROOT %n = f32[4] negate(p)')
@@ -193,7 +193,7 @@ def _brought(
     called: list[xla.HloComputationProto],
     entry: xla.HloComputationProto,
 ) -> tuple[tuple[xla.HloComputationProto, ...], dict[int, int]]:
-    """The computations of a fragment that are no stand-ins, with ids and names for the module; and ids in the module by local ids."""
+    """The computations that a fragment adds, with ids and names for the module; and the ids in the module by the ids in the fragment."""
     ids: dict[int, int] = {local(each): real.id for each, real in zip(proto.computations, called, strict=False)}
     new = [each for each in proto.computations[len(called) :] if local(each) != local(entry)]
     first = draft.new_computation_id() if new else 0

@@ -11,7 +11,7 @@ __all__ = ["literal_with_layout", "shape_with_layout"]
 
 
 def shape_with_layout(shape: Shape, layout: Layout, index: tuple[int, ...]) -> Shape:
-    """The shape with another layout of the array at `index`. Raises InvalidShapeError if there is no array."""
+    """The shape with another layout of the array at `index`. Raises InvalidShapeError if there is not an array at `index`."""
     if not index:
         if not shape.is_array:
             raise InvalidShapeError(f"{shape} has no layout of its own; `index` names an array within a tuple")

@@ -28,7 +28,7 @@ def _write_thread(message: Any, _context: Context) -> str:
     return f', async_execution_thread="{thread}"' if thread and thread != "main" else ""
 
 
-# The reader reads it itself: what is read is no field of the instruction alone.
+# The reader reads it without a codec: the value sets more than one field of the instruction.
 ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
 
 

@@ -192,9 +192,9 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
     if features != rhs.dimensions[numbers.kernel_input_feature_dimension] * groups:
         raise CannotInfer(f"the features of {lhs} do not fit the kernel {rhs}")
     if rhs.dimensions[numbers.kernel_output_feature_dimension] % (groups * batches):
-        raise CannotInfer(f"the output features of {rhs} are no multiple of the {groups * batches} groups")
+        raise CannotInfer(f"the output features of {rhs} are not a multiple of the {groups * batches} groups")
     if lhs.dimensions[numbers.input_batch_dimension] % batches:
-        raise CannotInfer(f"the batch of {lhs} is no multiple of the {batches} groups")
+        raise CannotInfer(f"the batch of {lhs} is not a multiple of the {batches} groups")
     sizes[numbers.output_batch_dimension] = ceil_div(lhs.dimensions[numbers.input_batch_dimension], batches)
     sizes[numbers.output_feature_dimension] = rhs.dimensions[numbers.kernel_output_feature_dimension]
     dynamic = [False] * rank

@@ -4,7 +4,7 @@ direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'
 order       := 'PARTIAL' | 'TOTAL'
 type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'      instead of an order, in text of jaxlib 0.10.2 and before
 
-The fields are strings. A string that is none of these words is written as it is.
+The fields are strings. Any other string is written as it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is no tuple is its own leaf 0.
+"""The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is not a tuple is its own leaf 0.
 
 Answers name an array within a tuple by the number of its leaf: of `(f32[2], (s32[], pred[3]))`, leaf 1 is the s32[].
 """

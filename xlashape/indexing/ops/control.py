@@ -65,7 +65,9 @@ def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _element(op: Op) -> int:
     """The first leaf of the element that is taken."""
-    require(len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of an operand that is no tuple")
+    require(
+        len(op.operands) == 1 and op.operand_shapes[0].is_tuple, "takes an element of an operand that is not a tuple"
+    )
     starts = element_starts(op.operand_shapes[0])
     index: int = op.attributes
     if not 0 <= index < len(starts) - 1:

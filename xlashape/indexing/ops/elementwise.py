@@ -126,7 +126,7 @@ def _same_without_bounds(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 @output_to_input(*NO_OPERANDS)
 def no_operands_output_to_input(op: Op, output: int) -> Rows:
-    """No element of any operand; get-dimension-size reads a size, which is no element."""
+    """No element of any operand; get-dimension-size reads a size, which is not an element."""
     return ((),) * len(op.operands)
 
 

@@ -192,7 +192,7 @@ def _pad(op: Op, output: int) -> tuple[tuple[int, int, int], ...]:
     out, source, config = output_dims(op, output), operand_dims(op, 0), op.attributes
     require(
         len(out) == len(source) == len(config) and not operand_dims(op, 1),
-        "has a padding that does not fit the ranks of its operand and result, or a padding value that is no scalar",
+        "has a padding that does not fit the ranks of its operand and result, or a padding value that is not a scalar",
     )
     for n, size, (low, high, interior) in zip(source, out, config, strict=True):
         require(interior >= 0, "has negative interior padding")

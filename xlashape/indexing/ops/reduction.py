@@ -77,7 +77,7 @@ def _inputs_and_initial_values(op: Op) -> int:
     )
     require_operands(op, 2 * count)
     require(all(operand_dims(op, i) == operand_dims(op, 0) for i in range(count)), "has inputs of different sizes")
-    require(all(not operand_dims(op, i) for i in range(count, 2 * count)), "has an initial value that is no scalar")
+    require(all(not operand_dims(op, i) for i in range(count, 2 * count)), "has an initial value that is not a scalar")
     return count
 
 
@@ -199,7 +199,7 @@ def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple
         dims == output_dims(op, 0) and len(dims) == len(source) == len(windows),
         "has a window or source that does not fit",
     )
-    require(not operand_dims(op, 2), "has an initial value that is no scalar")
+    require(not operand_dims(op, 2), "has an initial value that is not a scalar")
     for w, n, size in zip(windows, dims, source, strict=True):
         check_window(w, n, size)
     return source, dims, windows

@@ -121,7 +121,7 @@ def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _bitcast(source: Shape, target: Shape) -> Access:
     """From an index of `source` to the index in `target` of the element that holds the same bytes."""
-    require(source.is_array and target.is_array, "takes or returns what is no array")
+    require(source.is_array and target.is_array, "takes or returns a shape that is not an array")
     a, b = dims_of(source), dims_of(target)
     from_bits, to_bits = _width(source), _width(target)
     is_tiled = _is_tiled(source) or _is_tiled(target)

@@ -69,7 +69,7 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
     require(given == rank, lambda: f"has {given} offsets for rank {rank}")
     require(
         all(len(op.operands[i]) == 1 and not operand_dims(op, i) for i in range(first, first + rank)),
-        "has an offset that is no scalar",
+        "has an offset that is not a scalar",
     )
     scalar = make_map(dims, ())
     return tuple(Runtime(first + d, scalar) for d in range(rank))

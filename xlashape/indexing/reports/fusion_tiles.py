@@ -87,7 +87,7 @@ class InstructionTile(NamedTuple):
         return not self.indexing.map.results and not self.indexing.map.is_undefined
 
     def box(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> TileBox | None:
-        """The elements of a tile of these sizes that begins at `start`, with runtime variables at their lower bounds; None if they are no box."""
+        """The elements of a tile of these sizes that begins at `start`, with runtime variables at their lower bounds; None if they do not form a box."""
         if self.is_scalar:
             return TileBox((), (), ())
         if self.symbolic is None:
@@ -101,7 +101,7 @@ class PlacedTile(NamedTuple):
 
     tile: InstructionTile
     box: TileBox | None
-    """The elements, with runtime variables at their lower bounds; None if they are no box. A size of 0: nothing is read."""
+    """The elements, with runtime variables at their lower bounds; None if they do not form a box. A size of 0: nothing is read."""
 
 
 class FusionTiling:
@@ -172,7 +172,7 @@ class FusionTiling:
         return tuple([tile for tile in self.tiles if tile.symbolic is None and not tile.is_scalar])
 
     def tiles_of(self, instruction: HloInstruction | str) -> tuple[InstructionTile, ...]:
-        """The tiles of an instruction, given as such or by its name; none for one that no result depends on."""
+        """The tiles of an instruction or of the instruction of this name; empty if no result depends on it."""
         if isinstance(instruction, str):
             return tuple([tile for tile in self.tiles if tile.instruction.name == instruction])
         return tuple([tile for tile in self.tiles if tile.instruction is instruction])
@@ -181,7 +181,7 @@ class FusionTiling:
         """Whether tiles of these sizes, put next to each other from index 0 on, make a box of each instruction.
 
         The constraints say so for the tile at 0. Where they do not always hold, all tiles of the grid that differ for them are looked at; beyond 4,096 of
-        these, the constraints decide. InvalidArgumentError for sizes that are none of tiles of these parameters.
+        these, the constraints decide. InvalidArgumentError for sizes that tiles of these parameters cannot have.
         """
         chosen = self._checked(sizes)
         if self.untiled:

@@ -28,7 +28,7 @@ class OperandTile(NamedTuple):
     symbolic: SymbolicTile | None
     """The operand's tile for an output tile of any size; None where no such form is found."""
     tile: TileBox | None
-    """The operand's tile for the given output tile, with runtime variables at their lower bounds; None if what is read is no tile, or not known."""
+    """The operand's tile for the given output tile, with runtime variables at their lower bounds; None if the elements that are read do not form a tile, or are not known."""
 
 
 def operand_tiles(

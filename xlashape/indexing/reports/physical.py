@@ -60,7 +60,7 @@ def output_to_input_physical(instruction: HloInstruction, output: int = 0) -> tu
     """From a position in the buffer of an output to positions in the buffers of the operands; simplified.
 
     One set for each operand, as for `output_to_input`. Runtime variables keep their producers, whose own maps lead to indices, not to positions.
-    Maps from or to an array with an unbounded dimension are undefined. InvalidArgumentError for an output that is no array, SizeOverflowError
+    Maps from or to an array with an unbounded dimension are undefined. InvalidArgumentError for an output that is not an array, SizeOverflowError
     for a buffer with more elements than int64 counts.
 
     >>> from xlashape.hlo import HloModule
@@ -79,7 +79,7 @@ def physical_of(
     shape = leaves(instruction.shape)[output]
     if not (shape.is_array or shape.is_buffer):
         raise InvalidArgumentError(
-            f"output {output} of {instruction.name} is no array: it has no positions", field="output"
+            f"output {output} of {instruction.name} is not an array: it has no positions", field="output"
         )
     physical: list[OperandIndexingSet] = []
     for operand, reads in zip(instruction.operands, operands, strict=True):

@@ -220,7 +220,7 @@ def instruction_reads(
 def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128) -> ModuleReads:
     """`operand_reads` of every output of every instruction that `executed_readers` names; lazily, and as a table.
 
-    Equal operations on equal shapes are analysed once. Outputs that are no arrays are left out. An instruction that `operand_reads` refuses
+    Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. An instruction that `operand_reads` refuses
     has an `error`, and the others are answered. Errors of the budget in force are raised.
 
     >>> text = "HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0} ROOT r = (f32[8,8]) tuple(t) }"

@@ -25,7 +25,7 @@ MAX_WAYS = 32
 """Different maps to one leaf of an instruction in a walk that gives up exactness, before they become "every element"."""
 
 MAX_COMPOSITIONS = 1 << 14
-"""Compositions of maps in the walks from all results of one computation, or from all its parameters, before they look for nothing but one map to a leaf."""
+"""Compositions of maps in the walks from all results of one computation, or from all its parameters, before they keep only one map to each leaf."""
 
 MIN_COMPOSITIONS = 1 << 6
 """Compositions that each of these walks may make however many there are."""

@@ -21,5 +21,5 @@ def array_of(shape: Shape) -> Shape:
 
 
 def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
-    """The error for a value that is no Shape. Functions with a cache raise it first: some values cannot even be hashed."""
+    """The error for a value that is not a Shape. Functions with a cache raise it first: some values cannot even be hashed."""
     return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)

@@ -34,5 +34,5 @@ def permutation_of(rank: int, permutation: Iterable[Any], field: str = "permutat
     numbers = [integer(number, (field, i)) for i, number in enumerate(permutation)]
     if sorted(numbers) != list(range(rank)):
         listed = shown(tuple(numbers))
-        raise InvalidArgumentError(f"{field} {listed} is no permutation of the {rank} dimensions", field=field)
+        raise InvalidArgumentError(f"{field} {listed} is not a permutation of the {rank} dimensions", field=field)
     return numbers

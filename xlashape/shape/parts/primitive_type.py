@@ -148,12 +148,12 @@ class PrimitiveType(IntEnum):
         if isinstance(value, str):
             return _BY_NUMPY_NAME.get(value) or cls.parse(value)
         try:
-            # Whatever is no number raises TypeError; the values of the dictionary are members of this class.
+            # A value that is not a number raises TypeError; the values of the dictionary are members of this class.
             return cls._value2member_map_[index(value)]  # pyright: ignore[reportArgumentType, reportReturnType]
         except (KeyError, TypeError):
             kind = _of_dtype(value, field)
             if kind is None:
-                raise InvalidArgumentError(f"{value!r:.60} is no element type", field=field) from None
+                raise InvalidArgumentError(f"{value!r:.60} is not an element type", field=field) from None
             return kind
 
     @property
@@ -210,13 +210,13 @@ class PrimitiveType(IntEnum):
         """The NumPy type of one element.
 
         Types that NumPy lacks (bf16, the 8, 6 and 4-bit floats, integers below 8 bits) come from the package ml_dtypes:
-        UnavailableError if it is not installed or too old. InvalidArgumentError for what is no array's element type,
+        UnavailableError if it is not installed or too old. InvalidArgumentError for a type that arrays cannot have,
         UnsupportedError for a type that is not known.
         """
         if self._kind == "?":
             raise self._no_width()
         if not self.is_array_type:
-            raise InvalidArgumentError(f"{self.text} is no array's element type", field="element_type")
+            raise InvalidArgumentError(f"{self.text} is not the element type of an array", field="element_type")
         import numpy as np  # takes longer to load than all of this package
 
         plain = _NUMPY.get(self.text)
@@ -246,7 +246,7 @@ class PrimitiveType(IntEnum):
         try:
             name = str(np.dtype(dtype))  # contains a foreign byte order too, which no element type has
         except TypeError:
-            raise InvalidArgumentError(f"{dtype!r:.60} is no NumPy type", field="dtype") from None
+            raise InvalidArgumentError(f"{dtype!r:.60} is not a NumPy type", field="dtype") from None
         kind = _BY_NUMPY_NAME.get(name)
         if kind is None:
             hint = ""
@@ -298,7 +298,7 @@ def unknown_type_message(text: str) -> str:
     from difflib import get_close_matches  # for errors only
 
     near = get_close_matches(text.lower(), [t.text for t in PrimitiveType if t.is_array_type], 1)
-    return f"'{text}' is no element type" + (f"; did you mean '{near[0]}'?" if near else "")
+    return f"'{text}' is not an element type" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
 _BY_TEXT: dict[str, PrimitiveType] = {t.text: t for t in PrimitiveType}

@@ -143,7 +143,7 @@ def is_reshape_or_transpose_bitcast(a: Shape, b: Shape, ignore_element_type: boo
 
 
 def deduce_transpose_dimensions_for_bitcast(input_shape: Shape, output_shape: Shape) -> tuple[int, ...] | None:
-    """The dimensions of the transpose that the bitcast is, or None if it is none.
+    """The dimensions of the transpose that the bitcast is, or None if the bitcast is not a transpose.
 
     >>> deduce_transpose_dimensions_for_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[3,2]{0,1}"))
     (1, 0)
@@ -205,7 +205,7 @@ def decompose_bitcast(input_shape: Shape, output_shape: Shape) -> BitcastDecompo
 
 
 def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
-    """The output with the order in memory that makes the reshape from the input a bitcast, or None if there is none.
+    """The output with the order in memory that makes the reshape from the input a bitcast, or None if no order does.
 
     Dimensions of size 1 become the most major ones, in their order. As in XLA nothing of the output's old layout is kept,
     and its dynamic flags are kept only if it or the input has a dimension of size 1.
@@ -335,7 +335,7 @@ def get_normalized_logical_transpose_shape(
     mapping = permutation_of(target.rank, dimensions, "dimensions")
     if source.rank != target.rank or tuple([source.dimensions[d] for d in mapping]) != target.dimensions:
         raise InvalidShapeError(
-            f"{brief(target)} is no transpose of {brief(source)} by {tuple(mapping)}", field="output_shape"
+            f"{brief(target)} is not a transpose of {brief(source)} by {tuple(mapping)}", field="output_shape"
         )
     kept = [d for d in range(source.rank) if source.dimensions[d] != 1]
     number = {d: i for i, d in enumerate(kept)}

@@ -102,7 +102,7 @@ def get_dimension(shape: Shape, dimension_number: int) -> int:
 
 
 def is_effectively_most_major_dimension(shape: Shape, dimension: int) -> bool:
-    """Whether nothing but dimensions of size 1 is more major than this one in the layout.
+    """Whether all dimensions that are more major than this one in the layout have size 1.
 
     >>> is_effectively_most_major_dimension(Shape.parse("f32[1,2,3]"), 1)
     True

@@ -152,7 +152,7 @@ def change_element_type(original: Shape, type: PrimitiveType | str | int) -> Sha
     """
     kind = PrimitiveType.of(type, "type")
     if not kind.is_array_type:
-        raise InvalidShapeError(f"{kind.text} is no array's element type", field="type")
+        raise InvalidShapeError(f"{kind.text} is not the element type of an array", field="type")
     for leaf in original.leaves():
         if leaf.is_token or leaf.is_opaque:
             raise InvalidShapeError(f"a {leaf.element_type.text} has no element type to change", field="original")

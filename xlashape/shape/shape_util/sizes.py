@@ -98,7 +98,7 @@ def byte_size_of_primitive_type(element_type: PrimitiveType | str | int) -> int:
     """
     kind = PrimitiveType.of(element_type)
     if not kind.is_array_type:
-        raise InvalidArgumentError(f"{kind.text} is no array's element type", field="element_type")
+        raise InvalidArgumentError(f"{kind.text} is not the element type of an array", field="element_type")
     return ceil_div(kind.bit_width, 8)
 
 
@@ -294,7 +294,7 @@ def packed_factor_for_1d_interleaved_array(shape: Shape) -> int:
     array = array_of(shape)
     tiles = () if array.layout is None else array.layout.tiles
     if array.rank != 1 or len(tiles) != 3 or len(tiles[2].dimensions) != 2:
-        raise InvalidShapeError(f"{brief(shape)} is no interleaved array of one dimension", field="shape")
+        raise InvalidShapeError(f"{brief(shape)} is not an interleaved array of one dimension", field="shape")
     return tiles[2].dimensions[0]
 
 

@@ -181,7 +181,7 @@ def get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
             description = (
                 f"a tuple of {len(subshape.tuple_shapes)}"
                 if subshape.is_tuple
-                else f"{brief(subshape)}, which is no tuple"
+                else f"{brief(subshape)}, which is not a tuple"
             )
             message = f"there is nothing at {path} of {brief(shape)}: at {ShapeIndex(path[:depth])} is {description}"
             raise InvalidIndexError(message, field=("index", depth))

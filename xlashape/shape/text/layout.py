@@ -227,7 +227,7 @@ def _parse_integer_type(cursor: Cursor) -> PrimitiveType:
         cursor.fail("an integer type")
     if kind is None or (kind.is_known and not kind.is_integral):
         raise cursor.error(
-            f"'{word[:60]}' is no integer type", at=start, expected="an integer type", found=repr(word[:60])
+            f"'{word[:60]}' is not an integer type", at=start, expected="an integer type", found=repr(word[:60])
         )
     return kind
 

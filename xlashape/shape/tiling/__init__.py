@@ -77,7 +77,7 @@ def linear_index(shape: Shape, index: Iterable[int]) -> int:
     """The position in the buffer, in elements, of the element at `index`: one int for each dimension, NumPy's ints too.
 
     InvalidIndexError for too few or too many numbers, one outside its dimension, a bool or a float; InvalidShapeError for
-    a shape that is no array or has an unbounded dimension; SizeOverflowError if the padded array is beyond int64.
+    a shape that is not an array or has an unbounded dimension; SizeOverflowError if the padded array is beyond int64.
 
     >>> linear_index(Shape.parse("bf16[4,8]{1,0:T(2,4)(2,1)}"), (1, 3))
     7

@@ -219,7 +219,7 @@ def _has_bool(values: object) -> bool:
 
 
 def _from_objects(table: NDArray[Any], what: str, field: str) -> NDArray[np.int64]:
-    """Python objects as int64, or InvalidIndexError for the first that is no int or does not fit."""
+    """Python objects as int64, or InvalidIndexError for the first that is not an int or does not fit."""
     numbers: list[int] = []
     for at, value in enumerate(table.ravel().tolist()):
         row, column = divmod(at, table.size // len(table))

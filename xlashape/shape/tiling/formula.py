@@ -93,7 +93,7 @@ _geometries: BoundedCache[Shape, Geometry] = BoundedCache("xlashape.shape: geome
 def geometry(shape: Shape) -> Geometry:
     """The sizes of an array in memory. Without a layout, the default one counts.
 
-    InvalidShapeError for what is no array or has an unbounded dimension, SizeOverflowError if the padded array has more
+    InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError if the padded array has more
     elements than int64 can count, LimitExceededError beyond `MAX_TILED_DIMENSIONS`.
 
     >>> geometry(Shape.parse("f32[3,5]{1,0:T(2,2)}")).physical

@@ -51,7 +51,7 @@ class Layout(FrozenValue, Displayed):
     - `split_configs`: physical dimensions cut into parts, numbered from the most major one.
     - `physical_shape`: sparse arrays only.
     - `dynamic_shape_metadata_prefix_bytes`: bytes before the data that hold the sizes of dynamic dimensions.
-    - `unknown_fields`: protobuf fields that are none of the above, as bytes. In layouts of before 2018 they hold the padding
+    - `unknown_fields`: other protobuf fields, as bytes. In layouts of before 2018 they hold the padding
       (`xlashape.shape.legacy` reads it).
 
     InvalidShapeError where a field cannot be; its `field` names which. Source of the facts: `xla.LayoutProto`.
@@ -124,7 +124,7 @@ class Layout(FrozenValue, Displayed):
     def from_proto(cls, value: bytes | Message) -> Layout:
         """The layout of an `xla.LayoutProto`: its bytes, or a message of any protobuf pool.
 
-        Fields that `Layout` has no attribute for are kept in `unknown_fields`. DecodeError for bytes that are no LayoutProto,
+        Fields that `Layout` has no attribute for are kept in `unknown_fields`. DecodeError for bytes that are not a LayoutProto,
         InvalidShapeError (its `field` is the path) for a layout that cannot be.
         """
         from xlashape.shape import proto_codec  # protobuf loads on first use
@@ -256,7 +256,7 @@ class Shape(FrozenValue, Displayed):
     def from_proto(cls, value: bytes | Message) -> Shape:
         """The shape of an `xla.ShapeProto`: its bytes, or a message of any protobuf pool.
 
-        DecodeError for bytes that are no ShapeProto or nested beyond protobuf's limit; InvalidShapeError, with the path of
+        DecodeError for bytes that are not a ShapeProto or nested beyond protobuf's limit; InvalidShapeError, with the path of
         the field, for a shape that cannot be.
         """
         from xlashape.shape import proto_codec  # protobuf loads on first use
@@ -306,7 +306,7 @@ class Shape(FrozenValue, Displayed):
         """
         kind = PrimitiveType.of(element_type)
         if not kind.is_array_type:
-            raise InvalidShapeError(f"{kind.text} is no array's element type", field="element_type")
+            raise InvalidShapeError(f"{kind.text} is not the element type of an array", field="element_type")
         sizes = checks.int64s(dimensions, "dimensions")
         return cls(kind, sizes, dynamic_dimensions, Layout.default(len(sizes)) if layout is None else layout)
 
@@ -377,9 +377,9 @@ class Shape(FrozenValue, Displayed):
 
     @property
     def buffer_shape(self) -> Shape:
-        """The array that a buffer holds. InvalidShapeError if it is no buffer."""
+        """The array that a buffer holds. InvalidShapeError if it is not a buffer."""
         if not self.is_buffer:
-            raise InvalidShapeError(f"{self} is no buffer")
+            raise InvalidShapeError(f"{self} is not a buffer")
         return self.tuple_shapes[0]
 
     def leaves(self) -> Iterator[Shape]:

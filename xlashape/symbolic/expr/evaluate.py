@@ -59,7 +59,7 @@ _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
 def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
     """The value of an expression for these values of its variables. Exact: SizeOverflowError if a product has more than 4,096 bits.
 
-    Raises InvalidArgumentError if a variable of the expression has no value, or one that is no integer.
+    Raises InvalidArgumentError if a variable of the expression has no value, or one that is not an integer.
 
     >>> from xlashape.symbolic.expr.expression import dim, rng
     >>> evaluate(dim(0) // 4 + rng(0) % 4, {dim(0): -7, rng(0): 6})
@@ -81,7 +81,7 @@ def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
             try:
                 done[node] = index(value)
             except TypeError:
-                raise InvalidArgumentError(f"the value of {node} is no integer: {value!r}") from None
+                raise InvalidArgumentError(f"the value of {node} is not an integer: {value!r}") from None
     return done[expr]
 
 

@@ -94,7 +94,7 @@ def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = No
     moved = list(range(count)) if indices is None else list(dict.fromkeys(checked_integers(indices, "indices")))
     if not all(0 <= i < count for i in moved):
         raise InvalidMapError(
-            f"the map has {count} range variables; there is none of number {next(i for i in moved if not 0 <= i < count)}"
+            f"the map has {count} range variables: expected indices below {count}, found {next(i for i in moved if not 0 <= i < count)}"
         )
     stay = [i for i in range(count) if i not in set(moved)]
     replaced: dict[Variable, Expr] = {rng(i): dim(len(indexing_map.dims) + k) for k, i in enumerate(moved)}
@@ -153,7 +153,9 @@ def select_results(indexing_map: IndexingMap, indices: Iterable[int]) -> Indexin
     chosen = checked_integers(indices, "indices")
     for i in chosen:
         if not 0 <= i < len(indexing_map.results):
-            raise InvalidMapError(f"the map has {len(indexing_map.results)} results; there is none of number {i}")
+            raise InvalidMapError(
+                f"the map has {len(indexing_map.results)} results: expected indices below {len(indexing_map.results)}, found {i}"
+            )
     return IndexingMap(
         indexing_map.dims,
         indexing_map.ranges,

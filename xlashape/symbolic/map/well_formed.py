@@ -44,7 +44,7 @@ def checked_parts(
 
 
 def checked_list(values: Iterable[T], field: str) -> list[T]:
-    """The values as a list. Raises InvalidMapError if they are no sequence, which happens in code without types."""
+    """The values as a list. Raises InvalidMapError if they are not a sequence, which happens in code without types."""
     try:
         return list(values)
     except TypeError:
@@ -52,7 +52,7 @@ def checked_list(values: Iterable[T], field: str) -> list[T]:
 
 
 def checked_integers(values: Iterable[int], field: str) -> list[int]:
-    """The values as Python integers. Raises InvalidMapError if they are no sequence of integers; NumPy's integers are accepted."""
+    """The values as Python integers. Raises InvalidMapError if they are not a sequence of integers; NumPy's integers are accepted."""
     return [value if value.__class__ is int else const(value).value for value in checked_list(values, field)]
 
 

@@ -237,7 +237,7 @@ class Simplifier(Canonicalizer):
         return super().modulo(*(dividend if innermost is None else self.form_of(innermost)), modulus)
 
     def _without_multiples(self, dividend: Expr, modulus: int) -> Expr | None:
-        """The one term of a sum in canonical form that is no multiple of the modulus, if quotients are among the others.
+        """The one term of a sum in canonical form that is not a multiple of the modulus, if quotients are among the others.
 
         Otherwise x - (x / 16) * 16 becomes x mod 16 in the sum, and no multiple is left.
         """

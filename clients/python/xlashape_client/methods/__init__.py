@@ -1,4 +1,4 @@
-"""The RPCs of the service as methods. Each makes a request of its arguments, and values of the library of the response.
+"""The RPCs of the service as methods. Each converts its arguments to a request, and the response to values of the library.
 
 shapes    ShapeService
 modules   HloService

@@ -67,8 +67,8 @@ class IndexingMethods(Methods):
 
         `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives the maps as the
         operation defines them, not simplified. `physical` gives maps from positions in the output's buffer to positions in the operands'
-        buffers. `style` of `Access.text` is "xla" or "affine". With `report_errors` an instruction of many that is not answered has an
-        `error`, and the others are answered; without, the error is raised.
+        buffers. `style` of `Access.text` is "xla" or "affine". With `report_errors`, an instruction that the server refuses has an
+        `error`, and the others are answered; without it, the error is raised.
 
         >>> for found in client.indexing_maps(MODULE, "t"):
         ...     print(found.opcode, found.maps[0].maps[0])
@@ -329,7 +329,7 @@ class IndexingMethods(Methods):
         except XlashapeError as error:
             error = of_rows(error, table, "points")
             if isinstance(error, SizeOverflowError):
-                error.path = error.path[:2]  # about a point, not about a number of it
+                error.path = error.path[:2]  # the error is about a point, not about one of its numbers
             raise error from None
         width = len(flat) // len(table) if len(table) else result_count_of(value)
         return flat.reshape(len(table), width), inside

@@ -1,4 +1,4 @@
-"""What the service answers, as values of the library and plain tuples of them.
+"""The results of the client's methods: values of the library, and named tuples of them.
 
 shapes    sizes and descriptions of shapes
 modules   stored modules, their instructions and bytes

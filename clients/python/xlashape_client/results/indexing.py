@@ -1,4 +1,4 @@
-"""What IndexingService answers."""
+"""Results of IndexingService."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class RuntimeVariable(NamedTuple):
-    """Where the value of a runtime variable comes from: the element of `leaf` of the named instruction that `map` gives for the access's variables.
+    """The origin of a runtime variable's value: the element of `leaf` of the named instruction at the index that `map` gives for the access's variables.
 
     If `is_position`, the value is not an element but the position of the executing replica in its group of that instruction. A value beyond
     `bounds` (None: the variable's bounds in the access's map) counts as the nearest bound if `is_clamped`; otherwise the access does not
@@ -43,7 +43,7 @@ class RuntimeVariable(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.RuntimeVariable) -> RuntimeVariable:
-        """From the message."""
+        """Converts the message."""
         bounds = Interval(message.bounds.lower, message.bounds.upper) if message.HasField("bounds") else None
         return cls(
             message.instruction, _map(message.map), message.leaf, message.is_position, message.is_clamped, bounds
@@ -51,7 +51,7 @@ class RuntimeVariable(NamedTuple):
 
 
 class ReplicaIndexing(NamedTuple):
-    """Which replicas hold the elements: `map` gives a position in the group of the executing replica, one of `groups` (empty: all replicas).
+    """The replicas that hold the elements: `map` gives a position in the group of the executing replica, one of `groups` (empty: all replicas).
 
     With `pairs`, the replica is the partner of the executing replica.
     """
@@ -73,7 +73,7 @@ class Access(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.Access) -> Access:
-        """From the message."""
+        """Converts the message."""
         runtime = tuple(RuntimeVariable.of(part) for part in message.runtime)
         return cls(
             _map(message.map),
@@ -86,7 +86,7 @@ class Access(NamedTuple):
 
 
 class TensorMaps(NamedTuple):
-    """How an output and an operand are mapped to each other: the union of `accesses`."""
+    """The mapping between an output and an operand: the union of `accesses`."""
 
     output: int
     operand: int
@@ -102,7 +102,7 @@ class TensorMaps(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.TensorMaps) -> TensorMaps:
-        """From the message."""
+        """Converts the message."""
         accesses = tuple(Access.of(part) for part in message.accesses)
         return cls(
             message.output,
@@ -129,7 +129,7 @@ class InstructionMaps(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.IndexingMapsResponse) -> InstructionMaps:
-        """From the message."""
+        """Converts the message."""
         direction = "input_to_output" if message.direction == v1.DIRECTION_INPUT_TO_OUTPUT else "output_to_input"
         return cls(
             message.instruction,
@@ -145,8 +145,8 @@ class CoalescedAccess(NamedTuple):
     """One way in which neighbouring elements of an output read an operand, as `xlashape.indexing.OperandCoalescing`.
 
     `map` goes from positions in the output's buffer to positions in the operand's buffer; `text` is the map in the requested style. `stride`
-    is in elements, `transactions` is the average number of segments that a warp reads. They are None where they are not known, and `stride`
-    where it is not the same for all elements.
+    is in elements, `transactions` is the average number of segments that a warp reads. They are None if unknown; `stride` is also None if it is not
+    the same for all elements.
     """
 
     map: IndexingMap
@@ -158,7 +158,7 @@ class CoalescedAccess(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.CoalescedAccess) -> CoalescedAccess:
-        """From the message."""
+        """Converts the message."""
         return cls(
             _map(message.map),
             message.map.text,
@@ -170,9 +170,9 @@ class CoalescedAccess(NamedTuple):
 
 
 class OperandReads(NamedTuple):
-    """How one output reads one operand, as `xlashape.indexing.OperandUtilisation`. What is not known is None.
+    """How one output reads one operand, as `xlashape.indexing.OperandUtilisation`. Unknown values are None.
 
-    If `is_upper_bound`, fewer elements than `distinct_elements` may be read: which are read is only known at run time.
+    If `is_upper_bound`, fewer elements than `distinct_elements` may be read; which ones depends on values at run time.
     """
 
     output: int
@@ -186,7 +186,7 @@ class OperandReads(NamedTuple):
 
     @property
     def utilisation(self) -> float | None:
-        """Distinct elements read ÷ elements; 1.0 of an operand without elements."""
+        """Distinct elements read ÷ elements; 1.0 for an operand without elements."""
         if self.elements is None or self.distinct_elements is None:
             return None
         return self.distinct_elements / self.elements if self.elements else 1.0
@@ -200,7 +200,7 @@ class OperandReads(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.OperandReads) -> OperandReads:
-        """From the message."""
+        """Converts the message."""
         return cls(
             message.output,
             message.operand,
@@ -225,7 +225,7 @@ class InstructionReads(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.OperandReadsResponse) -> InstructionReads:
-        """From the message."""
+        """Converts the message."""
         return cls(
             message.instruction,
             message.computation,
@@ -244,7 +244,7 @@ class Tile(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.Tile) -> Tile:
-        """From the message."""
+        """Converts the message."""
         return cls(tuple(message.offsets), tuple(message.sizes), tuple(message.strides))
 
 
@@ -259,7 +259,7 @@ class SymbolicTile(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.SymbolicTile) -> SymbolicTile:
-        """From the message."""
+        """Converts the message."""
         return cls(
             _map(message.offset_map),
             _map(message.size_map),
@@ -282,7 +282,7 @@ class OperandTile(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.OperandTile) -> OperandTile:
-        """From the message."""
+        """Converts the message."""
         return cls(
             message.operand,
             message.operand_name,
@@ -302,7 +302,7 @@ class InstructionTiles(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.OperandTilesResponse) -> InstructionTiles:
-        """From the message."""
+        """Converts the message."""
         return cls(
             message.instruction,
             message.computation,

@@ -1,4 +1,4 @@
-"""What HloService answers."""
+"""Results of HloService."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Module(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.Module) -> Module:
-        """From the message. Times are in UTC."""
+        """Converts the message. Times are in UTC."""
         return cls(
             message.name,
             message.size_bytes,
@@ -58,7 +58,7 @@ class Instruction(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.Instruction) -> Instruction:
-        """From the message."""
+        """Converts the message."""
         return cls(
             message.name,
             message.id,
@@ -74,7 +74,7 @@ class Instruction(NamedTuple):
 
 
 class InstructionSize(NamedTuple):
-    """The bytes of an instruction's result. They are None where a dynamic dimension has no bound."""
+    """The bytes of an instruction's result. They are None if a dynamic dimension has no bound."""
 
     instruction: str
     id: int
@@ -87,7 +87,7 @@ class InstructionSize(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.InstructionSize) -> InstructionSize:
-        """From the message."""
+        """Converts the message."""
         known = message.HasField("physical_bytes")
         return cls(
             message.instruction,
@@ -102,20 +102,20 @@ class InstructionSize(NamedTuple):
 
 
 class ByteTotals(NamedTuple):
-    """Sums over the instructions whose result has memory of its own, and how many have none."""
+    """Sums over the instructions whose result has memory of its own, and the numbers of other instructions."""
 
     instruction_count: int
     logical_bytes: int
     physical_bytes: int
     padding_bytes: int
     shared_instruction_count: int = 0
-    """Those whose result shares the buffers of others: tuples and their elements, bitcasts, loops, branches, calls, …"""
+    """The number of instructions whose result shares buffers of others: tuples and their elements, bitcasts, loops, branches, calls, …"""
     fused_instruction_count: int = 0
-    """Those that are fused or applied to elements."""
+    """The number of instructions that are fused or applied to elements."""
 
     @classmethod
     def of(cls, message: v1.ByteTotals) -> ByteTotals:
-        """From the message."""
+        """Converts the message."""
         return cls(
             message.instruction_count,
             message.logical_bytes,

@@ -1,4 +1,4 @@
-"""What ShapeService answers."""
+"""Results of ShapeService."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ShapeDescription", "ShapeSize"]
 
 
 class ShapeSize(NamedTuple):
-    """The sizes of a shape, those of a tuple summed over its array leaves.
+    """The sizes of a shape. For a tuple they are sums over the arrays in it.
 
     `byte_size` is XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the table of pointers. `physical_*` include
     padding.
@@ -25,17 +25,17 @@ class ShapeSize(NamedTuple):
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes of the buffers that hold no element."""
+        """The bytes of the buffers that hold no element."""
         return self.physical_bytes - self.logical_bytes
 
     @classmethod
     def of(cls, size: v1.ShapeSize) -> ShapeSize:
-        """From the message."""
+        """Converts the message."""
         return cls(size.byte_size, size.element_count, size.logical_bytes, size.physical_elements, size.physical_bytes)
 
 
 class ShapeDescription(NamedTuple):
-    """The description of a shape. `size` is None where a dynamic dimension has no bound."""
+    """The description of a shape. `size` is None if a dynamic dimension has no bound."""
 
     shape: Shape
     text: str
@@ -50,7 +50,7 @@ class ShapeDescription(NamedTuple):
 
     @classmethod
     def of(cls, message: v1.ShapeDescription) -> ShapeDescription:
-        """From the message."""
+        """Converts the message."""
         layout = message.layout
         return cls(
             shape=Shape.from_proto(message.shape.SerializeToString()),

@@ -233,7 +233,7 @@ def parsed_shape(state: State, shape: Shape) -> ParsedShape:
 
 
 def sharding_of_tuple(data: bytes, shape: ParsedShape) -> bytes:
-    """The field `sharding` of a tuple. A sharding that is no tuple of shardings is that of each element."""
+    """The field `sharding` of a tuple. A sharding that is not a tuple of shardings is that of each element."""
     sharding = xla.HloInstructionProto.FromString(data).sharding
     if sharding.type == xla.OpSharding.TUPLE:
         return data

@@ -363,7 +363,7 @@ def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> Non
 
 
 def _operand(body: Body, depth: int) -> int | None:
-    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …. None for a shape alone, which is no operand."""
+    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …. None for a shape alone, which is not an operand."""
     cursor, text = body.cursor, body.text
     cursor.skip_space()
     at = cursor.at

@@ -22,7 +22,7 @@ class Location(NamedTuple):
 
 
 class StackFrames:
-    """Numbers the frames in the order in which `number` is first asked for them. All numbers begin with 1; 0 is no frame."""
+    """Numbers the frames in the order in which `number` is first asked for them. All numbers begin with 1; 0 means no frame."""
 
     __slots__ = (
         "_files",

@@ -359,6 +359,6 @@ class Body:
         for number in range(len(parameters)):
             if number not in parameters:
                 raise self.cursor.error(
-                    f"computation {self.computation.name!r} has {len(parameters)} parameters, but none of number {number}",
+                    f"computation {self.computation.name!r} has {len(parameters)} parameters: parameter({number}) is missing",
                     at=self.cursor.at - 1,
                 )

@@ -79,7 +79,7 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
     """The array whose buffer is given: the shape's dimensions and element type. The inverse of `pack`.
 
     `buffer` is bytes or anything else with a buffer, such as a NumPy array; its length is `tiling.physical_bytes(shape)`.
-    Where the elements along every dimension are evenly spaced (no tiles, or none that divides a dimension), the array is a view of the
+    Where the elements along every dimension are evenly spaced (no tiles, or tiles that do not divide a dimension), the array is a view of the
     buffer, read-only if the buffer is; otherwise it is a copy. `copy` is as in NumPy: True always copies, False raises
     UnsupportedError where a view cannot be.
 

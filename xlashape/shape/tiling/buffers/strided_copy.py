@@ -88,7 +88,7 @@ def plan(shape: Shape) -> Plan | None:
 
 @cached(max_bytes=2 << 20, weigh=_weight)
 def _plan(shape: Shape) -> Plan:
-    """The same; a plan without blocks where there is none."""
+    """The same; a plan without blocks if no plan was found."""
     array = geometry(shape)
     dimensions = array.dimensions
     blocks = _blocks(shape)

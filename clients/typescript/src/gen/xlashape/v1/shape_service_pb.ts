@@ -86,7 +86,7 @@ export type ShapeDescription = Message<"xlashape.v1.ShapeDescription"> & {
   shape?: Shape | undefined;
 
   /**
-   * The type of the elements, or the kind of a shape that is no array.
+   * The type of the elements, or the kind of a shape that is not an array.
    *
    * @generated from field: xlashape.v1.ElementType element_type = 3;
    */

@@ -119,7 +119,7 @@ export type Shape = Message<"xlashape.v1.Shape"> & {
   tupleShapes: Shape[];
 
   /**
-   * Of an array: how its elements lie in memory. In an answer it is absent only if the shape is no array.
+   * Of an array: how its elements lie in memory. In an answer it is absent only if the shape is not an array.
    *
    * @generated from field: xlashape.v1.Layout layout = 5;
    */
@@ -739,7 +739,7 @@ export const MapOutputSchema: GenMessage<MapOutput> = /*@__PURE__*/
   messageDesc(file_xlashape_v1_types, 12);
 
 /**
- * The type of an array's elements, or the kind of a shape that is no array. The numbers are those of xla.PrimitiveType; a number that is not listed is a
+ * The type of an array's elements, or the kind of a shape that is not an array. The numbers are those of xla.PrimitiveType; a number that is not listed is a
  * type of a later version of XLA.
  *
  * @generated from enum xlashape.v1.ElementType

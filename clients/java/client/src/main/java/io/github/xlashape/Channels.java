@@ -40,7 +40,7 @@ final class Channels {
       options.channelOptions.accept(builder);
       return builder.build();
     } catch (IllegalArgumentException | IOException | ManagedChannelRegistry.ProviderNotFoundException e) {
-      // An address that is none, or a certificate or key that cannot be read.
+      // An address that is not valid, or a certificate or key that cannot be read.
       throw new XlashapeException(Status.Code.INVALID_ARGUMENT, "INVALID_ARGUMENT", String.valueOf(e.getMessage()), Map.of(), e);
     }
   }

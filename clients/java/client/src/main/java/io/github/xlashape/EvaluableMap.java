@@ -381,7 +381,7 @@ public final class EvaluableMap {
   private static void ceilDivide(long[] numbers, int a, long divisor, int row, int count) {
     for (int i = 0; i < count; i++) {
       long value = numbers[a + i];
-      // Not the negative of the negative's quotient: the negative of the least long is none.
+      // Not the negative of the negative's quotient: the least long has no negative.
       numbers[row + i] = value / divisor + (value % divisor > 0 ? 1 : 0);
     }
   }

@@ -58,7 +58,7 @@ public final class XlashapeClient implements AutoCloseable {
    *
    * @param address {@code HOST:PORT}, {@code unix:PATH} on Linux, or any other target of gRPC
    * @return a client to close
-   * @throws XlashapeException if the address is none; the reason is INVALID_ARGUMENT
+   * @throws XlashapeException if the address is not valid; the reason is INVALID_ARGUMENT
    */
   public static XlashapeClient connect(String address) {
     return connect(ConnectionOptions.builder(address).build());
@@ -69,7 +69,7 @@ public final class XlashapeClient implements AutoCloseable {
    *
    * @param options where the server is, and how to connect to it
    * @return a client to close
-   * @throws XlashapeException if an address is none, or a certificate or key cannot be read; the reason is INVALID_ARGUMENT
+   * @throws XlashapeException if an address is not valid, or a certificate or key cannot be read; the reason is INVALID_ARGUMENT
    */
   public static XlashapeClient connect(ConnectionOptions options) {
     return new XlashapeClient(Channels.open(options), options.timeout);

@@ -1,0 +1,97 @@
+"""Calls over HTTP without a client of ours."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from xlashape.proto import v1
+from xlashape_server import Config, Server
+
+__all__ = [
+    "BYTE_SIZE",
+    "CONFIG",
+    "JSON",
+    "LINEAR",
+    "QUESTION",
+    "TILED",
+    "Answer",
+    "ask",
+    "enveloped",
+    "envelopes",
+    "proto_question",
+]
+
+TILED = "f32[3,5]{1,0:T(2,2)}"
+LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
+BYTE_SIZE = "/xlashape.v1.ShapeService/ByteSize"
+QUESTION = {"shape": {"text": TILED}, "indices": ["2", "3"]}
+JSON = "application/json"
+
+
+CONFIG = Config(
+    address="127.0.0.1:0",
+    http="127.0.0.1:0",
+    workers=1,
+    http_origins="https://one.example, https://two.example",
+    max_request_bytes=1 << 20,
+    max_json_bytes=64 << 10,
+    max_receive_seconds=1,
+    max_send_seconds=1,
+    keepalive_seconds=2,
+    max_call_seconds=4,
+    max_concurrent_calls=64,
+    grace_seconds=2,
+    log_level="error",
+)
+
+
+class Answer:
+    """What came back: status, headers in lower case, and the body."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.body = response.read()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> tuple[str, str]:
+        return self.json["code"], self.json["message"]
+
+    def envelopes(self) -> list[tuple[int, bytes]]:
+        return list(envelopes(self.body))
+
+
+def envelopes(body: bytes) -> Iterator[tuple[int, bytes]]:
+    while body:
+        flags, size = struct.unpack(">BI", body[:5])
+        yield flags, body[5 : 5 + size]
+        body = body[5 + size :]
+
+
+def enveloped(*messages: bytes, flags: int = 0) -> bytes:
+    return b"".join(struct.pack(">BI", flags, len(message)) + message for message in messages)
+
+
+def ask(
+    server: Server, path: str, body: Any = None, kind: str = JSON, *, method: str = "POST", **headers: str
+) -> Answer:
+    connection = http.client.HTTPConnection(server.http_address, timeout=20)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = json.dumps(body) if isinstance(body, dict) else body
+        connection.request(method, path, data, ({"content-type": kind} if kind else {}) | named)
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def proto_question() -> v1.LinearIndexRequest:
+    return v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[2, 3])
