@@ -325,7 +325,7 @@ def _free_socket(path: str) -> None:
     """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or it is something else."""
     try:
         if not stat.S_ISSOCK(Path(path).lstat().st_mode):
-            raise UnavailableError(f"cannot listen on unix:{path}: it exists and is no socket")
+            raise UnavailableError(f"cannot listen on unix:{path}: the path exists and is not a socket")
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(5)
             probe.connect(path)

@@ -340,7 +340,7 @@ def _keys(path: str, keys: Path) -> Any:
     try:
         found = jwt.PyJWKSet.from_json(_text_of(keys, path))
     except (jwt.PyJWTError, json.JSONDecodeError, TypeError, AttributeError) as error:
-        raise _wrong(path, f"jwt.keys: {keys} is no JWKS that can be used: {error}") from None
+        raise _wrong(path, f"jwt.keys: {keys} is not a usable JWKS: {error}") from None
     for key in found.keys:
         if key.key_type not in _ALGORITHMS:
             raise _wrong(

@@ -43,7 +43,7 @@ __all__ = ["Guard", "inflated"]
 
 _log = logging.getLogger("xlashape_server.calls")
 
-_GZIP = b"\x1f\x8b"  # no message of protobuf begins so: 7 is no wire type
+_GZIP = b"\x1f\x8b"  # no message of protobuf begins so: 7 is not a wire type
 
 _SMALL = 32 << 10  # bytes of a message that needs no reservation
 _LARGE = 128 << 10  # bytes of a message that takes long turns from the beginning

@@ -43,25 +43,27 @@ def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
 class _Watch:
     def __init__(self, store: Store, set_status: Callable[[str, int], None]) -> None:
         self._set_status = set_status
-        self._looks = (
-            _Look("the store", store.check, _FOLLOW_THE_DIRECTORY),
-            _Look("the bucket", store.check_shared, _NEED_THE_STORE),
+        self._checks = (
+            _StoreCheck("the store", store.check, _FOLLOW_THE_DIRECTORY),
+            _StoreCheck("the bucket", store.check_shared, _NEED_THE_STORE),
         )
 
     def run(self) -> None:
         told = ["", ""]
         while True:
-            faults = [look.fault() for look in self._looks]
-            down = {name for look, fault in zip(self._looks, faults, strict=True) if fault for name in look.followers}
+            faults = [check.fault() for check in self._checks]
+            down = {
+                name for check, fault in zip(self._checks, faults, strict=True) if fault for name in check.followers
+            }
             if faults != told:
                 response = health_pb2.HealthCheckResponse
                 for name in _FOLLOW_THE_DIRECTORY:
                     self._set_status(name, int(response.NOT_SERVING if name in down else response.SERVING))
-            for look, fault, before in zip(self._looks, faults, told, strict=True):
+            for check, fault, before in zip(self._checks, faults, told, strict=True):
                 if fault and fault != before:
                     _log.error("not ready: %s", fault)
                 elif before and not fault:
-                    _log.warning("ready again: %s takes modules", look.subject)
+                    _log.warning("ready again: %s takes modules", check.subject)
             told = faults
             time.sleep(_CHECK_SECONDS / 2)
 

@@ -103,7 +103,7 @@ def of_environment(environment: Mapping[str, str]) -> Settings:
 def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Variables that are probably misspelled settings → the variable that was probably meant.
 
-    Kubernetes sets variables such as XLASHAPE_SERVICE_HOST in the pods beside a service of that name, so unknown ones are no error.
+    Kubernetes sets variables such as XLASHAPE_SERVICE_HOST in the pods beside a service of that name, so unknown variables are ignored.
     """
     known = [PREFIX + name.upper() for name in FIELDS]
     found: dict[str, str] = {}

@@ -197,7 +197,7 @@ class Store:
         except OSError as error:
             _log.error("%s is damaged: %s; it cannot be set aside: %s", path, damage, error)
         else:
-            _log.error("%s is damaged: %s; it was set aside as %s", path, damage, kept)
+            _log.error("%s is damaged: %s; it was moved to %s", path, damage, kept)
 
     def _make_directories(self) -> None:
         self._modules.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
@@ -177,7 +178,7 @@ class Turns:
                 sys.setswitchinterval(_SWITCH_SECONDS)
 
 
-class Turn:
+class Turn(ABC):
     """The turn of one call: `take` it, compute, `yield_turn` when it is over, and `give_back`. Base class of a call.
 
     `check` is called while the call waits. It raises if the call must stop.
@@ -194,10 +195,12 @@ class Turn:
         self._turn_end = 0.0
 
     @property
+    @abstractmethod
     def caller(self) -> Caller:
         """The caller."""
         raise NotImplementedError
 
+    @abstractmethod
     def check(self) -> None:
         """Raises if the call must stop."""
         raise NotImplementedError

@@ -1,26 +1,24 @@
-"""Who may ask: tokens, JWTs, certificates, read and write apart, quotas, and the lines about what was changed."""
+"""Who may call: tokens, certificates, read and write access, and the file that says so."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
-import hmac
 import http.client
 import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from awaited_client import AwaitedClient
+from credentials import BOTH, READER, WRITER, digest, tokens
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from server_processes import ServerProcess, wait_until
+from server_processes import wait_until
 
 from xlashape.errors import (
     InvalidArgumentError,
@@ -32,26 +30,11 @@ from xlashape.errors import (
 from xlashape.proto import xla
 from xlashape_client import Client
 from xlashape_server import Config, Server, accounts
-from xlashape_server.accounts import Account, Quota
-from xlashape_server.auth import NOTHING, Credentials, Gate, check
+from xlashape_server.accounts import Account
+from xlashape_server.auth import NOTHING, Credentials, Gate
 from xlashape_server.callers import Caller
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
-READER, WRITER = "reader-" + "a" * 32, "writer-" + "b" * 32
-
-
-def digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-def tokens(**names: tuple[str, str]) -> str:
-    return "".join(
-        f'[[token]]\nname = "{name}"\nsha256 = "{digest(token)}"\naccess = "{access}"\n'
-        for name, (token, access) in names.items()
-    )
-
-
-BOTH = tokens(ann=(READER, "read"), bob=(WRITER, "write"))
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +232,7 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         (BOTH + "[quota]\ncalls_per_second = 0\n", "quota.calls_per_second: expected a number above 0, found 0"),
         (BOTH + "[quota]\nstored_bytes = 'much'\n", "quota.stored_bytes: expected bytes such as 64MiB, found 'much'"),
         (BOTH + "[jwt]\nkeys = 'absent.json'\nissuer = 'i'\naudience = 'a'\n", "absent.json cannot be read"),
-        (BOTH + "[jwt]\nkeys = 'auth.toml'\nissuer = 'i'\naudience = 'a'\n", "is no JWKS that can be used"),
+        (BOTH + "[jwt]\nkeys = 'auth.toml'\nissuer = 'i'\naudience = 'a'\n", "is not a usable JWKS"),
         ("[anonymous]\n", "anonymous.access: expected a text"),
     ],
 )
@@ -279,151 +262,6 @@ def test_everybody_may_read_if_the_file_says_so(tmp_path: Path) -> None:
     for scheme in ("Basic YTpi", "Bearer", "bearer ", READER):
         with pytest.raises(UnauthenticatedError, match="expected Bearer and a token"):
             gate.admit("ShapeService/ByteSize", caller, Credentials(scheme))
-
-
-# JWT
-
-
-class Issuer:
-    """An issuer of tokens, whose public keys are in `jwks.json` beside `auth.toml`."""
-
-    def __init__(self, folder: Path) -> None:
-        jwt = pytest.importorskip("jwt", reason="PyJWT is not installed")
-        from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-
-        self.folder = folder
-        self.keys = {
-            "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
-            "ES256": ec.generate_private_key(ec.SECP256R1()),
-            "EdDSA": ed25519.Ed25519PrivateKey.generate(),
-        }
-        self.public: list[dict[str, Any]] = []
-        for name, key in self.keys.items():
-            found = jwt.get_algorithm_by_name(name).to_jwk(key.public_key(), as_dict=True)
-            self.public.append({**found, "kid": name, "use": "sig"})
-        (folder / "jwks.json").write_text(json.dumps({"keys": self.public}))
-        (folder / "auth.toml").write_text(
-            '[jwt]\nkeys = "jwks.json"\nissuer = "https://issuer.example"\naudience = "xlashape"\n'
-        )
-        self.gate = Gate(Config(auth=str(folder / "auth.toml")))
-
-    def token(
-        self, algorithm: str = "RS256", *, key: Any = None, headers: dict[str, str] | None = None, **claims: Any
-    ) -> str:
-        import jwt
-
-        usual = {"iss": "https://issuer.example", "aud": "xlashape", "sub": "ann", "exp": time.time() + 300}
-        found = {name: value for name, value in (usual | claims).items() if value is not None}
-        return jwt.encode(found, key or self.keys[algorithm], algorithm, headers or {"kid": algorithm})
-
-    def identity(self, token: str, rpc: str = "ShapeService/ByteSize") -> str:
-        return self.gate.admit(rpc, Caller("a", "a:1"), Credentials(f"Bearer {token}"))[0].identity
-
-
-@pytest.fixture(scope="module")
-def issuer(tmp_path_factory: pytest.TempPathFactory) -> Issuer:
-    return Issuer(tmp_path_factory.mktemp("issuer"))
-
-
-@pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
-def test_a_jwt_of_the_issuer_is_known(issuer: Issuer, algorithm: str) -> None:
-    token = issuer.token(algorithm)
-    assert issuer.identity(token) == "jwt:ann"
-    assert issuer.identity(token) == "jwt:ann"  # remembered
-    with pytest.raises(PermissionDeniedError, match="jwt:ann may read"):
-        issuer.identity(token, "HloService/PutModule")
-    for scope in ("openid xlashape.write", ["xlashape.write"]):
-        assert issuer.identity(issuer.token(algorithm, scope=scope), "HloService/PutModule") == "jwt:ann"
-
-
-def test_a_jwt_without_the_name_of_its_key_is_tried_with_all(issuer: Issuer) -> None:
-    import jwt
-
-    token = jwt.encode(
-        {"iss": "https://issuer.example", "aud": "xlashape", "sub": "bob", "exp": time.time() + 60},
-        issuer.keys["ES256"],
-        "ES256",
-    )
-    assert issuer.identity(token) == "jwt:bob"
-
-
-@pytest.mark.parametrize(
-    ("claims", "message"),
-    [
-        ({"exp": 1}, "expired"),
-        ({"exp": None}, 'missing the "exp" claim'),
-        ({"iss": "https://evil.example"}, "issuer"),
-        ({"aud": "other"}, "[Aa]udience"),
-        ({"aud": None}, 'missing the "aud" claim'),
-        ({"sub": None}, 'missing the "sub" claim'),
-        ({"sub": ""}, "sub: expected a text"),
-        ({"nbf": time.time() + 9999}, "not yet valid"),
-    ],
-)
-def test_a_jwt_that_is_not_valid_is_refused(issuer: Issuer, claims: dict[str, Any], message: str) -> None:
-    with pytest.raises(UnauthenticatedError, match=message):
-        issuer.identity(issuer.token(**claims))
-
-
-def symmetric(claims: dict[str, Any], secret: bytes) -> str:
-    def coded(data: bytes) -> str:
-        return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-    head = {"alg": "HS256", "typ": "JWT", "kid": "RS256"}
-    signed = ".".join(coded(json.dumps(part).encode()) for part in (head, claims))
-    return f"{signed}.{coded(hmac.digest(secret, signed.encode(), 'sha256'))}"
-
-
-def test_a_jwt_that_others_signed_is_refused(issuer: Issuer) -> None:
-    import jwt
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    claims = {"iss": "https://issuer.example", "aud": "xlashape", "sub": "ann", "exp": time.time() + 300}
-    forged = [
-        issuer.token(key=other),
-        issuer.token(headers={"kid": "unknown"}),
-        issuer.token("ES256", headers={"kid": "RS256"}),
-        jwt.encode(claims, "", "none"),
-        jwt.encode(claims, "", "none", {"kid": "RS256"}),
-        # The public key, which everybody knows, as the secret of a symmetric signature.
-        symmetric(claims, json.dumps(issuer.public[0]).encode()),
-        issuer.token()[:-4] + "AAAA",
-        "a.b.c",
-        "..",
-    ]
-    for token in forged:
-        with pytest.raises(UnauthenticatedError):
-            issuer.identity(token)
-
-
-def test_symmetric_keys_are_not_taken(tmp_path: Path) -> None:
-    pytest.importorskip("jwt", reason="PyJWT is not installed")
-    (tmp_path / "jwks.json").write_text(
-        json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"}]})
-    )
-    (tmp_path / "auth.toml").write_text('[jwt]\nkeys = "jwks.json"\nissuer = "i"\naudience = "a"\n')
-    with pytest.raises(InvalidArgumentError, match=r"a key is of the kind oct; expected public keys|no JWKS"):
-        check(Config(auth=str(tmp_path / "auth.toml")))
-
-
-def test_new_keys_count_without_a_restart(tmp_path: Path) -> None:
-    issuer = Issuer(tmp_path)
-    old = issuer.token()
-    assert issuer.identity(old) == "jwt:ann"
-    another = tmp_path / "another"
-    another.mkdir()
-    new = Issuer(another)
-    (tmp_path / "jwks.json").write_text(json.dumps({"keys": new.public}))
-
-    def is_known() -> bool:
-        with contextlib.suppress(UnauthenticatedError):
-            return bool(issuer.identity(new.token()))
-        return False
-
-    wait_until(is_known)
-    with pytest.raises(UnauthenticatedError):
-        issuer.identity(old)
 
 
 # Certificates
@@ -472,31 +310,6 @@ def test_a_certificate_is_an_identity(tmp_path: Path, module: xla.HloModuleProto
             assert reader.linear_index(TILED, (2, 3)) == 17
 
 
-# Quotas and lines
-
-
-def test_calls_have_a_rate() -> None:
-    account = Account("token:ann", Quota(calls_per_second=2))
-    for _ in range(20):  # ten seconds' worth at once
-        account.take_call()
-    with pytest.raises(
-        LimitExceededError, match="token:ann has used its quota of 2 calls per second; try again in"
-    ) as caught:
-        account.take_call()
-    assert (caught.value.limit, caught.value.maximum) == ("calls_per_second", 2)
-    time.sleep(0.6)
-    account.take_call()
-
-
-def test_time_of_the_processor_has_a_rate() -> None:
-    account = Account("token:ann", Quota(cpu_seconds_per_minute=60))
-    account.take_call()
-    account.used(10.5)  # more than there was: the call that computed it was not stopped
-    with pytest.raises(LimitExceededError, match="its quota of 60 CPU seconds per minute") as caught:
-        account.take_call()
-    assert caught.value.limit == "cpu_seconds_per_minute"
-
-
 def test_an_identity_whose_account_was_forgotten_has_one_account_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -516,55 +329,3 @@ def test_an_identity_whose_account_was_forgotten_has_one_account_again(
     # The same by another header: the account that the header was remembered with is not used beside a new one.
     caller, account = gate.admit("ShapeService/ByteSize", Caller("x", "x:1"), Credentials("bearer  a"))
     assert (caller.identity, account) == ("token:ann", again)
-
-
-def test_quotas_are_of_identities(tmp_path: Path, wide: Callable[[int], bytes]) -> None:
-    path = tmp_path / "auth.toml"
-    quotas = '[quotas."token:bob"]\nstored_bytes = 4000\n[quotas."token:ann"]\ncalls_per_second = 0.5\n'
-    path.write_text(BOTH + quotas)
-    config = Config(
-        address="127.0.0.1:0", workers=1, auth=str(path), store_directory=str(tmp_path / "store"), log_level="error"
-    )
-    with Server(config) as running, Client(running.address, token=WRITER) as bob:
-        first = bob.upload_module(wide(20))
-        assert bob.upload_module(wide(20)).name == first.name  # the same content counts once
-        with pytest.raises(LimitExceededError, match="token:bob would have .* of 4000 allowed") as caught:
-            bob.upload_module(wide(200))
-        assert caught.value.limit == "stored_bytes"
-        second = next(count for count in range(21, 200) if len(wide(count)) > 4000 - len(wide(20)))
-        with pytest.raises(LimitExceededError):
-            bob.upload_module(wide(second))
-        bob.delete_module(first.name)
-        assert bob.upload_module(wide(second)).instruction_count == second
-        used = pytest.raises(LimitExceededError, match="token:ann has used its quota of 0.5 calls per second")
-        with Client(running.address, token=READER) as ann, used:
-            for _ in range(10):
-                ann.linear_index(TILED, (2, 3))
-        assert bob.linear_index(TILED, (2, 3)) == 17
-
-
-def test_uploads_and_deletions_have_a_line_at_every_level(tmp_path: Path, module: xla.HloModuleProto) -> None:
-    path = tmp_path / "auth.toml"
-    path.write_text(BOTH)
-    with ServerProcess(Config(address="127.0.0.1:0", workers=1, auth=str(path), log_level="error")) as running:
-        with Client(running.event["address"], token=WRITER) as client:
-            name = client.upload_module(module.SerializeToString()).name
-            client.delete_module(name)
-
-        def lines() -> list[dict[str, Any]]:
-            return [line for line in running.lines() if line.get("message") == "changed the store"]
-
-        wait_until(lambda: len(lines()) == 2)
-        uploaded, deleted = lines()
-        assert (uploaded["rpc"], uploaded["identity"], uploaded["module"]) == (
-            "HloService/UploadModule",
-            "token:bob",
-            name,
-        )
-        assert uploaded["peer"].startswith("ipv4:127.0.0.1:")
-        assert (deleted["rpc"], deleted["identity"], deleted["module"]) == (
-            "HloService/DeleteModule",
-            "token:bob",
-            name,
-        )
-        assert not any(WRITER in json.dumps(line) for line in running.lines())

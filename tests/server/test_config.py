@@ -73,7 +73,7 @@ def test_wrong_addresses_are_refused(address: str) -> None:
 )
 def test_a_wrong_setting_is_named(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        Config(**wrong)  # type: ignore[arg-type]
+        Config(**wrong)
     [name] = wrong
     assert name.partition("_")[0] in (caught.value.field or "")
 

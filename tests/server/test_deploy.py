@@ -251,7 +251,7 @@ def test_the_locks_hold_what_the_package_needs() -> None:
 
 def unit() -> configparser.ConfigParser:
     parser = configparser.ConfigParser(strict=False, interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.optionxform = str
     parser.read(DEPLOY / "systemd" / "xlashape.service")
     return parser
 

@@ -60,13 +60,13 @@ def test_lines_of_grpc_keep_their_level_and_source(caplog: pytest.LogCaptureFixt
     lines.log("WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n")
     lines.log("Fatal Python error: Segmentation fault\n")
     lines.log("\n")
-    found = [(each.levelname, each.message, each.facts.get("source")) for each in caplog.records]  # type: ignore[attr-defined]
+    found = [(each.levelname, each.message, each.facts.get("source")) for each in caplog.records]
     assert found == [
         ("WARNING", "Handshake failed with error", "ssl_transport_security.cc:1884"),
         ("INFO", "hello", "add_port.cc:83"),
         ("WARNING", "Fatal Python error: Segmentation fault", None),
     ]
-    assert {each.facts["worker"] for each in caplog.records} == {3}  # type: ignore[attr-defined]
+    assert {each.facts["worker"] for each in caplog.records} == {3}
 
 
 def test_a_flood_of_lines_is_cut(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_flood_of_lines_is_cut(caplog: pytest.LogCaptureFixture, monkeypatch: 
 
 
 def access_lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
-    return [each.facts for each in caplog.records if each.getMessage() == "call"]  # type: ignore[attr-defined]
+    return [each.facts for each in caplog.records if each.getMessage() == "call"]
 
 
 def test_many_successes_are_sampled_and_refusals_are_not(

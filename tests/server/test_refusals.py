@@ -57,7 +57,7 @@ EXAMPLES: list[tuple[XlashapeError, int]] = [
 ]
 
 
-class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
+class Failed(grpc.RpcError, grpc.Call):
     """What a client sees of a status."""
 
     def __init__(self, status: status_pb2.Status) -> None:
@@ -72,7 +72,7 @@ class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
     def trailing_metadata(self) -> Any:
         return (("something-else", "x"), ("grpc-status-details-bin", self._status.SerializeToString()))
 
-    initial_metadata = is_active = time_remaining = cancel = add_callback = None  # type: ignore[assignment]
+    initial_metadata = is_active = time_remaining = cancel = add_callback = None
 
 
 def detail(status: status_pb2.Status, kind: Any) -> Any:
@@ -163,7 +163,7 @@ def refused(guard: Guard, raises: BaseException, remaining: float | None = None)
 
     context = Context(remaining)
     with pytest.raises(RuntimeError, match="aborted"):
-        GrpcCalls(guard).unary("Some/Rpc", handler)(iter([b""]), context)  # type: ignore[arg-type]
+        GrpcCalls(guard).unary("Some/Rpc", handler)(iter([b""]), context)
     return context.status
 
 
@@ -191,15 +191,15 @@ def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
     guard = Guard(Config(max_request_bytes=1024))
     calls, context = GrpcCalls(guard), Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1025)]), context)  # type: ignore[arg-type]
+        calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1025)]), context)
     assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1024)]), context) == bytes(1024)  # type: ignore[arg-type]
+    assert calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1024)]), context) == bytes(1024)
     with pytest.raises(RuntimeError, match="aborted"):
         calls.client_stream("Some/Rpc", lambda requests, _: b"".join(requests), guard.uploads)(
             iter([b"a", bytes(1025)]), context
-        )  # type: ignore[arg-type]
+        )
     with pytest.raises(RuntimeError, match="aborted"):
-        list(calls.server_stream("Some/Rpc", lambda data, _: iter([data]))(iter([bytes(1025)]), context))  # type: ignore[arg-type]
+        list(calls.server_stream("Some/Rpc", lambda data, _: iter([data]))(iter([bytes(1025)]), context))
 
 
 def test_a_compressed_request_is_unpacked_up_to_the_limit() -> None:
@@ -209,11 +209,11 @@ def test_a_compressed_request_is_unpacked_up_to_the_limit() -> None:
     def status(request: bytes) -> Any:
         context = Context()
         with pytest.raises(RuntimeError, match="aborted"):
-            echo(iter([request]), context)  # type: ignore[arg-type]
+            echo(iter([request]), context)
         return context.status
 
     whole = gzip.compress(bytes(1024))
-    assert echo(iter([whole]), Context()) == bytes(1024)  # type: ignore[arg-type]
+    assert echo(iter([whole]), Context()) == bytes(1024)
     assert status(gzip.compress(bytes(1025))).code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status(gzip.compress(bytes(1 << 28))).code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status(whole[:-9]).code is grpc.StatusCode.INVALID_ARGUMENT
@@ -223,7 +223,7 @@ def test_a_compressed_request_is_unpacked_up_to_the_limit() -> None:
 def test_a_call_without_a_request_is_refused() -> None:
     context = Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        GrpcCalls(Guard(Config())).unary("Some/Rpc", lambda data, _: data)(iter([]), context)  # type: ignore[arg-type]
+        GrpcCalls(Guard(Config())).unary("Some/Rpc", lambda data, _: data)(iter([]), context)
     assert (context.status.code, context.status.details) == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "a request message is missing",
@@ -242,7 +242,7 @@ def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -
     twice = calls.server_stream("A/Out", lambda data, _: iter([data, data]))
     assert list(twice(iter([b"abc"]), context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
-    facts = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
+    facts = [record.facts for record in caplog.records]
     assert [(one["rpc"], one["code"]) for one in facts] == [
         ("A/Quick", "OK"),
         ("A/Long", "OK"),

@@ -1,8 +1,6 @@
 """A mistake raises the same exception in the library, from the handlers in this process, and from a server through its clients.
 
-The class and the message are equal. The path is that of the library, behind the place in the request where the value stands that the
-library was given.
-"""
+The class and the message are equal. The path is that of the library, after the path of the field in the request that has the value."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from xlashape.errors import FieldPath, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.indexing.reports.counting import MAX_POINTS
 from xlashape.limits import MAX_SHAPE_DEPTH
-from xlashape.proto import v1, xla
+from xlashape.proto import xla
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
@@ -99,8 +97,8 @@ CASES: dict[str, Case] = {
         other_text=FLAT,
     ),
     "an index that is a number": Case(
-        lambda: tiling.linear_index(SHAPE, 3),  # type: ignore[arg-type]
-        lambda service: service.linear_index(TILED, 3),  # type: ignore[arg-type]
+        lambda: tiling.linear_index(SHAPE, 3),
+        lambda service: service.linear_index(TILED, 3),
         errors.InvalidIndexError,
         ("indices",),
         other_text="the client names its parameter",
@@ -157,14 +155,14 @@ CASES: dict[str, Case] = {
         ("shape",),
     ),
     # shapes
-    "text that is no shape": Case(
+    "text that is not a shape": Case(
         lambda: Shape.parse("f32[2,"),
         lambda service: service.byte_size("f32[2,"),
         errors.ParseError,
         ("shapes", 0, "text"),
         (),
     ),
-    "text that is no shape, of an index": Case(
+    "text that is not a shape, of an index": Case(
         lambda: Shape.parse("f99[2]"),
         lambda service: service.linear_index("f99[2]", (1,)),
         errors.ParseError,
@@ -185,7 +183,7 @@ CASES: dict[str, Case] = {
         ("shapes", 0, "text"),
         (),
     ),
-    "bytes that are no shape": Case(
+    "bytes that are not a shape": Case(
         lambda: Shape.from_proto(b"\xff"),
         lambda service: service.byte_size(b"\xff"),
         errors.DecodeError,
@@ -233,21 +231,21 @@ CASES: dict[str, Case] = {
         ("shape",),
     ),
     # maps
-    "text that is no map": Case(
+    "text that is not a map": Case(
         lambda: IndexingMap.parse("(d0"),
         lambda service: service.simplify_maps([MAP, "(d0"]),
         errors.ParseError,
         ("maps", 1, "text"),
         (),
     ),
-    "text that is no map, in a chain": Case(
+    "text that is not a map, in a chain": Case(
         lambda: IndexingMap.parse("(d0) -> (d7)"),
         lambda service: service.compose_maps(MAP, "(d0) -> (d7)"),
         errors.ParseError,
         ("chains", 0, "maps", 1, "text"),
         (),
     ),
-    "text that is no map, of a point": Case(
+    "text that is not a map, of a point": Case(
         lambda: IndexingMap.parse("d0 -> d0"),
         lambda service: service.evaluate_map("d0 -> d0", (1,)),
         errors.ParseError,
@@ -282,14 +280,14 @@ CASES: dict[str, Case] = {
         ("points", 0),
     ),
     # modules
-    "text that is no module": Case(
+    "text that is not a module": Case(
         lambda: HloModule.parse("HloModule m\n\nENTRY e { x = f32[] }"),
         lambda service: list(service.list_instructions(b"HloModule m\n\nENTRY e { x = f32[] }")),
         errors.ParseError,
         ("module", "text"),
         (),
     ),
-    "bytes that are no module": Case(
+    "bytes that are not a module": Case(
         lambda: HloModule.from_proto(BROKEN),
         lambda service: list(service.list_instructions(BROKEN)),
         errors.DecodeError,
@@ -424,117 +422,3 @@ def test_a_mistake_is_the_same_exception_in_the_library_and_from_the_service(
         if error.message == library.message:
             expected = library.details() | {"field": errors.path_text(case.path)}
             assert error.details() == expected
-
-
-REQUESTS: dict[str, tuple[str, Any, type[XlashapeError], FieldPath]] = {
-    "no shape": ("ByteSize", v1.ByteSizeRequest(shapes=[v1.ShapeInput()]), errors.InvalidArgumentError, ("shapes", 0)),
-    "no shape of an index": ("LinearIndex", v1.LinearIndexRequest(), errors.InvalidArgumentError, ("shape",)),
-    "no map": (
-        "SimplifyMap",
-        v1.SimplifyMapRequest(maps=[v1.MapInput()]),
-        errors.InvalidArgumentError,
-        ("maps", 0),
-    ),
-    "no map of a chain": (
-        "ComposeMaps",
-        v1.ComposeMapsRequest(chains=[v1.MapChain(maps=[v1.MapInput(text=MAP), v1.MapInput()])]),
-        errors.InvalidArgumentError,
-        ("chains", 0, "maps", 1),
-    ),
-    "a chain of one map": (
-        "ComposeMaps",
-        v1.ComposeMapsRequest(chains=[v1.MapChain(maps=[v1.MapInput(text=MAP)])]),
-        errors.InvalidArgumentError,
-        ("chains", 0, "maps"),
-    ),
-    "no map of a point": ("EvaluateMap", v1.EvaluateMapRequest(), errors.InvalidArgumentError, ("map",)),
-    "a map that refers to a node it does not have": (
-        "SimplifyMap",
-        v1.SimplifyMapRequest(maps=[v1.MapInput(map=v1.IndexingMap(results=[3]))]),
-        errors.InvalidMapError,
-        ("maps", 0, "map", "results", 0),
-    ),
-    "no module": ("ListInstructions", v1.ListInstructionsRequest(), errors.InvalidArgumentError, ("module",)),
-    "no instruction": (
-        "OperandTiles",
-        v1.OperandTilesRequest(module=v1.ModuleInput(text=TEXT)),
-        errors.InvalidArgumentError,
-        ("instruction",),
-    ),
-    "a tile with too few offsets": (
-        "OperandTiles",
-        v1.OperandTilesRequest(
-            module=v1.ModuleInput(text=TEXT), instruction="t", tile=v1.Tile(sizes=[1, 1], offsets=[0])
-        ),
-        errors.InvalidArgumentError,
-        ("tile", "offsets"),
-    ),
-    "an unknown order": (
-        "LinearIndex",
-        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0], order=7),
-        errors.InvalidArgumentError,
-        ("order",),
-    ),
-    "a number in a flat list of indices": (
-        "LinearIndex",
-        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0, 0, 9]),
-        errors.InvalidIndexError,
-        ("indices", 3),
-    ),
-    "a number in a long flat list of indices": (
-        "LinearIndex",
-        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0] * 100 + [3, 0]),
-        errors.InvalidIndexError,
-        ("indices", 200),
-    ),
-    "a count that is not that of the indices": (
-        "LinearIndex",
-        v1.LinearIndexRequest(shape=v1.ShapeInput(text=TILED), indices=[0, 0], count=2),
-        errors.InvalidArgumentError,
-        ("count",),
-    ),
-    "a name that is not a digest": (
-        "GetModule",
-        v1.GetModuleRequest(name="modules/there"),
-        errors.InvalidArgumentError,
-        ("name",),
-    ),
-    "a name that is not a digest, of a module to read": (
-        "ByteSizes",
-        v1.ByteSizesRequest(module=v1.ModuleInput(name="there")),
-        errors.InvalidArgumentError,
-        ("module", "name"),
-    ),
-    "a negative offset": (
-        "GetModule",
-        v1.GetModuleRequest(name="modules/there", content_offset=-1),
-        errors.InvalidArgumentError,
-        ("content_offset",),
-    ),
-    "a negative page size": (
-        "ListInstructions",
-        v1.ListInstructionsRequest(module=v1.ModuleInput(text=TEXT), page_size=-1),
-        errors.InvalidArgumentError,
-        ("page_size",),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_wrong_request_is_the_same_exception_in_this_process_and_from_a_server(client: Client, name: str) -> None:
-    method, request, kind, path = REQUESTS[name]
-    here, there = [
-        raised(lambda service=service: service.send(method, request.SerializeToString(), 60))
-        for service in (Local(60), client)
-    ]
-    assert (type(here), here.path) == (kind, path)
-    assert (type(there), there.path, str(there), there.details()) == (kind, path, str(here), here.details())
-
-
-def test_an_unknown_module_is_not_found(client: Client) -> None:
-    name = "modules/" + "0" * 64
-    here, there = [raised(lambda service=service: service.get_module(name)) for service in (Local(60), client)]
-    # The texts differ, since only a server can be told to keep modules for other processes.
-    for error in (here, there):
-        assert isinstance(error, errors.NotFoundError)
-        assert (error.kind, error.name, error.path) == ("module", name, ("name",))

@@ -43,7 +43,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def config_of(path: Path, name: str = "server", **more: str) -> Config:
     """A server's settings with the certificate and key of `name`."""
     pair = {"tls_certificate": str(path / f"{name}.pem"), "tls_key": str(path / f"{name}.key")}
-    return Config(address="127.0.0.1:0", workers=1, **{**pair, **more})  # type: ignore[arg-type]
+    return Config(address="127.0.0.1:0", workers=1, **{**pair, **more})
 
 
 @pytest.mark.parametrize(

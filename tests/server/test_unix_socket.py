@@ -36,7 +36,7 @@ def test_the_socket_of_a_killed_server_is_replaced(tmp_path: Path) -> None:
 
 def test_a_file_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(UnavailableError, match="it exists and is no socket"):
+    with pytest.raises(UnavailableError, match="the path exists and is not a socket"):
         Server(Config(address=f"unix:{tmp_path}/file")).start()
     assert (tmp_path / "file").read_text() == "precious"
 
@@ -55,4 +55,4 @@ def test_a_file_is_not_replaced(tmp_path: Path) -> None:
 )
 def test_wrong_settings(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        Config(**wrong)  # type: ignore[arg-type]
+        Config(**wrong)

@@ -248,7 +248,7 @@ def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str
 
 
 def _lacks_output(instruction: HloInstruction, output: int | None) -> bool:
-    """Whether an instruction has no such output, or one that is no array: a request for every instruction leaves it out."""
+    """Whether an instruction has no such output, or one that is not an array: a request for every instruction leaves it out."""
     arrays = leaves(instruction.shape)
     return output is not None and not (
         0 <= output < len(arrays) and (arrays[output].is_array or arrays[output].is_buffer)
