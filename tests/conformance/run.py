@@ -122,7 +122,7 @@ def _print(rows: list[dict[str, object]], most: int) -> None:
         if "error" in row:
             print(f"{head} FAILED: {row['error']}")
             continue
-        outcome = Outcome(**{name: row[name] for name in Outcome._fields})  # type: ignore[arg-type]
+        outcome = Outcome(**{name: row[name] for name in Outcome._fields})
         count = outcome.passed + outcome.known + len(outcome.failed)
         wrong = outcome.failed or outcome.surprises
         print(

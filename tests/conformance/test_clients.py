@@ -141,4 +141,4 @@ while (request := protocol.read(sys.stdin.buffer, protocol.testee.Request)) is n
     assert (row["known"], row["surprises"]) == (1, ["shapes/describe/vector"])
     (copy / "known_failing" / "wrong.txt").write_text("shapes/describe/tiled\n")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert "has no reason; write it after a #" in done.stderr
+    assert "expected a reason after a #" in done.stderr

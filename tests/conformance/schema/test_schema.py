@@ -31,7 +31,7 @@ def _shared() -> Path:
 def facts() -> dict[str, dict[str, Any]]:
     path = _shared() / "schema" / "xla_schema_0.12.0.1.json"
     if not path.exists():
-        # Where the directory is, the file must be: a gate that is silently skipped is no gate.
+        # Where the directory is, the file must be: a check that is skipped silently checks nothing.
         if os.environ.get("CI") == "true" and _shared().exists():
             pytest.fail(f"{_shared()} exists without schema/xla_schema_0.12.0.1.json")
         pytest.skip("xla_schema_0.12.0.1.json is missing; set XLASHAPE_SHARED to compare with XLA's schema")

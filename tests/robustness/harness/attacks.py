@@ -87,7 +87,7 @@ def half_requests(address: str, root: str) -> None:
 
 
 def garbage(address: str, root: str) -> None:
-    """Connections that send what is no HTTP/2, or break off."""
+    """Connections that send something other than HTTP/2, or break off."""
     host, _, port = address.rpartition(":")
     while True:
         with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=2) as connection:

@@ -107,7 +107,7 @@ class HttpFuzzer:
         framed = is_stream and answer.getheader("Content-Type", "").startswith("application/connect+")
         code = outcome_of_http(answer.status, content, is_stream=framed).code
         if code == "UNKNOWN" and answer.status in (400, 404, 405, 415, 431, 505):
-            code = "INVALID_ARGUMENT"  # the HTTP server refuses what is no HTTP
+            code = "INVALID_ARGUMENT"  # the HTTP server refuses what is not HTTP
         return code, told
 
     def close(self) -> None:

@@ -104,7 +104,7 @@ def _changed(data: bytes, other: bytes, r: random.Random, depth: int) -> bytes:
 
 
 def _text(data: bytes, r: random.Random) -> bytes:
-    """Bytes that are no message: text, packed numbers, or nothing."""
+    """Bytes that are not a message: text, packed numbers, or nothing."""
     at = r.randint(0, len(data))
     end = min(len(data), at + r.choice((0, 0, 1, 4, 30)))
     token = r.choice(_TOKENS).encode()

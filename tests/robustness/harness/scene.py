@@ -300,7 +300,7 @@ class Scene(contextlib.ExitStack):
                     files = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
                     threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
                     total = [total[0] + memory, total[1] + files, total[2] + threads]
-            self.samples.append((time.monotonic(), *total))  # type: ignore[arg-type]
+            self.samples.append((time.monotonic(), total[0], total[1], total[2]))
 
     def workers(self) -> list[int]:
         try:
