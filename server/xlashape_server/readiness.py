@@ -68,7 +68,7 @@ class _Watch:
             time.sleep(_CHECK_SECONDS / 2)
 
 
-class _Look:
+class _StoreCheck:
     """A check of the store that is repeated in a thread of its own, because a file system that does not answer would block it."""
 
     def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:
