@@ -87,6 +87,7 @@ class AsyncClient(AsyncServiceMethods):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[str, Any] = {}
+        self._streams: set[Any] = set()  # calls that are being answered by a stream
         self._closed = False
 
     async def __aenter__(self) -> AsyncClient:
@@ -106,6 +107,9 @@ class AsyncClient(AsyncServiceMethods):
         self._closed = True
         channel, self._channel = self._channel, None
         if channel is not None and in_loop:
+            # Older versions of gRPC do not find the streams that are read, and leave their readers waiting.
+            for call in tuple(self._streams):
+                call.cancel()
             await channel.close()
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
@@ -151,10 +155,12 @@ class AsyncClient(AsyncServiceMethods):
                 call = begin(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
             except _aio.UsageError as error:  # closed while the call waited for its turn
                 raise closed(self.address) from error
+            self._streams.add(call)
             try:
                 while (response := await self._read(call)) is not None:
                     yield response
             finally:
+                self._streams.discard(call)
                 call.cancel()
 
     async def _read(self, call: Any) -> bytes | None:
