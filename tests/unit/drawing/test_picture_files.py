@@ -232,3 +232,11 @@ def test_any_array_is_a_small_well_formed_picture(shape: Shape, data: st.DataObj
             assert cell.tip.startswith(f"{told} ↔ position {cell.order:,} · ")
     if at is not None:
         assert any(cell.is_marked for panel in panels(picture, Grid) for row in panel.cells for cell in row if cell)
+
+
+def test_names_of_classes_differ_without_their_case():
+    """A page without a doctype does not tell the case of class names apart."""
+    names = set(
+        re.findall(r"\.(xs\w+)", style.style_sheet([*colours.SCALE, colours.READ, colours.BLANK], "auto", "root"))
+    )
+    assert len({name.lower() for name in names}) == len(names) > 20

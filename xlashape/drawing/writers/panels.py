@@ -142,7 +142,7 @@ class _GridWriter:
         grid = self._grid
         yield f'<g transform="translate({number(x)},{number(y)})">'
         if grid.style != "thumbnail":
-            yield _text(0, 12, grid.title, "xst xsB")
+            yield _text(0, 12, grid.title, "xst xsf")
             yield from self._heads()
         yield from self._cells()
         yield from self._lines()
@@ -188,7 +188,7 @@ class _GridWriter:
             middle = self._xs[c] + self._cell_width / 2
             style = "xsq" if cell.fill == colours.PADDING else "xsk"
             if self._grid.style == "tile":
-                yield _text(middle, self._ys[r] + 16, cell.label, f"{style} xsB")
+                yield _text(middle, self._ys[r] + 16, cell.label, f"{style} xsf")
                 yield _text(middle, self._ys[r] + 28, cell.note, f"{style} xsn")
             elif cell.label:
                 left, down = (_LANE / 2, 14) if self._grid.has_path else (0, 15)
@@ -313,7 +313,7 @@ class _StripWriter:
 
     def _write(self, x: float, y: float, heights: list[float], caption: list[str]) -> Iterator[str]:
         yield f'<g transform="translate({number(x)},{number(y)})">'
-        yield _text(0, 12, self._strip.title, "xst xsB")
+        yield _text(0, 12, self._strip.title, "xst xsf")
         yield from self._ruler()
         top = self._top
         for row, height in zip(self._strip.rows, heights, strict=True):
@@ -372,7 +372,7 @@ class _ListingWriter:
         return PlacedPanel(width, _TITLE + sum(self._heights) + 15 * len(caption), self._write)
 
     def _write(self, x: float, y: float) -> Iterator[str]:
-        yield _text(x, y + 12, self._listing.title, "xst xsB")
+        yield _text(x, y + 12, self._listing.title, "xst xsf")
         top = y + _TITLE
         for (row, thumb), height in zip(self._rows, self._heights, strict=True):
             yield _text(x, top + 14, row.path, "xsu")

@@ -35,8 +35,8 @@ def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
     """The rules for these fills. `scope` is the class of the picture's root."""
     rules = [
         f".{scope} text{{font:11px {FONT}}}",
-        f".{scope} .xsT{{font-size:15px;font-weight:bold}}",
-        f".{scope} .xsB{{font-weight:bold}}",
+        f".{scope} .xsw{{font-size:15px;font-weight:bold}}",
+        f".{scope} .xsf{{font-weight:bold}}",
         f".{scope} .xsn{{font-size:9px}}",
         f".{scope} .xsk{{fill:{_CELL_TEXT};text-anchor:middle}}",
         f".{scope} .xsq{{fill:{_PADDING_TEXT};text-anchor:middle}}",
@@ -60,7 +60,7 @@ def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
 
 def _page_rules(page: dict[str, str], scope: str) -> list[str]:
     return [
-        f".{scope} .xsG{{fill:{page['ground']}}}",
+        f".{scope} .xsl{{fill:{page['ground']}}}",
         f".{scope} .xst{{fill:{page['text']}}}",
         f".{scope} .xsu{{fill:{page['muted']}}}",
         f".{scope} .xsr{{stroke:{page['rule']};fill:none}}",

@@ -53,7 +53,7 @@ def _document(scene: Scene, theme: str, standalone: bool, tips: str, bare: bool)
         f'<defs><pattern id="{pattern}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         f'<rect width="6" height="6" fill="{colours.hex_of(colours.PADDING)}"/>'
         '<path d="M0 0V6" stroke="#b3b3ab" stroke-width="2.4"/></pattern></defs>',
-        "" if bare else '<rect width="100%" height="100%" class="xsG"/>',
+        "" if bare else '<rect width="100%" height="100%" class="xsl"/>',
     ]
     text = "\n".join([*[line for line in (*head, *body) if line], "</svg>"]) + "\n"
     return _FORBIDDEN.sub("�", text)
@@ -74,7 +74,7 @@ def _body(scene: Scene, pen: Pen) -> tuple[list[str], float, float]:
     right = 0.0
     y = _MARGIN + 14.0
     for i, line in enumerate(_wrapped(scene.title, 15)):
-        parts.append(_text(_MARGIN, y, line, "xst xsT"))
+        parts.append(_text(_MARGIN, y, line, "xst xsw"))
         right = max(right, text_width(line, 15) * 1.04)
         y += 20 if i == 0 else 18
     for fact in scene.facts:
