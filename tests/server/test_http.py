@@ -169,6 +169,21 @@ def test_a_mistake_has_details_that_any_client_of_connect_reads(server: Server) 
     assert bad.field_violations[0].field == "indices[1]"
 
 
+def test_details_say_what_they_hold_to_people(server: Server) -> None:
+    answer = ask(server, LINEAR, {"shape": {"text": TILED}, "indices": ["2", "9"]})
+    for detail in answer.json["details"]:
+        kind = {
+            "google.rpc.ErrorInfo": error_details_pb2.ErrorInfo,
+            "google.rpc.BadRequest": error_details_pb2.BadRequest,
+        }
+        message = kind[detail["type"]].FromString(base64.b64decode(detail["value"] + "=="))
+        assert json_format.ParseDict(detail["debug"], kind[detail["type"]]()) == message
+    shown = {each["type"]: each["debug"] for each in answer.json["details"]}
+    assert shown["google.rpc.ErrorInfo"]["reason"] == "INVALID_INDEX"
+    assert shown["google.rpc.ErrorInfo"]["metadata"]["field"] == "indices[1]"
+    assert shown["google.rpc.BadRequest"]["fieldViolations"][0]["field"] == "indices[1]"
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -502,7 +517,7 @@ def test_a_stream_ends_with_its_error(server: Server) -> None:
     [(flags, end)] = answer.envelopes()
     assert flags == 2
     assert json.loads(end)["error"]["code"] in ("not_found", "invalid_argument")
-    assert json.loads(end)["error"]["details"]
+    assert json.loads(end)["error"]["details"][0]["debug"]
 
 
 def test_a_stream_of_requests_uploads_a_module(server: Server, module: xla.HloModuleProto) -> None:

@@ -1,6 +1,7 @@
 """HTTP beside gRPC: Connect, gRPC-Web and gRPC at an address of its own, for browsers, curl and caches. Needs the extra `web`.
 
 headers      how long a caller waits, and how its answer may be compressed
+refusals     errors for connectrpc, with details in JSON too
 messages     messages in JSON and in protobuf's own format
 exchanges    the adapter between one HTTP request and the guard
 application  every RPC of the schema as an ASGI application, made of the descriptors

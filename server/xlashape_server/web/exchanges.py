@@ -14,26 +14,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from connectrpc.code import Code
-from connectrpc.errors import ConnectError, ErrorDetail
-from google.rpc import code_pb2, status_pb2
-from protobuf.wkt import Any as AnyMessage
+from connectrpc.errors import ConnectError
+from google.rpc import code_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.auth import Credentials
 from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
+from xlashape_server.web.refusals import connect_error
 
 __all__ = ["LINGER_SECONDS", "Exchange"]
 
 T = TypeVar("T")
 Message = dict[str, Any]  # types of ASGI
 
-_ENVELOPE = 5  # bytes of the header of each message of a stream
-_LEASED_STEP = 1 << 20  # bytes that are received before they are reserved
-LINGER_SECONDS = 0.5  # seconds that an early answer waits for the rest of its request, since a client that still sends would not read the answer
-_CODES = {member.value.upper().replace("CANCELED", "CANCELLED"): member for member in Code}
+_ENVELOPE = 5  # bytes before each message of a stream
+_LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
+LINGER_SECONDS = (
+    0.5  # that an early answer waits for the rest of its request: a client that still sends would not read it
+)
 
 
 class Exchange:
@@ -281,13 +281,6 @@ class Exchange:
         # A thread that still works ends the call's work when it sees that its caller has gone.
         if not self._works:
             call.work_ended()
-
-
-def connect_error(status: status_pb2.Status) -> ConnectError:
-    """The ConnectError for a status: code, message and details."""
-    code = _CODES.get(code_pb2.Code.Name(status.code), Code.UNKNOWN)
-    details = [ErrorDetail(AnyMessage(type_url=each.type_url, value=each.value)) for each in status.details]
-    return ConnectError(code, status.message, details)
 
 
 def _retrieved(future: asyncio.Future[Any]) -> None:
