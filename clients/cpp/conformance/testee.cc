@@ -156,7 +156,13 @@ xlashape::Client Started(const conformance::Start& start) {
   xlashape::Options options;
   options.token = start.token();
   options.max_answer_bytes = 4 << 20;  // what gRPC receives by default has to do
-  if (!start.root_certificates().empty()) options.tls = xlashape::Tls{start.root_certificates(), {}, {}, {}};
+  options.addresses = {start.more_addresses().begin(), start.more_addresses().end()};
+  if (!start.root_certificates().empty()) {
+    options.tls.emplace();
+    options.tls->root_certificates = start.root_certificates();
+    options.tls->certificate_chain = start.client_certificate();
+    options.tls->private_key = start.client_key();
+  }
   return xlashape::Client(start.address(), options);
 }
 

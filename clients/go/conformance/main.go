@@ -103,11 +103,20 @@ func (t *testee) start(start *testeepb.Start) error {
 	options := []xlashape.Option{
 		xlashape.WithToken(start.GetToken()),
 		xlashape.WithMaxAnswer(4 << 20), // what gRPC receives by default has to do
+		xlashape.WithAddresses(start.GetMoreAddresses()...),
 	}
 	if roots := start.GetRootCertificates(); len(roots) > 0 {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(roots)
-		options = append(options, xlashape.WithTLS(&tls.Config{RootCAs: pool}))
+		config := &tls.Config{RootCAs: pool}
+		if pem := start.GetClientCertificate(); len(pem) > 0 {
+			pair, err := tls.X509KeyPair(pem, start.GetClientKey())
+			if err != nil {
+				return err
+			}
+			config.Certificates = []tls.Certificate{pair}
+		}
+		options = append(options, xlashape.WithTLS(config))
 	}
 	client, err := xlashape.Connect(start.GetAddress(), options...)
 	if err != nil {

@@ -29,6 +29,9 @@ from xlashape.errors import (
     InvalidArgumentError,
     LimitExceededError,
     NotFoundError,
+    PermissionDeniedError,
+    SizeOverflowError,
+    UnauthenticatedError,
     UnavailableError,
     UnsupportedError,
     XlashapeError,
@@ -40,9 +43,11 @@ from xlashape_client import AsyncClient, Client
 _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
     (DeadlineExceededError, 4),
     (NotFoundError, 5),
+    (PermissionDeniedError, 7),
     (LimitExceededError, 8),
     (UnsupportedError, 12),
     (UnavailableError, 14),
+    (UnauthenticatedError, 16),
     (InvalidArgumentError, 3),
 )
 _NAMED = ("field", "line", "column")
@@ -110,11 +115,18 @@ class Testee:
         if start.transport != protocol.TRANSPORTS["grpc"]:
             response.unsupported = "the Python client speaks gRPC"
             return
-        certificates: bytes | None = start.root_certificates or None
+        more = list(start.more_addresses)
+        address = ",".join([f"ipv4:{start.address}", *more]) if more else start.address
+        settings: dict[str, Any] = {
+            "token": start.token or None,
+            "root_certificates": start.root_certificates or None,
+            "private_key": start.client_key or None,
+            "certificate_chain": start.client_certificate or None,
+        }
         if self._awaits:
-            self._client = AwaitedClient(start.address, client=_NotingAsync, root_certificates=certificates)
+            self._client = AwaitedClient(address, client=_NotingAsync, **settings)
         else:
-            self._client = _Noting(start.address, root_certificates=certificates)
+            self._client = _Noting(address, **settings)
 
     def _call(self, call: Any, response: Any) -> None:
         method = method_of(call.rpc)
@@ -148,6 +160,11 @@ class Testee:
             results, inside = given.evaluate_batch(np.array(rows, np.int64).reshape(count, width))
         else:
             values = [given.evaluate(row) for row in rows]
+            for value in values:
+                # The library gives integers of Python for one point, an answer has int64.
+                for i, result in enumerate(value or ()):
+                    if not -(1 << 63) <= result < 1 << 63:
+                        raise SizeOverflowError(f"result {i} does not fit int64: {result}")
             results = np.array([value or [0] * len(given.results) for value in values], np.int64)
             inside = np.array([value is not None for value in values], np.bool_)
         made = v1.EvaluateMapResponse(results=results.ravel().tolist(), in_domain=inside.tolist())

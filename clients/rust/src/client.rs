@@ -110,9 +110,9 @@ impl Client {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
             let made = make(self.request_until(message.clone(), deadline));
-            match within(deadline, made).await {
+            match within(deadline, made).await.map_err(Error::from) {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) if status.code() == Code::Unavailable && attempt < self.attempts => {
+                Err(error) if error.code() == Code::Unavailable && attempt < self.attempts => {
                     let random = rand::rng().random_range(0.5..1.5);
                     let pausing = async {
                         tokio::time::sleep(pause.mul_f64(random)).await;
@@ -121,12 +121,20 @@ impl Client {
                     within(deadline, pausing).await?;
                     pause *= 2;
                 }
-                Err(status) => return Err(status.into()),
+                Err(error) => return Err(error),
             }
         }
         unreachable!("the last attempt returns")
     }
 }
+
+/// The answer to a request by a method of a generated client: `ask!(client, shapes.byte_size, request)`.
+macro_rules! ask {
+    ($client:expr, $service:ident.$method:ident, $request:expr) => {
+        $client.call($request, |request| async { $client.$service().$method(request).await }).await
+    };
+}
+pub(crate) use ask;
 
 /// The outcome of a call, which has to come before a time.
 pub(crate) async fn within<T>(

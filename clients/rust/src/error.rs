@@ -118,6 +118,13 @@ impl From<tonic::Status> for Error {
         // tonic's own timer, which ends a call at the deadline in its metadata, calls it a cancelled call.
         if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
             error.0.code = Code::DeadlineExceeded;
+        } else if let Some(source) = std::error::Error::source(&status) {
+            // The connection broke, such as for a server that refuses the client's certificate. The last source says why.
+            let last = std::iter::successors(Some(source), |cause| cause.source()).last().unwrap_or(source);
+            error.0.message = format!("{}: {last}", status.message());
+            if matches!(status.code(), Code::Unknown | Code::Cancelled) {
+                error.0.code = Code::Unavailable;
+            }
         }
         let Some(info) = status.get_details_error_info().filter(|info| info.domain == DOMAIN) else {
             return error;

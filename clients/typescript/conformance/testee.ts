@@ -58,12 +58,12 @@ async function act({ action }: Request, response: Response): Promise<void> {
   }
 }
 
-function started({ address, transport, rootCertificates, token }: Start): Client {
+function started({ address, transport, rootCertificates, token, clientCertificate, clientKey, moreAddresses }: Start): Client {
   const name = TRANSPORTS[transport as keyof typeof TRANSPORTS];
   return connect({
-    address, token, transport: name,
+    address: [address, ...moreAddresses], token, transport: name,
     maxAnswerBytes: 4 << 20, // what gRPC receives by default has to do
-    ...(rootCertificates.length > 0 ? { tls: { ca: rootCertificates } } : {}),
+    ...(rootCertificates.length > 0 ? { tls: { ca: rootCertificates, ...(clientKey.length > 0 ? { cert: clientCertificate, key: clientKey } : {}) } } : {}),
   });
 }
 

@@ -88,7 +88,7 @@ def bulk() -> Cases:
 
 
 def connection() -> Cases:
-    """Other servers: none, one with TLS, and one at a unix socket."""
+    """Other servers: none, one with TLS, one at a unix socket, some that ask who asks, and several at once."""
     cases = Cases("connection")
     request = {"shape": _text(_TILED), "indices": ["2", "3"]}
     cases.call("no_server_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
@@ -104,5 +104,34 @@ def connection() -> Cases:
         line["server"] = "tls"
     cases.call("unix", "ShapeService/LinearIndex", request)
     cases.lines[-1]["server"] = "unix"
+    _credentials(cases)
+    _several_servers(cases)
     cases.call("back", "ShapeService/LinearIndex", request)
     return cases
+
+
+def _credentials(cases: Cases) -> None:
+    request = {"shape": _text(_TILED), "indices": ["2", "3"]}
+    linear = "ShapeService/LinearIndex"
+    cases.call("mtls/known", linear, request)
+    cases.call("mtls/stranger", linear, request, code="UNAVAILABLE", timeout_ms=20_000)
+    cases.call("mtls/no_certificate", linear, request, code="UNAVAILABLE", timeout_ms=20_000)
+    cases.call("token/right", linear, request)
+    for variant in ("wrong", "none"):
+        error = {"code": "UNAUTHENTICATED", "reason": "UNAUTHENTICATED"}
+        cases.add(f"token/{variant}", call={"rpc": linear, "requests": [request]}, error=error)
+    for line in cases.lines[-6:]:
+        line["server"] = line["name"].partition("/")[2]
+
+
+def _several_servers(cases: Cases) -> None:
+    """By the client's own function, which asks again while a server is unavailable."""
+    linear, shape = "ShapeService/LinearIndices", {"shape": _text(_TILED)}
+    few = {"count": 3, "moduli": [3, 5]}
+    count = len(cases.lines)
+    cases.bulk("dead_and_alive", linear, shape, "indices", few)
+    for number in range(12):
+        cases.bulk(f"two/{number}", linear, shape, "indices", few)
+    cases.bulk("unavailable_twice", linear, shape, "indices", few)
+    for line in cases.lines[count:]:
+        line["server"] = line["name"].split("/")[1]

@@ -2,8 +2,9 @@
 
 protocol    the messages of ../testee.proto, and how they are written and read
 modules     the HLO modules that cases name
-cases       the cases of ../cases/*.jsonl: converts them to requests of the testee, and finds the mistakes in its responses
-server      the servers that cases are run against
+cases       cases as they stand in ../cases/*.jsonl: to requests of the testee, and from its responses to what is wrong with them
+server      the server that cases are run against
+relay       a server before that server, which does not answer every call
 languages   the files of ../languages: what a language needs, how its testee is built and started
 driven      a running testee
 runner      runs cases, and compares with ../known_failing

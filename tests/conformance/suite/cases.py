@@ -8,8 +8,11 @@
     pages       {"rpc": …, "request": MESSAGE}
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are i * 7919 mod modulus, or, with "moduli",
                 rows of numbers, number j of row i being i * 7919 mod moduli[j]
-    server      "none": no server listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
-                socket. Default: the ordinary server
+    server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
+                socket; "mtls/known", "mtls/stranger", "mtls/no_certificate": it asks for certificates, and the client has one of its authority,
+                one of another, or none; "token/right", "token/wrong", "token/none": it asks for a token; "dead_and_alive", "two": two servers, of
+                which the first does not listen, or each of which gets a part of the calls; "unavailable_twice": it is unavailable for two calls
+                of three. Default: the ordinary server
     stored      names of modules that the server has before the case; the server has no others
     answers     the messages that come back; `digest` instead of it for long ones: the SHA-256 of `protocol.delimited` of them
     results     of an evaluation: for each point the values, or null outside the domain
@@ -63,8 +66,9 @@ class Case(NamedTuple):
 
     @property
     def needs_grpc(self) -> bool:
-        """Whether the case needs gRPC: its client sends a stream, which browsers cannot, or its server only offers gRPC."""
-        if self.data.get("server") in ("tls", "unix"):
+        """Whether only gRPC does it: the client sends a stream, which browsers cannot; or the server is one that only speaks gRPC."""
+        server = self.data.get("server", "")
+        if server not in ("", "none") and not server.startswith("token/"):
             return True
         rpc = self.data[self.kind].get("rpc")
         return rpc is not None and method_of(rpc).client_streaming

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import socket
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ import grpc
 
 from suite import modules
 from suite.protocol import TRANSPORTS, testee
+from suite.relay import Relay
 from xlashape.proto import v1
 from xlashape_server import Config, Server
 
@@ -30,6 +32,9 @@ SETTINGS: dict[str, Any] = {
     "log_level": "error",
 }
 """The settings that differ from the defaults."""
+
+_TOKEN = "xlashape-conformance-token-of-one-caller"
+_BALANCED = 12  # calls to two servers
 
 
 class Servers:
@@ -50,10 +55,12 @@ class Servers:
         self._open.close()
 
     def start(self, which: str) -> Any:
-        """The Request that connects a testee to the server `which`: "", "none", "tls" or "unix"."""
+        """The Request that connects a testee to the server, or the servers, that `which` names: `cases` says which there are."""
         if which not in self._starts:
             start = testee.Start(transport=TRANSPORTS[self._transport])
-            getattr(self, f"_{which or 'ordinary'}")(start)
+            kind, _, variant = which.partition("/")
+            made = getattr(self, f"_{kind or 'ordinary'}")
+            made(start, variant) if variant else made(start)
             self._starts[which] = testee.Request(name=f"start {which}".strip(), start=start)
         return self._starts[which]
 
@@ -83,6 +90,55 @@ class Servers:
         start.address = server.address
 
     def _tls(self, start: Any) -> None:
+        folder = self._certificates()
+        start.address = self._with_tls(folder).address
+        start.root_certificates = (folder / "ca.pem").read_bytes()
+
+    def _mtls(self, start: Any, variant: str) -> None:
+        """A server that asks for a certificate of its authority, and a client with one, with one of another authority, or with none."""
+        folder = self._certificates()
+        start.address = self._with_tls(folder, tls_client_ca=str(folder / "ca.pem")).address
+        start.root_certificates = (folder / "ca.pem").read_bytes()
+        if variant != "no_certificate":
+            of = folder if variant == "known" else self._certificates()
+            start.client_certificate = (of / "client.pem").read_bytes()
+            start.client_key = (of / "client.key").read_bytes()
+
+    def _token(self, start: Any, variant: str) -> None:
+        """A server that asks for a token, and a client with the right one, a wrong one, or none."""
+        path = Path(self._open.enter_context(tempfile.TemporaryDirectory())) / "auth.toml"
+        digest = hashlib.sha256(_TOKEN.encode()).hexdigest()
+        path.write_text(f'[[token]]\nname = "ann"\nsha256 = "{digest}"\naccess = "write"\n')
+        settings = SETTINGS | {"address": "127.0.0.1:0", "workers": 1, "auth": str(path)}
+        if self._transport != "grpc":
+            settings[str(http_setting())] = "127.0.0.1:0"
+        server: Any = self._open.enter_context(Server(Config(**settings)))
+        start.address = server.address if self._transport == "grpc" else server.http_address
+        start.token = {"right": _TOKEN, "wrong": _TOKEN[::-1], "none": ""}[variant]
+
+    def _dead_and_alive(self, start: Any) -> None:
+        """Two addresses. Nobody listens at the first."""
+        self._none(start)
+        start.more_addresses.append(self.start("").start.address)
+
+    def _two(self, start: Any) -> None:
+        """Two servers, which refuse calls when they have answered most of them by themselves."""
+        relays = [self._open.enter_context(Relay(self.start("").start.address, most=_BALANCED - 2)) for _ in range(2)]
+        start.address = relays[0].address
+        start.more_addresses.append(relays[1].address)
+
+    def _unavailable_twice(self, start: Any) -> None:
+        """A server that is unavailable for two calls of three."""
+        start.address = self._open.enter_context(Relay(self.start("").start.address, unavailable=2)).address
+
+    def _with_tls(self, folder: Path, **settings: Any) -> Server:
+        files = {"tls_certificate": str(folder / "server.pem"), "tls_key": str(folder / "server.key")}
+        return self._open.enter_context(
+            Server(Config(**SETTINGS, **files, **settings, address="127.0.0.1:0", workers=1))
+        )
+
+    def _certificates(self) -> Path:
+        """A new authority, and certificates of it for a server and a client."""
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
 
         def openssl(*arguments: str) -> None:
@@ -91,13 +147,11 @@ class Servers:
         new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
         openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
         (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
-        openssl(*new, "-subj", "/CN=server", "-keyout", "server.key", "-out", "server.csr")
-        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
-        openssl("x509", "-req", "-days", "2", "-in", "server.csr", *signing, "-out", "server.pem")
-        files = {"tls_certificate": str(folder / "server.pem"), "tls_key": str(folder / "server.key")}
-        server = self._open.enter_context(Server(Config(**SETTINGS, **files, address="127.0.0.1:0", workers=1)))
-        start.address = server.address
-        start.root_certificates = (folder / "ca.pem").read_bytes()
+        for name in ("server", "client"):
+            openssl(*new, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+            signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
+            openssl("x509", "-req", "-days", "2", "-in", f"{name}.csr", *signing, "-out", f"{name}.pem")
+        return folder
 
 
 def http_setting() -> str | None:

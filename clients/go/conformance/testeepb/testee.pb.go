@@ -262,7 +262,13 @@ type Start struct {
 	// If not empty: use TLS, and check the server's certificate against these certificates in PEM.
 	RootCertificates []byte `protobuf:"bytes,3,opt,name=root_certificates,json=rootCertificates,proto3" json:"root_certificates,omitempty"`
 	// If not empty: send this bearer token with each call.
-	Token         string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	Token string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	// If not empty: identify the client with this certificate, in PEM.
+	ClientCertificate []byte `protobuf:"bytes,5,opt,name=client_certificate,json=clientCertificate,proto3" json:"client_certificate,omitempty"`
+	// The key of `client_certificate`, in PEM.
+	ClientKey []byte `protobuf:"bytes,6,opt,name=client_key,json=clientKey,proto3" json:"client_key,omitempty"`
+	// Further servers, which get calls in turn with the first one.
+	MoreAddresses []string `protobuf:"bytes,7,rep,name=more_addresses,json=moreAddresses,proto3" json:"more_addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +329,27 @@ func (x *Start) GetToken() string {
 		return x.Token
 	}
 	return ""
+}
+
+func (x *Start) GetClientCertificate() []byte {
+	if x != nil {
+		return x.ClientCertificate
+	}
+	return nil
+}
+
+func (x *Start) GetClientKey() []byte {
+	if x != nil {
+		return x.ClientKey
+	}
+	return nil
+}
+
+func (x *Start) GetMoreAddresses() []string {
+	if x != nil {
+		return x.MoreAddresses
+	}
+	return nil
 }
 
 // An RPC. The testee parses `requests` as messages of the RPC's request type, calls the RPC through its client, and serializes what comes back.
@@ -889,12 +916,16 @@ const file_testee_proto_rawDesc = "" +
 	"\x06upload\x18\x05 \x01(\v2\x1c.xlashape.conformance.UploadH\x00R\x06upload\x123\n" +
 	"\x05pages\x18\x06 \x01(\v2\x1b.xlashape.conformance.PagesH\x00R\x05pages\x120\n" +
 	"\x04bulk\x18\a \x01(\v2\x1a.xlashape.conformance.BulkH\x00R\x04bulkB\b\n" +
-	"\x06action\"\xa3\x01\n" +
+	"\x06action\"\x98\x02\n" +
 	"\x05Start\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12=\n" +
 	"\ttransport\x18\x02 \x01(\x0e2\x1f.xlashape.conformance.TransportR\ttransport\x12+\n" +
 	"\x11root_certificates\x18\x03 \x01(\fR\x10rootCertificates\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\tR\x05token\"\x8f\x01\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x12-\n" +
+	"\x12client_certificate\x18\x05 \x01(\fR\x11clientCertificate\x12\x1d\n" +
+	"\n" +
+	"client_key\x18\x06 \x01(\fR\tclientKey\x12%\n" +
+	"\x0emore_addresses\x18\a \x03(\tR\rmoreAddresses\"\x8f\x01\n" +
 	"\x04Call\x12\x10\n" +
 	"\x03rpc\x18\x01 \x01(\tR\x03rpc\x12\x1a\n" +
 	"\brequests\x18\x02 \x03(\fR\brequests\x12\x1d\n" +

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{stream, StreamExt, TryStreamExt};
 use prost::Message;
-use tonic::transport::{Certificate, ClientTlsConfig};
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use xlashape::v1::{
     self, ByteSizesRequest, EvaluateMapBatchRequest, EvaluateMapResponse, LinearIndexResponse, LinearIndicesRequest,
     ListInstructionsRequest, MultiIndexResponse, MultiIndicesRequest,
@@ -134,7 +134,14 @@ fn connect(start: Start) -> Result<Client, Failure> {
         builder = builder.token(start.token);
     }
     if !start.root_certificates.is_empty() {
-        builder = builder.tls(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(start.root_certificates)));
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(start.root_certificates));
+        if !start.client_certificate.is_empty() {
+            tls = tls.identity(Identity::from_pem(start.client_certificate, start.client_key));
+        }
+        builder = builder.tls(tls);
+    }
+    for address in start.more_addresses {
+        builder = builder.address(address);
     }
     Ok(builder.connect()?)
 }

@@ -112,6 +112,10 @@ public final class Main {
     if (!start.getRootCertificates().isEmpty()) {
       options.rootCertificates(start.getRootCertificates().toByteArray());
     }
+    if (!start.getClientCertificate().isEmpty()) {
+      options.clientCertificate(start.getClientCertificate().toByteArray(), start.getClientKey().toByteArray());
+    }
+    start.getMoreAddressesList().forEach(options::addAddress);
     if (client != null) {
       client.close();
     }
