@@ -1,6 +1,7 @@
 """The clients of all languages against one server: small calls beside the bare stub of the language, bulk, and maps evaluated here and there.
 
-    python tests/benchmarks/bench_clients.py [LANGUAGE …]
+    python tests/benchmarks/bench_clients.py [LANGUAGE …]            # times
+    python tests/benchmarks/bench_clients.py --lines [LANGUAGE …]    # lines of code that are written by hand
 
 Each language has a program that takes the server's address, asks its own client and the bare generated stub in turns, and prints one JSON object of
 times in microseconds:
@@ -13,6 +14,8 @@ times in microseconds:
 
 A small call may take 1.1 times as long as that of the bare stub. `python-asyncio` is AsyncClient beside a bare stub of grpc.aio, with the blocking client in
 the same turns: its time is the last column.
+
+A line of code has something on it that is neither space nor comment. Tests, examples, benchmarks and generated code are not counted.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from typing import Any
 
 import grpc
 import numpy as np
+from pygments.lexers import get_lexer_for_filename
+from pygments.token import Comment, String
 
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap
@@ -38,7 +43,22 @@ from xlashape_client import AsyncClient, Client
 from xlashape_server import Config, Server
 
 CLIENTS = Path(__file__).resolve().parents[2] / "clients"
+SOURCES = {
+    "python": "python/xlashape_client/**/*.py",
+    "go": "go/*.go",
+    "rust": "rust/src/*.rs",
+    "java": "java/client/src/main/**/*.java",
+    "cpp": "cpp/[is]*/**/*.*",
+    "typescript": "typescript/src/*.ts",
+}
+"""The files of each client that are written by hand, and their tests where those stand beside them."""
 COMMANDS = {
+    "cpp": [
+        "sh",
+        "-c",
+        "cmake -S . -B build/bench -DCMAKE_BUILD_TYPE=Release -DXLASHAPE_BUILD_BENCHMARKS=ON -DXLASHAPE_BUILD_TESTS=OFF"
+        ' -DXLASHAPE_BUILD_EXAMPLES=OFF >&2 && cmake --build build/bench >&2 && exec build/bench/xlashape_bench "$0"',
+    ],
     "go": ["go", "run", "./conformance/bench"],
     "java": [
         "sh",
@@ -57,6 +77,31 @@ COMMANDS = {
 ALLOWED = 1.1
 SHAPE = "bf16[20,300]{1,0:T(8,128)(2,1)}"
 TEXT = "(d0, d1) -> ((d0 * 128 + d1) floordiv 8, (d0 * 128 + d1) mod 8), domain: d0 in [0, 7999], d1 in [0, 127]"
+
+
+def code_lines(path: Path) -> int:
+    """The lines that hold code. Of a file of Rust those before its tests."""
+    text = path.read_text().partition("#[cfg(test)]\nmod tests")[0]
+    counted: set[int] = set()
+    line = 1
+    for kind, value in get_lexer_for_filename(path.name).get_tokens(text):
+        is_code = (
+            kind not in Comment or kind in Comment.Preproc or kind in Comment.PreprocFile
+        ) and kind not in String.Doc
+        for i, part in enumerate(value.split("\n")):
+            line += i > 0
+            if is_code and part.strip():
+                counted.add(line)
+    return len(counted)
+
+
+def print_lines(chosen: list[str]) -> None:
+    for language in chosen or SOURCES:
+        files = [path for path in sorted(CLIENTS.glob(SOURCES[language])) if not path.name.endswith("_test.go")]
+        counts = {path: code_lines(path) for path in files}
+        print(f"{language:12}{sum(counts.values()):6}")
+        for path, count in counts.items():
+            print(f"{'':12}{count:6}  {path.relative_to(CLIENTS / language)}")
 
 
 def micros(run: Any) -> float:
@@ -130,6 +175,9 @@ async def of_asyncio(address: str) -> dict[str, float]:
 
 
 def main() -> int:
+    if "--lines" in sys.argv:
+        print_lines([name for name in sys.argv[1:] if name != "--lines"])
+        return 0
     chosen = sys.argv[1:] or ["python", "python-asyncio", *COMMANDS]
     slow = False
     print(
