@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 )
@@ -15,14 +16,15 @@ const (
 	unaryAnswers = 1 << 14
 )
 
-// inParts sends numbers over a stream in parts of at most `most` numbers, each of whole rows of `width` numbers, while it reads the answers.
+// inParts sends `first` and then numbers over a stream, in parts of at most `most` numbers, each of whole rows of `width` numbers, while it reads answers.
 func inParts[Request, Response any](
 	ctx context.Context,
 	numbers []int64,
 	width int,
 	most int,
 	open func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[Request, Response], error),
-	request func(part []int64, isFirst bool) *Request,
+	first *Request,
+	request func(part []int64) *Request,
 	answer func(*Response),
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -34,10 +36,12 @@ func inParts[Request, Response any](
 	width = max(width, 1)
 	size := max(most/width, 1) * width
 	go func() {
-		for start := 0; start == 0 || start < len(numbers); start += size {
-			if stream.Send(request(numbers[start:min(start+size, len(numbers))], start == 0)) != nil {
+		err := stream.Send(first)
+		for part := range slices.Chunk(numbers, size) {
+			if err != nil {
 				return // Recv gives the reason
 			}
+			err = stream.Send(request(part))
 		}
 		_ = stream.CloseSend()
 	}()

@@ -28,8 +28,7 @@ func (c *Client) IndexingMaps(ctx context.Context, request *xlashapev1.IndexingM
 
 // InstructionMaps returns the maps of one instruction.
 func (c *Client) InstructionMaps(ctx context.Context, request *xlashapev1.InstructionMapsRequest) (*xlashapev1.InstructionMapsResponse, error) {
-	answer, err := c.Indexing.InstructionMaps(ctx, request)
-	return answer, err
+	return c.Indexing.InstructionMaps(ctx, request)
 }
 
 // OperandReads returns an iterator over how efficiently a module's instructions, or one, read their operands. It ends after the first error; leaving
@@ -40,34 +39,20 @@ func (c *Client) OperandReads(ctx context.Context, request *xlashapev1.OperandRe
 
 // OperandTiles returns the tile of each operand that a tile of an instruction's output reads.
 func (c *Client) OperandTiles(ctx context.Context, request *xlashapev1.OperandTilesRequest) (*xlashapev1.OperandTilesResponse, error) {
-	answer, err := c.Indexing.OperandTiles(ctx, request)
-	return answer, err
+	return c.Indexing.OperandTiles(ctx, request)
 }
 
 // SimplifyMap simplifies a map.
 func (c *Client) SimplifyMap(ctx context.Context, input *xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
 	answer, err := c.Indexing.SimplifyMap(ctx, &xlashapev1.SimplifyMapRequest{Maps: []*xlashapev1.MapInput{input}})
-	if err != nil {
-		return nil, err
-	}
-	simplified, err := sameNumber(answer.GetMaps(), 1)
-	if err != nil {
-		return nil, err
-	}
-	return simplified[0].GetMap(), nil
+	simplified, err := one(each(answer.GetMaps(), 1, err))
+	return simplified.GetMap(), err
 }
 
 // ComposeMaps returns the composition of two or more maps, the first of which is applied first.
 func (c *Client) ComposeMaps(ctx context.Context, chain ...*xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
 	answer, err := c.Indexing.ComposeMaps(ctx, &xlashapev1.ComposeMapsRequest{Chains: []*xlashapev1.MapChain{{Maps: chain}}})
-	if err != nil {
-		return nil, err
-	}
-	composed, err := sameNumber(answer.GetMaps(), 1)
-	if err != nil {
-		return nil, err
-	}
-	return composed[0], nil
+	return one(each(answer.GetMaps(), 1, err))
 }
 
 // EvaluateMap lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It
@@ -84,21 +69,14 @@ func (c *Client) EvaluateMap(ctx context.Context, input *xlashapev1.MapInput, po
 	}
 	var results []int64
 	var inDomain []bool
-	err = inParts(ctx, points, width, unaryAnswers*max(width, 1), c.Indexing.EvaluateMapBatch,
-		func(part []int64, isFirst bool) *xlashapev1.EvaluateMapBatchRequest {
-			if isFirst {
-				return &xlashapev1.EvaluateMapBatchRequest{Map: input, Points: part}
-			}
+	err = inParts(ctx, points, width, unaryAnswers*max(width, 1), c.Indexing.EvaluateMapBatch, &xlashapev1.EvaluateMapBatchRequest{Map: input},
+		func(part []int64) *xlashapev1.EvaluateMapBatchRequest {
 			return &xlashapev1.EvaluateMapBatchRequest{Points: part}
 		},
 		func(answer *xlashapev1.EvaluateMapBatchResponse) {
-			results = append(results, answer.GetResults()...)
-			inDomain = append(inDomain, answer.GetInDomain()...)
+			results, inDomain = append(results, answer.GetResults()...), append(inDomain, answer.GetInDomain()...)
 		})
-	if err != nil {
-		return nil, nil, err
-	}
-	return results, inDomain, nil
+	return results, inDomain, err
 }
 
 // variables returns how many numbers a point of the map has.

@@ -1,136 +1,126 @@
 package xlashape
 
 import (
-	"math"
+	"errors"
+	"fmt"
 	"math/big"
 	"math/bits"
+	"strconv"
 
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
-// maxBits bounds intermediate values. Maps of XLA stay below 128 bits; a map that multiplies without end must not take all memory.
-const maxBits = 1 << 16
-
 // A Map is an indexing map that can be evaluated without a server. It is safe for use by several goroutines at once.
 type Map struct {
 	message     *xlashapev1.IndexingMap
-	lower       []int64 // of each variable: dimensions, ranges, runtime
-	upper       []int64
-	nodes       []node
-	constraints []constraint
-	results     []uint32
 	isEmpty     bool
+	variables   []bounds      // dimensions, ranges, runtime; their values are the first registers
+	constants   map[int]int64 // by register
+	steps       []step
+	registers   int
+	constraints []bounds
+	results     []int // registers
 }
 
-type node struct {
-	kind     xlashapev1.Expression_Kind
-	value    int64 // of a constant its value, of a variable its position in a point
-	operands []uint32
-}
-
-type constraint struct {
-	node         uint32
+type bounds struct {
+	register     int
 	lower, upper int64
+}
+
+// A step computes registers[target] = registers[left] kind registers[right].
+type step struct {
+	kind                xlashapev1.Expression_Kind
+	target, left, right int
 }
 
 // NewMap checks a map, such as one of an answer of the server, and prepares it for evaluation. The Reason of the error is INVALID_MAP if the map is
 // undefined, or if an expression uses a later one, a variable that does not exist, a divisor that is not a positive constant, or too few operands.
 func NewMap(message *xlashapev1.IndexingMap) (*Map, error) {
-	switch message.GetState() {
-	case xlashapev1.IndexingMap_STATE_UNSPECIFIED, xlashapev1.IndexingMap_STATE_DEFINED, xlashapev1.IndexingMap_STATE_KNOWN_EMPTY:
-	case xlashapev1.IndexingMap_STATE_UNDEFINED:
-		return nil, mistake("INVALID_MAP", "state", "an undefined map cannot be evaluated")
-	default:
-		return nil, mistake("INVALID_MAP", "state", "unknown state %d", message.GetState())
+	if state := message.GetState(); state < xlashapev1.IndexingMap_STATE_UNSPECIFIED || state >= xlashapev1.IndexingMap_STATE_UNDEFINED {
+		return nil, mistake("INVALID_MAP", "state", "a map in state %v cannot be evaluated", state)
 	}
-	m := &Map{message: message, isEmpty: message.GetState() == xlashapev1.IndexingMap_STATE_KNOWN_EMPTY, results: message.GetResults()}
-	for _, group := range [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()} {
+	m := &Map{message: message, isEmpty: message.GetState() == xlashapev1.IndexingMap_STATE_KNOWN_EMPTY, constants: map[int]int64{}}
+	groups := [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()}
+	var first [3]int // variable of each group
+	for i, group := range groups {
+		first[i] = m.registers
 		for _, variable := range group {
-			m.lower = append(m.lower, variable.GetBounds().GetLower())
-			m.upper = append(m.upper, variable.GetBounds().GetUpper())
+			m.variables = append(m.variables, bounds{m.register(), variable.GetBounds().GetLower(), variable.GetBounds().GetUpper()})
 		}
 	}
+	registers := make([]int, 0, len(message.GetExpressions())) // of the expressions
 	for i, expression := range message.GetExpressions() {
-		made, err := m.node(i, expression)
-		if err != nil {
-			return nil, err
+		kind, operands := expression.GetKind(), expression.GetOperands()
+		invalid := func(what string) error {
+			return mistake("INVALID_MAP", "expressions["+strconv.Itoa(i)+"]", "%s", what)
 		}
-		m.nodes = append(m.nodes, made)
+		switch {
+		case kind == xlashapev1.Expression_KIND_CONSTANT:
+			registers = append(registers, m.register())
+			m.constants[registers[i]] = expression.GetValue()
+			continue
+		case kind <= xlashapev1.Expression_KIND_UNSPECIFIED || kind > xlashapev1.Expression_KIND_MAXIMUM:
+			return nil, invalid("is of an unknown kind")
+		case kind <= xlashapev1.Expression_KIND_RUNTIME:
+			number, group := expression.GetValue(), kind-xlashapev1.Expression_KIND_DIMENSION
+			if number < 0 || number >= int64(len(groups[group])) {
+				return nil, invalid("is a variable that the map does not have")
+			}
+			registers = append(registers, first[group]+int(number))
+			continue
+		}
+		divides := kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO
+		if len(operands) < 2 || divides && len(operands) > 2 {
+			return nil, invalid("has too few operands, or too many")
+		}
+		for _, operand := range operands {
+			if int64(operand) >= int64(i) {
+				return nil, invalid("uses itself or a later expression")
+			}
+		}
+		if divides && m.constants[registers[operands[1]]] <= 0 {
+			return nil, invalid("divides by what is not a positive constant")
+		}
+		left := registers[operands[0]]
+		for _, operand := range operands[1:] {
+			m.steps = append(m.steps, step{kind, m.registers, left, registers[operand]})
+			left = m.register()
+		}
+		registers = append(registers, left)
 	}
-	for i, result := range m.results {
-		if int64(result) >= int64(len(m.nodes)) {
-			return nil, mistake("INVALID_MAP", "results", "result %d is expression %d of %d", i, result, len(m.nodes))
+	for i, result := range message.GetResults() {
+		if int64(result) >= int64(len(registers)) {
+			return nil, mistake("INVALID_MAP", "results["+strconv.Itoa(i)+"]", "there is no expression %d", result)
 		}
+		m.results = append(m.results, registers[result])
 	}
-	for i, limit := range message.GetConstraints() {
-		if int64(limit.GetExpression()) >= int64(len(m.nodes)) {
-			return nil, mistake("INVALID_MAP", "constraints", "constraint %d is on expression %d of %d", i, limit.GetExpression(), len(m.nodes))
+	for i, constraint := range message.GetConstraints() {
+		if int64(constraint.GetExpression()) >= int64(len(registers)) {
+			return nil, mistake("INVALID_MAP", "constraints["+strconv.Itoa(i)+"]", "there is no expression %d", constraint.GetExpression())
 		}
-		m.constraints = append(m.constraints, constraint{limit.GetExpression(), limit.GetBounds().GetLower(), limit.GetBounds().GetUpper()})
+		interval := constraint.GetBounds()
+		m.constraints = append(m.constraints, bounds{registers[constraint.GetExpression()], interval.GetLower(), interval.GetUpper()})
 	}
 	return m, nil
 }
 
-func (m *Map) node(i int, expression *xlashapev1.Expression) (node, error) {
-	made := node{expression.GetKind(), expression.GetValue(), expression.GetOperands()}
-	invalid := func(what string) (node, error) {
-		return node{}, mistake("INVALID_MAP", "expressions", "expression %d %s", i, what)
-	}
-	dims, ranges := int64(len(m.message.GetDimensions())), int64(len(m.message.GetRanges()))
-	first, count := int64(0), int64(0)
-	switch made.kind {
-	case xlashapev1.Expression_KIND_CONSTANT:
-		return made, nil
-	case xlashapev1.Expression_KIND_DIMENSION:
-		count = dims
-	case xlashapev1.Expression_KIND_RANGE:
-		first, count = dims, ranges
-	case xlashapev1.Expression_KIND_RUNTIME:
-		first, count = dims+ranges, int64(len(m.lower))-dims-ranges
-	case xlashapev1.Expression_KIND_ADD, xlashapev1.Expression_KIND_MULTIPLY, xlashapev1.Expression_KIND_FLOOR_DIVIDE,
-		xlashapev1.Expression_KIND_CEIL_DIVIDE, xlashapev1.Expression_KIND_MODULO, xlashapev1.Expression_KIND_MINIMUM,
-		xlashapev1.Expression_KIND_MAXIMUM:
-		for _, operand := range made.operands {
-			if int64(operand) >= int64(i) {
-				return invalid("uses itself or a later expression")
-			}
-		}
-		if divides(made.kind) {
-			if len(made.operands) != 2 {
-				return invalid("divides, and has not exactly two operands")
-			}
-			if divisor := m.nodes[made.operands[1]]; divisor.kind != xlashapev1.Expression_KIND_CONSTANT || divisor.value <= 0 {
-				return invalid("divides by what is not a positive constant")
-			}
-		} else if len(made.operands) < 2 {
-			return invalid("has fewer than two operands")
-		}
-		return made, nil
-	default:
-		return invalid("is of an unknown kind")
-	}
-	if made.value < 0 || made.value >= count {
-		return invalid("is a variable that the map does not have")
-	}
-	made.value += first
-	return made, nil
-}
-
-func divides(kind xlashapev1.Expression_Kind) bool {
-	return kind == xlashapev1.Expression_KIND_FLOOR_DIVIDE || kind == xlashapev1.Expression_KIND_CEIL_DIVIDE || kind == xlashapev1.Expression_KIND_MODULO
+func (m *Map) register() int {
+	m.registers++
+	return m.registers - 1
 }
 
 // Message returns the message that the map was made of.
 func (m *Map) Message() *xlashapev1.IndexingMap { return m.message }
 
 // Variables returns how many numbers a point has: one for each dimension, range and runtime variable, in this order.
-func (m *Map) Variables() int { return len(m.lower) }
+func (m *Map) Variables() int { return len(m.variables) }
 
 // Results returns how many numbers the map gives for a point.
 func (m *Map) Results() int { return len(m.results) }
 
 // Evaluate returns the results at a point, and whether the point is in the domain; without results if it is not. The Reason of the error is
-// INVALID_INDEX for a point of too few or too many numbers, SIZE_OVERFLOW for a result that does not fit int64.
+// INVALID_INDEX for a point of too few or too many numbers, SIZE_OVERFLOW for a result that does not fit int64, and for a value on the way to the results
+// or to a constraint that does not fit 128 bits.
 func (m *Map) Evaluate(point ...int64) (results []int64, inDomain bool, err error) {
 	all, in, err := m.EvaluateBatch(point, 1)
 	if err != nil || !in[0] {
@@ -140,20 +130,31 @@ func (m *Map) Evaluate(point ...int64) (results []int64, inDomain bool, err erro
 }
 
 // EvaluateBatch returns the results at `count` points, which stand one after another, and for each point whether it is in the domain. The results for
-// a point outside the domain are 0. Errors are those of Evaluate.
+// a point outside the domain are 0. Errors are those of Evaluate; the Field names the first number of the point.
 func (m *Map) EvaluateBatch(points []int64, count int) (results []int64, inDomain []bool, err error) {
-	width := len(m.lower)
+	width, height := len(m.variables), len(m.results)
 	if count < 0 || len(points) != count*width {
 		return nil, nil, mistake("INVALID_INDEX", "points", "%d points of %d variables have %d numbers, found %d", count, width, count*width, len(points))
 	}
-	results, inDomain = make([]int64, count*len(m.results)), make([]bool, count)
-	values := make([]int64, len(m.nodes))
+	results, inDomain = make([]int64, count*height), make([]bool, count)
+	registers := make([]int64, m.registers)
+	for i, value := range m.constants {
+		registers[i] = value
+	}
 	for i := range count {
-		point, result := points[i*width:(i+1)*width], results[i*len(m.results):(i+1)*len(m.results)]
-		in, fits := m.evaluate(point, values, result)
+		point, result := points[i*width:(i+1)*width], results[i*height:(i+1)*height]
+		if !m.inBounds(point) {
+			continue
+		}
+		copy(registers, point)
+		in, fits := m.evaluate(registers, result)
 		if !fits {
-			if in, err = m.evaluateExactly(point, result); err != nil {
-				return nil, nil, err
+			if in, err = m.evaluateExactly(registers, result); err != nil {
+				field := "map"
+				if width > 0 {
+					field = "points[" + strconv.Itoa(i*width) + "]"
+				}
+				return nil, nil, mistake("SIZE_OVERFLOW", field, "%s", err.Error())
 			}
 		}
 		inDomain[i] = in
@@ -162,161 +163,123 @@ func (m *Map) EvaluateBatch(points []int64, count int) (results []int64, inDomai
 }
 
 func (m *Map) inBounds(point []int64) bool {
-	if m.isEmpty {
-		return false
-	}
 	for i, value := range point {
-		if value < m.lower[i] || value > m.upper[i] {
+		if value < m.variables[i].lower || value > m.variables[i].upper {
 			return false
 		}
 	}
-	return true
+	return !m.isEmpty
 }
 
-// evaluate works with int64; fits is false if a value of an expression does not fit.
-func (m *Map) evaluate(point, values, result []int64) (in, fits bool) {
-	if !m.inBounds(point) {
-		return false, true
-	}
-	for i := range m.nodes {
-		n := &m.nodes[i]
-		switch n.kind {
-		case xlashapev1.Expression_KIND_CONSTANT:
-			values[i] = n.value
-			continue
-		case xlashapev1.Expression_KIND_DIMENSION, xlashapev1.Expression_KIND_RANGE, xlashapev1.Expression_KIND_RUNTIME:
-			values[i] = point[n.value]
-			continue
-		}
-		value := values[n.operands[0]]
-		for _, operand := range n.operands[1:] {
-			other := values[operand]
-			switch n.kind {
-			case xlashapev1.Expression_KIND_ADD:
-				sum := value + other
-				if (sum > value) != (other > 0) && other != 0 {
-					return false, false
-				}
-				value = sum
-			case xlashapev1.Expression_KIND_MULTIPLY:
-				product, ok := multiplied(value, other)
-				if !ok {
-					return false, false
-				}
-				value = product
-			case xlashapev1.Expression_KIND_FLOOR_DIVIDE:
-				value = floorDivided(value, other)
-			case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-				// Not the negative of the negative's quotient: the least int64 has no negative.
-				quotient := value / other
-				if value%other > 0 {
-					quotient++
-				}
-				value = quotient
-			case xlashapev1.Expression_KIND_MODULO:
-				if value %= other; value < 0 {
-					value += other
-				}
-			case xlashapev1.Expression_KIND_MINIMUM:
-				value = min(value, other)
-			case xlashapev1.Expression_KIND_MAXIMUM:
-				value = max(value, other)
+// evaluate works with int64; fits is false if a value on the way does not fit.
+func (m *Map) evaluate(registers, result []int64) (in, fits bool) {
+	for i := range m.steps {
+		s := &m.steps[i]
+		value, right := registers[s.left], registers[s.right]
+		switch s.kind {
+		case xlashapev1.Expression_KIND_ADD:
+			sum := value + right
+			if (sum < value) != (right < 0) {
+				return false, false
 			}
+			value = sum
+		case xlashapev1.Expression_KIND_MULTIPLY:
+			// The product of the numbers as unsigned ones has 2⁶⁴ times the other factor too much in its upper half for each that is negative.
+			high, low := bits.Mul64(uint64(value), uint64(right))
+			if int64(high)-(value>>63&right)-(right>>63&value) != int64(low)>>63 {
+				return false, false
+			}
+			value = int64(low)
+		case xlashapev1.Expression_KIND_FLOOR_DIVIDE:
+			quotient := value / right
+			if value%right < 0 {
+				quotient--
+			}
+			value = quotient
+		case xlashapev1.Expression_KIND_CEIL_DIVIDE:
+			quotient := value / right
+			if value%right > 0 {
+				quotient++
+			}
+			value = quotient
+		case xlashapev1.Expression_KIND_MODULO:
+			if value %= right; value < 0 {
+				value += right
+			}
+		case xlashapev1.Expression_KIND_MINIMUM:
+			value = min(value, right)
+		default:
+			value = max(value, right)
 		}
-		values[i] = value
+		registers[s.target] = value
 	}
-	for _, limit := range m.constraints {
-		if value := values[limit.node]; value < limit.lower || value > limit.upper {
+	for _, constraint := range m.constraints {
+		if value := registers[constraint.register]; value < constraint.lower || value > constraint.upper {
 			return false, true
 		}
 	}
-	for i, position := range m.results {
-		result[i] = values[position]
+	for i, register := range m.results {
+		result[i] = registers[register]
 	}
 	return true, true
 }
 
-// evaluateExactly works with integers of any size.
-func (m *Map) evaluateExactly(point, result []int64) (bool, error) {
-	values := make([]*big.Int, len(m.nodes))
-	for i, n := range m.nodes {
-		switch n.kind {
-		case xlashapev1.Expression_KIND_CONSTANT:
-			values[i] = big.NewInt(n.value)
-			continue
-		case xlashapev1.Expression_KIND_DIMENSION, xlashapev1.Expression_KIND_RANGE, xlashapev1.Expression_KIND_RUNTIME:
-			values[i] = big.NewInt(point[n.value])
-			continue
-		}
-		value := new(big.Int).Set(values[n.operands[0]])
-		for _, operand := range n.operands[1:] {
-			other := values[operand]
-			switch n.kind {
-			case xlashapev1.Expression_KIND_ADD:
-				value.Add(value, other)
-			case xlashapev1.Expression_KIND_MULTIPLY:
-				value.Mul(value, other)
-			case xlashapev1.Expression_KIND_FLOOR_DIVIDE: // Div and Mod are Euclidean, which for positive divisors is the floor
-				value.Div(value, other)
-			case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-				value.Neg(value.Div(value.Neg(value), other))
-			case xlashapev1.Expression_KIND_MODULO:
-				value.Mod(value, other)
-			case xlashapev1.Expression_KIND_MINIMUM:
-				if other.Cmp(value) < 0 {
-					value.Set(other)
-				}
-			case xlashapev1.Expression_KIND_MAXIMUM:
-				if other.Cmp(value) > 0 {
-					value.Set(other)
-				}
-			}
-			if value.BitLen() > maxBits {
-				return false, mistake("SIZE_OVERFLOW", "map", "expression %d has more than %d bits", i, maxBits)
-			}
-		}
-		values[i] = value
+var (
+	leastOf128Bits    = new(big.Int).Lsh(big.NewInt(-1), 127)
+	greatestOf128Bits = new(big.Int).Not(leastOf128Bits)
+)
+
+// evaluateExactly works with integers of 128 bits. A value that does not fit is nil, and so is what is computed from it.
+func (m *Map) evaluateExactly(inputs, result []int64) (bool, error) {
+	registers := make([]*big.Int, m.registers)
+	for i, value := range inputs {
+		registers[i] = big.NewInt(value)
 	}
-	for _, limit := range m.constraints {
-		value := values[limit.node]
-		if value.Cmp(big.NewInt(limit.lower)) < 0 || value.Cmp(big.NewInt(limit.upper)) > 0 {
+	for _, s := range m.steps {
+		left, right, value := registers[s.left], registers[s.right], new(big.Int)
+		registers[s.target] = nil
+		if left == nil || right == nil {
+			continue
+		}
+		switch s.kind {
+		case xlashapev1.Expression_KIND_ADD:
+			value.Add(left, right)
+		case xlashapev1.Expression_KIND_MULTIPLY:
+			value.Mul(left, right)
+		case xlashapev1.Expression_KIND_FLOOR_DIVIDE: // Div and Mod are Euclidean, which for positive divisors is the floor
+			value.Div(left, right)
+		case xlashapev1.Expression_KIND_CEIL_DIVIDE:
+			value.Neg(value.Div(value.Neg(left), right))
+		case xlashapev1.Expression_KIND_MODULO:
+			value.Mod(left, right)
+		default:
+			if value = left; (right.Cmp(left) < 0) == (s.kind == xlashapev1.Expression_KIND_MINIMUM) {
+				value = right
+			}
+		}
+		if value.Cmp(leastOf128Bits) >= 0 && value.Cmp(greatestOf128Bits) <= 0 {
+			registers[s.target] = value
+		}
+	}
+	isTooLarge := false
+	for _, constraint := range m.constraints {
+		value := registers[constraint.register]
+		if value != nil && (value.Cmp(big.NewInt(constraint.lower)) < 0 || value.Cmp(big.NewInt(constraint.upper)) > 0) {
 			return false, nil
 		}
+		isTooLarge = isTooLarge || value == nil
 	}
-	for i, position := range m.results {
-		if !values[position].IsInt64() {
-			return false, mistake("SIZE_OVERFLOW", "map", "result %d does not fit int64: %s", i, values[position].Text(10))
+	for _, register := range m.results {
+		isTooLarge = isTooLarge || registers[register] == nil
+	}
+	if isTooLarge {
+		return false, errors.New("an expression takes a value of more than 128 bits")
+	}
+	for i, register := range m.results {
+		if !registers[register].IsInt64() {
+			return false, fmt.Errorf("result %d does not fit int64: %s", i, registers[register])
 		}
-	}
-	for i, position := range m.results {
-		result[i] = values[position].Int64()
+		result[i] = registers[register].Int64()
 	}
 	return true, nil
-}
-
-func floorDivided(value, divisor int64) int64 {
-	quotient := value / divisor
-	if value%divisor < 0 {
-		quotient--
-	}
-	return quotient
-}
-
-func multiplied(a, b int64) (int64, bool) {
-	high, low := bits.Mul64(magnitude(a), magnitude(b))
-	isNegative := (a < 0) != (b < 0)
-	if high != 0 || low > math.MaxInt64+1 || (low == math.MaxInt64+1 && !isNegative) {
-		return 0, false
-	}
-	if isNegative {
-		return -int64(low), true // the negative of 2⁶³ is itself
-	}
-	return int64(low), true
-}
-
-func magnitude(value int64) uint64 {
-	if value < 0 {
-		return -uint64(value)
-	}
-	return uint64(value)
 }

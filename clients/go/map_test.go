@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,8 +60,13 @@ func TestAgainstBigIntegers(t *testing.T) {
 			point = []int64{ends[i/len(ends)], ends[i%len(ends)]}
 		}
 		quick, exact := make([]int64, 5), make([]int64, 5)
-		quickIn, fits := m.evaluate(point, make([]int64, len(m.nodes)), quick)
-		exactIn, err := m.evaluateExactly(point, exact)
+		registers := make([]int64, m.registers)
+		copy(registers, point)
+		for register, value := range m.constants {
+			registers[register] = value
+		}
+		exactIn, err := m.evaluateExactly(slices.Clone(registers), exact)
+		quickIn, fits := m.evaluate(registers, quick)
 		if fits && (err != nil || quickIn != exactIn) {
 			t.Fatalf("%v: in the domain: %v, exactly %v (%v)", point, quickIn, exactIn, err)
 		}
@@ -166,7 +172,11 @@ func FuzzParseMap(f *testing.F) {
 			}
 			return
 		}
-		if _, _, err := m.Evaluate(m.lower...); err != nil && reasonOf(err) != "SIZE_OVERFLOW" {
+		point := make([]int64, m.Variables())
+		for i, variable := range m.variables {
+			point[i] = variable.lower
+		}
+		if _, _, err := m.Evaluate(point...); err != nil && reasonOf(err) != "SIZE_OVERFLOW" {
 			t.Fatal(err)
 		}
 	})

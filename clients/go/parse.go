@@ -1,6 +1,7 @@
 package xlashape
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +14,15 @@ import (
 // maxNesting bounds parentheses within each other in the text of a map.
 const maxNesting = 10_000
 
+var (
+	tokens  = regexp.MustCompile(`->|[\w$]+|\S`)
+	name    = regexp.MustCompile(`^[A-Za-z_$]`)
+	kindsOf = map[string]xlashapev1.Expression_Kind{
+		"*": xlashapev1.Expression_KIND_MULTIPLY, "/": xlashapev1.Expression_KIND_FLOOR_DIVIDE, "floordiv": xlashapev1.Expression_KIND_FLOOR_DIVIDE,
+		"ceildiv": xlashapev1.Expression_KIND_CEIL_DIVIDE, "mod": xlashapev1.Expression_KIND_MODULO,
+	}
+)
+
 // ParseMap reads a map in text, as XLA or as MLIR writes it:
 //
 //	(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 9], s0 in [0, 3], d0 + s0 in [0, 11]
@@ -23,79 +33,75 @@ const maxNesting = 10_000
 func ParseMap(text string) (*Map, error) {
 	message := &xlashapev1.IndexingMap{}
 	text, _, _ = strings.Cut(text, "\nruntime variables:")
-	p := &mapParser{text: text, message: message, variables: map[string]uint32{}}
 	switch strings.Join(strings.Fields(text), " ") {
 	case "KNOWN EMPTY":
 		message.State = xlashapev1.IndexingMap_STATE_KNOWN_EMPTY
 	case "UNDEFINED":
 		message.State = xlashapev1.IndexingMap_STATE_UNDEFINED
 	default:
-		p.next()
-		p.parse()
-		if p.err != nil {
-			return nil, p.err
+		p := &mapParser{text: text, places: append(tokens.FindAllStringIndex(text, -1), []int{len(text), len(text)}), message: message,
+			nodes: map[string]uint32{}, variables: map[uint32]*xlashapev1.Variable{}}
+		if err := p.parse(); err != nil {
+			return nil, err
 		}
 	}
 	return NewMap(message)
 }
 
-// mapParser reads a map by recursive descent. After the first mistake every token is the end of the text, so that all loops end.
+// mapParser reads a map by recursive descent. The first mistake is a panic, which parse recovers.
 type mapParser struct {
-	text       string
-	start, end int // the current token is text[start:end]; empty at the end of the text
-	message    *xlashapev1.IndexingMap
-	variables  map[string]uint32 // the expression of each variable
-	nesting    int
-	err        error
+	text      string
+	places    [][]int // where tokens begin and end; the last one is empty, at the end of the text
+	message   *xlashapev1.IndexingMap
+	nodes     map[string]uint32               // the expression of each variable, by name
+	variables map[uint32]*xlashapev1.Variable // by expression
+	nesting   int
 }
 
-func (p *mapParser) token() string { return p.text[p.start:p.end] }
-
-func (p *mapParser) next() {
-	p.start = p.end
-	for p.start < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.start]) >= 0 {
-		p.start++
+func (p *mapParser) parse() (err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			err = found.(*Error) // anything else is a bug, and panics again
+		}
+	}()
+	p.message.Dimensions = p.declared("(", ")", "d", xlashapev1.Expression_KIND_DIMENSION)
+	if p.token() == "[" {
+		p.message.Ranges = p.declared("[", "]", "s", xlashapev1.Expression_KIND_RANGE)
 	}
-	p.end = p.start
-	for p.end < len(p.text) && isWordByte(p.text[p.end]) {
-		p.end++
+	if p.token() == "{" {
+		p.message.Runtime = p.declared("{", "}", "rt", xlashapev1.Expression_KIND_RUNTIME)
 	}
-	if p.end == p.start && p.end < len(p.text) {
-		_, size := utf8.DecodeRuneInString(p.text[p.end:])
-		p.end += size
-		if p.token() == "-" && strings.HasPrefix(p.text[p.end:], ">") {
-			p.end++
+	p.expect("->")
+	p.list("(", ")", func() { p.message.Results = append(p.message.Results, p.sum()) })
+	p.take(",")
+	if p.take("domain") {
+		p.expect(":")
+		for p.token() != "" {
+			p.interval()
+			if !p.take(",") {
+				break
+			}
 		}
 	}
-}
-
-func isWordByte(b byte) bool {
-	return b == '_' || b == '$' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
-}
-
-func (p *mapParser) fail(expected string) {
-	if p.err != nil {
-		return
-	}
-	before := p.text[:p.start]
-	lineStart := strings.LastIndexByte(before, '\n') + 1
-	found := "the end of the text"
 	if p.token() != "" {
-		found = strconv.Quote(p.token())
+		p.fail("the end of the text")
 	}
-	p.err = &Error{
-		Code: codes.InvalidArgument, Reason: "PARSE", Message: "expected " + expected + ", found " + found,
-		Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(before[lineStart:]) + 1,
+	for _, variable := range p.variables {
+		if variable.Bounds == nil {
+			p.fail("a domain with an interval for every variable")
+		}
 	}
-	p.start, p.end = len(p.text), len(p.text)
+	return nil
 }
 
-// take passes a token that is as given.
+func (p *mapParser) token() string { return p.text[p.places[0][0]:p.places[0][1]] }
+
+// take passes a token if it is the given one.
 func (p *mapParser) take(token string) bool {
 	if p.token() != token {
 		return false
 	}
-	p.next()
+	p.places = p.places[1:]
 	return true
 }
 
@@ -105,202 +111,156 @@ func (p *mapParser) expect(token string) {
 	}
 }
 
-func (p *mapParser) parse() {
-	p.message.Dimensions = p.declared("(", ")", xlashapev1.Expression_KIND_DIMENSION)
-	if p.token() == "[" {
-		p.message.Ranges = p.declared("[", "]", xlashapev1.Expression_KIND_RANGE)
-	}
-	if p.token() == "{" {
-		p.message.Runtime = p.declared("{", "}", xlashapev1.Expression_KIND_RUNTIME)
-	}
-	p.expect("->")
-	p.expect("(")
-	for !p.take(")") && p.err == nil {
-		p.message.Results = append(p.message.Results, p.expression())
-		if p.token() != ")" {
-			p.expect(",")
-		}
-	}
-	p.take(",")
-	isBounded := map[uint32]bool{}
-	if p.take("domain") {
-		p.expect(":")
-		for p.token() != "" {
-			p.bounds(isBounded)
-			if !p.take(",") {
-				break
-			}
-		}
-	}
+func (p *mapParser) fail(expected string) {
+	before, found := p.text[:p.places[0][0]], "the end of the text"
 	if p.token() != "" {
-		p.fail("the end of the text")
+		found = strconv.Quote(p.token())
 	}
-	if len(isBounded) < len(p.variables) {
-		p.fail("a domain with an interval for every variable")
-	}
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	panic(&Error{Code: codes.InvalidArgument, Reason: "PARSE", Message: "expected " + expected + ", found " + found,
+		Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1})
 }
 
-// declared reads the names of variables, and makes an expression of each.
-func (p *mapParser) declared(open, end string, kind xlashapev1.Expression_Kind) (variables []*xlashapev1.Variable) {
+// list reads items between two tokens, with commas between them.
+func (p *mapParser) list(open, end string, item func()) {
 	p.expect(open)
-	for !p.take(end) && p.err == nil {
-		name := p.token()
-		if _, taken := p.variables[name]; taken || name == "" || !isWordByte(name[0]) || name[0] <= '9' {
-			p.fail("the name of a new variable")
-			return nil
-		}
-		number := int64(len(variables))
-		variable := &xlashapev1.Variable{Name: name}
-		prefix := map[xlashapev1.Expression_Kind]string{
-			xlashapev1.Expression_KIND_DIMENSION: "d", xlashapev1.Expression_KIND_RANGE: "s", xlashapev1.Expression_KIND_RUNTIME: "rt",
-		}[kind]
-		if name == prefix+strconv.FormatInt(number, 10) {
-			variable.Name = ""
-		}
-		variables = append(variables, variable)
-		p.variables[name] = p.add(&xlashapev1.Expression{Kind: kind, Value: number})
-		p.next()
+	for !p.take(end) {
+		item()
 		if p.token() != end {
 			p.expect(",")
 		}
 	}
+}
+
+// declared reads the names of variables, and makes an expression of each.
+func (p *mapParser) declared(open, end, prefix string, kind xlashapev1.Expression_Kind) (variables []*xlashapev1.Variable) {
+	p.list(open, end, func() {
+		token, number := p.token(), len(variables)
+		if _, taken := p.nodes[token]; taken || !name.MatchString(token) {
+			p.fail("the name of a new variable")
+		}
+		p.take(token)
+		variable := &xlashapev1.Variable{Name: token}
+		if token == prefix+strconv.Itoa(number) {
+			variable.Name = ""
+		}
+		p.nodes[token] = p.add(kind, int64(number))
+		p.variables[p.nodes[token]] = variable
+		variables = append(variables, variable)
+	})
 	return variables
 }
 
-// bounds reads `expression in [lower, upper]`: of a variable its bounds, of anything else a constraint.
-func (p *mapParser) bounds(isBounded map[uint32]bool) {
+// interval reads `expression in [lower, upper]`: of a variable its bounds, of anything else a constraint.
+func (p *mapParser) interval() {
 	if p.take("is_simplified") {
 		p.expect(":")
-		p.next()
+		p.take(p.token())
 		return
 	}
-	expression := p.expression()
+	expression := p.sum()
 	p.expect("in")
 	p.expect("[")
-	interval := &xlashapev1.Interval{Lower: p.integer()}
+	lower := p.integer()
 	p.expect(",")
-	interval.Upper = p.integer()
+	interval := &xlashapev1.Interval{Lower: lower, Upper: p.integer()}
 	p.expect("]")
-	if p.err != nil {
-		return
-	}
-	node := p.message.Expressions[expression]
-	var group []*xlashapev1.Variable
-	switch node.Kind {
-	case xlashapev1.Expression_KIND_DIMENSION:
-		group = p.message.Dimensions
-	case xlashapev1.Expression_KIND_RANGE:
-		group = p.message.Ranges
-	case xlashapev1.Expression_KIND_RUNTIME:
-		group = p.message.Runtime
-	default:
+	variable := p.variables[expression]
+	if variable == nil {
 		p.message.Constraints = append(p.message.Constraints, &xlashapev1.Constraint{Expression: expression, Bounds: interval})
 		return
 	}
-	variable := group[node.Value]
-	if isBounded[expression] {
-		interval.Lower, interval.Upper = max(interval.Lower, variable.Bounds.Lower), min(interval.Upper, variable.Bounds.Upper)
+	if known := variable.Bounds; known != nil {
+		interval.Lower, interval.Upper = max(interval.Lower, known.Lower), min(interval.Upper, known.Upper)
 	}
-	variable.Bounds, isBounded[expression] = interval, true
+	variable.Bounds = interval
 }
 
+// integer reads digits, and a sign that belongs to them: the least int64 has no positive counterpart.
 func (p *mapParser) integer() int64 {
 	sign := ""
 	if p.take("-") {
 		sign = "-"
 	}
 	value, err := strconv.ParseInt(sign+p.token(), 10, 64)
-	if err != nil || strings.ContainsAny(p.token(), "_+-") {
+	if err != nil {
 		p.fail("an integer of 64 bits")
-		return 0
 	}
-	p.next()
+	p.take(p.token())
 	return value
 }
 
-func (p *mapParser) add(expression *xlashapev1.Expression) uint32 {
-	p.message.Expressions = append(p.message.Expressions, expression)
+func (p *mapParser) add(kind xlashapev1.Expression_Kind, value int64, operands ...uint32) uint32 {
+	p.message.Expressions = append(p.message.Expressions, &xlashapev1.Expression{Kind: kind, Value: value, Operands: operands})
 	return uint32(len(p.message.Expressions) - 1)
 }
 
-func (p *mapParser) operation(kind xlashapev1.Expression_Kind, operands ...uint32) uint32 {
-	return p.add(&xlashapev1.Expression{Kind: kind, Operands: operands})
-}
-
 func (p *mapParser) negative(of uint32) uint32 {
-	minusOne := p.add(&xlashapev1.Expression{Kind: xlashapev1.Expression_KIND_CONSTANT, Value: -1})
-	return p.operation(xlashapev1.Expression_KIND_MULTIPLY, of, minusOne)
+	return p.add(xlashapev1.Expression_KIND_MULTIPLY, 0, of, p.add(xlashapev1.Expression_KIND_CONSTANT, -1))
 }
 
-func (p *mapParser) expression() uint32 {
+func (p *mapParser) sum() uint32 {
 	sum := p.product()
 	for {
 		switch {
 		case p.take("+"):
-			sum = p.operation(xlashapev1.Expression_KIND_ADD, sum, p.product())
+			sum = p.add(xlashapev1.Expression_KIND_ADD, 0, sum, p.product())
 		case p.take("-"):
-			sum = p.operation(xlashapev1.Expression_KIND_ADD, sum, p.negative(p.product()))
+			sum = p.add(xlashapev1.Expression_KIND_ADD, 0, sum, p.negative(p.product()))
 		default:
 			return sum
 		}
 	}
 }
 
-var binaryKinds = map[string]xlashapev1.Expression_Kind{
-	"*": xlashapev1.Expression_KIND_MULTIPLY, "/": xlashapev1.Expression_KIND_FLOOR_DIVIDE, "floordiv": xlashapev1.Expression_KIND_FLOOR_DIVIDE,
-	"ceildiv": xlashapev1.Expression_KIND_CEIL_DIVIDE, "mod": xlashapev1.Expression_KIND_MODULO,
-}
-
 func (p *mapParser) product() uint32 {
-	product := p.unary()
+	product := p.operand()
 	for {
-		kind, is := binaryKinds[p.token()]
+		kind, is := kindsOf[p.token()]
 		if !is {
 			return product
 		}
-		p.next()
-		product = p.operation(kind, product, p.unary())
+		p.take(p.token())
+		product = p.add(kind, 0, product, p.operand())
 	}
 }
 
-func (p *mapParser) unary() uint32 {
+func (p *mapParser) operand() uint32 {
 	if p.nesting++; p.nesting > maxNesting {
 		p.fail("at most " + strconv.Itoa(maxNesting) + " levels of an expression")
 	}
 	defer func() { p.nesting-- }()
-	token := p.token()
-	node, isVariable := p.variables[token]
+	token, next := p.token(), ""
+	if token != "" {
+		next = p.text[p.places[1][0]:p.places[1][1]]
+	}
+	isDigit := func(text string) bool { return text != "" && text[0] >= '0' && text[0] <= '9' }
+	node, isVariable := p.nodes[token]
 	switch {
 	case isVariable:
-		p.next()
+		p.take(token)
 		return node
-	case token != "" && token[0] >= '0' && token[0] <= '9':
-		return p.add(&xlashapev1.Expression{Kind: xlashapev1.Expression_KIND_CONSTANT, Value: p.integer()})
+	case isDigit(token) || token == "-" && isDigit(next):
+		return p.add(xlashapev1.Expression_KIND_CONSTANT, p.integer())
 	case p.take("-"):
-		// The least int64 has no positive counterpart, so the sign belongs to the number.
-		if digits := p.token(); digits != "" && digits[0] >= '0' && digits[0] <= '9' {
-			if value, err := strconv.ParseInt("-"+digits, 10, 64); err == nil {
-				p.next()
-				return p.add(&xlashapev1.Expression{Kind: xlashapev1.Expression_KIND_CONSTANT, Value: value})
-			}
-		}
-		return p.negative(p.unary())
+		return p.negative(p.operand())
 	case p.take("("):
-		inner := p.expression()
+		inner := p.sum()
 		p.expect(")")
 		return inner
 	case token == "min" || token == "max":
 		kind := xlashapev1.Expression_KIND_MINIMUM
-		if token == "max" {
+		if p.take("max") {
 			kind = xlashapev1.Expression_KIND_MAXIMUM
+		} else {
+			p.take("min")
 		}
-		p.next()
 		p.expect("(")
-		first := p.expression()
+		first := p.sum()
 		p.expect(",")
-		second := p.expression()
+		second := p.sum()
 		p.expect(")")
-		return p.operation(kind, first, second)
+		return p.add(kind, 0, first, second)
 	}
 	p.fail("an expression")
 	return 0

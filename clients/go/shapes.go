@@ -3,6 +3,8 @@ package xlashape
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
@@ -18,52 +20,30 @@ func SerializedShape(proto []byte) *xlashapev1.ShapeInput {
 
 // DescribeShape describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 func (c *Client) DescribeShape(ctx context.Context, shape *xlashapev1.ShapeInput) (*xlashapev1.ShapeDescription, error) {
-	descriptions, err := c.DescribeShapes(ctx, shape)
-	if err != nil {
-		return nil, err
-	}
-	return descriptions[0], nil
+	return one(c.DescribeShapes(ctx, shape))
 }
 
 // DescribeShapes describes each shape, in one call.
 func (c *Client) DescribeShapes(ctx context.Context, shapes ...*xlashapev1.ShapeInput) ([]*xlashapev1.ShapeDescription, error) {
 	answer, err := c.Shapes.DescribeShape(ctx, &xlashapev1.DescribeShapeRequest{Shapes: shapes})
-	if err != nil {
-		return nil, err
-	}
-	return sameNumber(answer.GetDescriptions(), len(shapes))
+	return each(answer.GetDescriptions(), len(shapes), err)
 }
 
 // ByteSize returns the sizes of a shape in elements and bytes.
 func (c *Client) ByteSize(ctx context.Context, shape *xlashapev1.ShapeInput) (*xlashapev1.ShapeSize, error) {
-	sizes, err := c.ByteSizes(ctx, shape)
-	if err != nil {
-		return nil, err
-	}
-	return sizes[0], nil
+	return one(c.ByteSizes(ctx, shape))
 }
 
 // ByteSizes returns the sizes of each shape, in one call.
 func (c *Client) ByteSizes(ctx context.Context, shapes ...*xlashapev1.ShapeInput) ([]*xlashapev1.ShapeSize, error) {
 	answer, err := c.Shapes.ByteSize(ctx, &xlashapev1.ByteSizeRequest{Shapes: shapes})
-	if err != nil {
-		return nil, err
-	}
-	return sameNumber(answer.GetSizes(), len(shapes))
+	return each(answer.GetSizes(), len(shapes), err)
 }
 
 // LinearIndex returns the position in the buffer, in elements, of the element at an index.
 func (c *Client) LinearIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) {
-	one := int64(1)
-	answer, err := c.Shapes.LinearIndex(ctx, &xlashapev1.LinearIndexRequest{Shape: shape, Indices: index, Count: &one})
-	if err != nil {
-		return 0, err
-	}
-	positions, err := sameNumber(answer.GetPositions(), 1)
-	if err != nil {
-		return 0, err
-	}
-	return positions[0], nil
+	answer, err := c.Shapes.LinearIndex(ctx, &xlashapev1.LinearIndexRequest{Shape: shape, Indices: index, Count: proto.Int64(1)})
+	return one(each(answer.GetPositions(), 1, err))
 }
 
 // LinearIndices returns the positions of the elements at any number of indices, which stand one after another in `indices`, each with one number for
@@ -78,30 +58,21 @@ func (c *Client) LinearIndices(ctx context.Context, shape *xlashapev1.ShapeInput
 		return nil, err
 	}
 	positions := make([]int64, 0, len(indices)/max(rank, 1))
-	err = inParts(ctx, indices, rank, unaryNumbers, c.Shapes.LinearIndices,
-		func(part []int64, isFirst bool) *xlashapev1.LinearIndicesRequest {
-			if isFirst {
-				return &xlashapev1.LinearIndicesRequest{Shape: shape, Order: order, Indices: part}
-			}
+	first := &xlashapev1.LinearIndicesRequest{Shape: shape, Order: order}
+	err = inParts(ctx, indices, rank, unaryNumbers, c.Shapes.LinearIndices, first,
+		func(part []int64) *xlashapev1.LinearIndicesRequest {
 			return &xlashapev1.LinearIndicesRequest{Indices: part}
 		},
 		func(answer *xlashapev1.LinearIndicesResponse) {
 			positions = append(positions, answer.GetPositions()...)
 		})
-	if err != nil {
-		return nil, err
-	}
-	return positions, nil
+	return positions, err
 }
 
 // MultiIndex returns the index of the element at a position of the buffer; nil if the position is padding.
 func (c *Client) MultiIndex(ctx context.Context, shape *xlashapev1.ShapeInput, position int64) ([]int64, error) {
 	answer, err := c.Shapes.MultiIndex(ctx, &xlashapev1.MultiIndexRequest{Shape: shape, Positions: []int64{position}})
-	if err != nil {
-		return nil, err
-	}
-	isElement, err := sameNumber(answer.GetIsElement(), 1)
-	if err != nil || !isElement[0] {
+	if isElement, err := one(each(answer.GetIsElement(), 1, err)); err != nil || !isElement {
 		return nil, err
 	}
 	return append([]int64{}, answer.GetIndices()...), nil
@@ -119,21 +90,15 @@ func (c *Client) MultiIndices(ctx context.Context, shape *xlashapev1.ShapeInput,
 		return nil, nil, err
 	}
 	indices, isElement := make([]int64, 0, rank*len(positions)), make([]bool, 0, len(positions))
-	err = inParts(ctx, positions, 1, unaryNumbers/(rank+1), c.Shapes.MultiIndices,
-		func(part []int64, isFirst bool) *xlashapev1.MultiIndicesRequest {
-			if isFirst {
-				return &xlashapev1.MultiIndicesRequest{Shape: shape, Order: order, Positions: part}
-			}
+	first := &xlashapev1.MultiIndicesRequest{Shape: shape, Order: order}
+	err = inParts(ctx, positions, 1, unaryNumbers/(rank+1), c.Shapes.MultiIndices, first,
+		func(part []int64) *xlashapev1.MultiIndicesRequest {
 			return &xlashapev1.MultiIndicesRequest{Positions: part}
 		},
 		func(answer *xlashapev1.MultiIndicesResponse) {
-			indices = append(indices, answer.GetIndices()...)
-			isElement = append(isElement, answer.GetIsElement()...)
+			indices, isElement = append(indices, answer.GetIndices()...), append(isElement, answer.GetIsElement()...)
 		})
-	if err != nil {
-		return nil, nil, err
-	}
-	return indices, isElement, nil
+	return indices, isElement, err
 }
 
 func (c *Client) rank(ctx context.Context, shape *xlashapev1.ShapeInput) (int, error) {
@@ -141,10 +106,21 @@ func (c *Client) rank(ctx context.Context, shape *xlashapev1.ShapeInput) (int, e
 	return int(description.GetRank()), err
 }
 
-// sameNumber checks that the server answered each item of a request.
-func sameNumber[T any](answers []T, expected int) ([]T, error) {
-	if len(answers) != expected {
-		return nil, mistake("INVALID_ANSWER", "", "the server answered %d of %d items", len(answers), expected)
+// each passes the answers of a call on, if there is one for each item of the request.
+func each[T any](answers []T, expected int, err error) ([]T, error) {
+	if err == nil && len(answers) != expected {
+		err = mistake("INVALID_ANSWER", "", "the server answered %d of %d items", len(answers), expected)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return answers, nil
+}
+
+// one passes the only answer on.
+func one[T any](answers []T, err error) (answer T, _ error) {
+	if err == nil {
+		answer = answers[0]
+	}
+	return answer, err
 }

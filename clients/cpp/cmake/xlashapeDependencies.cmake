@@ -1,6 +1,14 @@
 # Finds gRPC and protobuf: targets of this build (FetchContent), CMake's packages of them, or those of pkg-config.
 #
-# Sets XLASHAPE_GRPC and XLASHAPE_PROTOBUF to what to link, XLASHAPE_PROTOC and XLASHAPE_GRPC_PLUGIN to programs.
+# Sets XLASHAPE_GRPC, XLASHAPE_PROTOBUF and XLASHAPE_CRYPTO to what to link, XLASHAPE_PROTOC and XLASHAPE_GRPC_PLUGIN to programs.
+
+# A program must not link both OpenSSL and BoringSSL, which gRPC's own source brings as the target `crypto`. Packages of gRPC link OpenSSL.
+if(TARGET crypto)
+  set(XLASHAPE_CRYPTO crypto)
+else()
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+  set(XLASHAPE_CRYPTO OpenSSL::Crypto)
+endif()
 
 if(TARGET grpc++ AND TARGET libprotobuf)
   # gRPC's own source, built beside this.

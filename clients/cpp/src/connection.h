@@ -50,6 +50,16 @@ const Answers& SameNumber(const Answers& answers, std::size_t expected) {
   return answers;
 }
 
+/// The answer to a request by a method of a generated stub.
+template <class Stub, class Request, class Answer>
+Answer Ask(const Client& client, Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request& request) {
+  grpc::ClientContext context;
+  client.Prepare(&context);
+  Answer answer;
+  Check((stub.*method)(&context, request, &answer));
+  return answer;
+}
+
 /// Moves the items of an answer into a vector.
 template <class Item>
 std::vector<Item> Moved(google::protobuf::RepeatedPtrField<Item>* items) {

@@ -17,11 +17,7 @@ Sequence<v1::IndexingMapsResponse> Client::IndexingMaps(const v1::IndexingMapsRe
 }
 
 v1::InstructionMapsResponse Client::InstructionMaps(const v1::InstructionMapsRequest& request) const {
-  grpc::ClientContext context;
-  Prepare(&context);
-  v1::InstructionMapsResponse answer;
-  Check(connection_->indexing->InstructionMaps(&context, request, &answer));
-  return answer;
+  return Ask(*this, *connection_->indexing, &v1::IndexingService::Stub::InstructionMaps, request);
 }
 
 Sequence<v1::OperandReadsResponse> Client::OperandReads(const v1::OperandReadsRequest& request) const {
@@ -30,45 +26,32 @@ Sequence<v1::OperandReadsResponse> Client::OperandReads(const v1::OperandReadsRe
 }
 
 v1::OperandTilesResponse Client::OperandTiles(const v1::OperandTilesRequest& request) const {
-  grpc::ClientContext context;
-  Prepare(&context);
-  v1::OperandTilesResponse answer;
-  Check(connection_->indexing->OperandTiles(&context, request, &answer));
-  return answer;
+  return Ask(*this, *connection_->indexing, &v1::IndexingService::Stub::OperandTiles, request);
 }
 
 v1::MapOutput Client::SimplifyMap(const AnyMap& map) const {
-  grpc::ClientContext context;
-  Prepare(&context);
   v1::SimplifyMapRequest request;
   *request.add_maps() = map.input();
-  v1::SimplifyMapResponse answer;
-  Check(connection_->indexing->SimplifyMap(&context, request, &answer));
+  v1::SimplifyMapResponse answer = Ask(*this, *connection_->indexing, &v1::IndexingService::Stub::SimplifyMap, request);
   SameNumber(answer.maps(), 1);
   return std::move(*answer.mutable_maps(0)->mutable_map());
 }
 
 v1::MapOutput Client::ComposeMaps(const std::vector<AnyMap>& chain) const {
-  grpc::ClientContext context;
-  Prepare(&context);
   v1::ComposeMapsRequest request;
   v1::MapChain* maps = request.add_chains();
   for (const AnyMap& map : chain) *maps->add_maps() = map.input();
-  v1::ComposeMapsResponse answer;
-  Check(connection_->indexing->ComposeMaps(&context, request, &answer));
+  v1::ComposeMapsResponse answer = Ask(*this, *connection_->indexing, &v1::IndexingService::Stub::ComposeMaps, request);
   SameNumber(answer.maps(), 1);
   return std::move(*answer.mutable_maps(0));
 }
 
 Values Client::EvaluateMap(const AnyMap& map, const std::vector<std::int64_t>& points) const {
   if (points.size() <= kUnaryAnswers) {
-    grpc::ClientContext context;
-    Prepare(&context);
     v1::EvaluateMapRequest request;
     *request.mutable_map() = map.input();
     request.mutable_points()->Add(points.begin(), points.end());
-    v1::EvaluateMapResponse answer;
-    Check(connection_->indexing->EvaluateMap(&context, request, &answer));
+    v1::EvaluateMapResponse answer = Ask(*this, *connection_->indexing, &v1::IndexingService::Stub::EvaluateMap, request);
     return {{answer.results().begin(), answer.results().end()}, {answer.in_domain().begin(), answer.in_domain().end()}};
   }
   const std::size_t width = std::max<std::size_t>(Variables(map.input()), 1);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 
 #include "xlashape/v1/types.pb.h"
 
@@ -14,48 +13,32 @@ __extension__ typedef __int128 Int128;
 /// Whether an expression computes something of operands.
 inline bool IsOperation(v1::Expression::Kind kind) { return kind >= v1::Expression::KIND_ADD && kind <= v1::Expression::KIND_MAXIMUM; }
 
-/// *out = a operation b; false if that does not fit. Divisors are positive.
-template <v1::Expression::Kind kind, class Integer>
-bool Operate(Integer a, Integer b, Integer* out) {
-  if constexpr (kind == v1::Expression::KIND_ADD) {
-    return !__builtin_add_overflow(a, b, out);
-  } else if constexpr (kind == v1::Expression::KIND_MULTIPLY) {
-    return !__builtin_mul_overflow(a, b, out);
-  } else if constexpr (kind == v1::Expression::KIND_FLOOR_DIVIDE) {
-    *out = a / b - (a % b < 0);
-  } else if constexpr (kind == v1::Expression::KIND_CEIL_DIVIDE) {
-    *out = a / b + (a % b > 0);
-  } else if constexpr (kind == v1::Expression::KIND_MODULO) {
-    const Integer remainder = a % b;
-    *out = remainder < 0 ? remainder + b : remainder;
-  } else if constexpr (kind == v1::Expression::KIND_MINIMUM) {
-    *out = std::min(a, b);
-  } else {
-    static_assert(kind == v1::Expression::KIND_MAXIMUM);
-    *out = std::max(a, b);
-  }
-  return true;
-}
+/// Whether an expression has exactly two operands, of which the second one is a positive constant.
+inline bool Divides(v1::Expression::Kind kind) { return kind >= v1::Expression::KIND_FLOOR_DIVIDE && kind <= v1::Expression::KIND_MODULO; }
 
-/// Calls `function` with the kind of an operation as a constant.
-template <class Function>
-bool WithKind(v1::Expression::Kind kind, Function function) {
-  using E = v1::Expression;
+/// *out = a operation b; false if that does not fit. Divisors are positive.
+template <class Integer>
+bool Operate(v1::Expression::Kind kind, Integer a, Integer b, Integer* out) {
   switch (kind) {
-    case E::KIND_ADD:
-      return function(std::integral_constant<E::Kind, E::KIND_ADD>());
-    case E::KIND_MULTIPLY:
-      return function(std::integral_constant<E::Kind, E::KIND_MULTIPLY>());
-    case E::KIND_FLOOR_DIVIDE:
-      return function(std::integral_constant<E::Kind, E::KIND_FLOOR_DIVIDE>());
-    case E::KIND_CEIL_DIVIDE:
-      return function(std::integral_constant<E::Kind, E::KIND_CEIL_DIVIDE>());
-    case E::KIND_MODULO:
-      return function(std::integral_constant<E::Kind, E::KIND_MODULO>());
-    case E::KIND_MINIMUM:
-      return function(std::integral_constant<E::Kind, E::KIND_MINIMUM>());
+    case v1::Expression::KIND_ADD:
+      return !__builtin_add_overflow(a, b, out);
+    case v1::Expression::KIND_MULTIPLY:
+      return !__builtin_mul_overflow(a, b, out);
+    case v1::Expression::KIND_FLOOR_DIVIDE:
+      *out = a / b - (a % b < 0);
+      return true;
+    case v1::Expression::KIND_CEIL_DIVIDE:
+      *out = a / b + (a % b > 0);
+      return true;
+    case v1::Expression::KIND_MODULO:
+      *out = a % b < 0 ? a % b + b : a % b;
+      return true;
+    case v1::Expression::KIND_MINIMUM:
+      *out = std::min(a, b);
+      return true;
     default:
-      return function(std::integral_constant<E::Kind, E::KIND_MAXIMUM>());
+      *out = std::max(a, b);
+      return true;
   }
 }
 

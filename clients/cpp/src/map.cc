@@ -1,6 +1,5 @@
 #include "xlashape/map.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -11,103 +10,74 @@
 namespace xlashape {
 namespace {
 
-/// Points that are evaluated together: the values of an expression at all of them stand side by side.
-constexpr std::size_t kMaxLanes = 256;
-/// The numbers that all expressions of a map may take at the points that are evaluated together. 1 MiB.
-constexpr std::size_t kMaxNumbers = std::size_t{1} << 17;
-
-struct Node {
-  v1::Expression::Kind kind;
-  std::int64_t value;                   // of a constant its value, of a variable its position in a point
-  std::vector<std::uint32_t> operands;  // positions of earlier nodes
-};
-
-struct Limit {
-  std::uint32_t node;
+struct Bounds {
+  std::size_t register_;
   std::int64_t lower;
   std::int64_t upper;
 };
 
-bool Divides(v1::Expression::Kind kind) {
-  return kind == v1::Expression::KIND_FLOOR_DIVIDE || kind == v1::Expression::KIND_CEIL_DIVIDE || kind == v1::Expression::KIND_MODULO;
-}
+/// registers[target] = registers[left] kind registers[right].
+struct Step {
+  v1::Expression::Kind kind;
+  std::size_t target;
+  std::size_t left;
+  std::size_t right;
+};
 
-[[noreturn]] void Invalid(const char* field, const std::string& message) { Refuse("INVALID_MAP", field, message); }
+/// A value that an expression takes. One that does not fit, or is computed from such a one, does not fit.
+template <class Integer>
+struct Value {
+  Integer number;
+  bool fits;
+};
 
-/// out = operation(a, b) in each lane; whether no lane overflows.
-template <v1::Expression::Kind kind>
-bool Combine(const std::int64_t* a, const std::int64_t* b, std::int64_t* out, std::size_t lanes) {
-  bool fits = true;
-  for (std::size_t lane = 0; lane < lanes; ++lane) fits &= Operate<kind>(a[lane], b[lane], &out[lane]);
-  return fits;
-}
+enum class Outcome { kOutside, kInside, kTooLarge };
 
-bool Combine(v1::Expression::Kind kind, const std::int64_t* a, const std::int64_t* b, std::int64_t* out, std::size_t lanes) {
-  return WithKind(kind, [&](auto known) { return Combine<known.value>(a, b, out, lanes); });
-}
+[[noreturn]] void Invalid(const std::string& field, int i, const char* what) { Refuse("INVALID_MAP", field + "[" + std::to_string(i) + "]", what); }
 
 }  // namespace
 
-/// A map that is checked, as lists of numbers.
+/// A map that is checked, as steps on registers. The first registers are the numbers of a point: dimensions, ranges, runtime variables.
 class Map::Program {
  public:
   explicit Program(v1::IndexingMap map) : message(std::move(map)) {
-    switch (message.state()) {
-      case v1::IndexingMap::STATE_UNSPECIFIED:
-      case v1::IndexingMap::STATE_DEFINED:
-        break;
-      case v1::IndexingMap::STATE_KNOWN_EMPTY:
-        is_empty_ = true;
-        break;
-      case v1::IndexingMap::STATE_UNDEFINED:
-        Invalid("state", "an undefined map cannot be evaluated");
-      default:
-        Invalid("state", "unknown state " + std::to_string(message.state()));
+    const v1::IndexingMap::State state = message.state();
+    if (state == v1::IndexingMap::STATE_UNDEFINED || !v1::IndexingMap::State_IsValid(state)) {
+      Refuse("INVALID_MAP", "state", "a map in state " + std::to_string(state) + " cannot be evaluated");
     }
     for (const auto* group : {&message.dimensions(), &message.ranges(), &message.runtime()}) {
-      for (const v1::Variable& variable : *group) bounds_.push_back({0, variable.bounds().lower(), variable.bounds().upper()});
+      for (const v1::Variable& variable : *group) bounds_.push_back({bounds_.size(), variable.bounds().lower(), variable.bounds().upper()});
     }
-    for (const v1::Expression& expression : message.expressions()) AddNode(expression);
-    const auto count = static_cast<std::uint32_t>(nodes_.size());
-    for (int i = 0; i < message.results_size(); ++i) {
-      if (message.results(i) >= count) {
-        Invalid("results", "result " + std::to_string(i) + " is expression " + std::to_string(message.results(i)) + " of " + std::to_string(count));
-      }
-    }
-    for (const v1::Constraint& constraint : message.constraints()) {
-      if (constraint.expression() >= count) {
-        Invalid("constraints", "constraint " + std::to_string(constraints_.size()) + " is on expression " +
-                                   std::to_string(constraint.expression()) + " of " + std::to_string(count));
-      }
-      constraints_.push_back({constraint.expression(), constraint.bounds().lower(), constraint.bounds().upper()});
+    initial_.resize(bounds_.size());
+    std::vector<std::size_t> registers;  // of the expressions
+    for (int i = 0; i < message.expressions_size(); ++i) registers.push_back(Compiled(i, registers));
+    const auto found = [&registers](const char* field, int i, std::uint32_t expression) {
+      if (expression >= registers.size()) Invalid(field, i, "there is no such expression");
+      return registers[expression];
+    };
+    for (int i = 0; i < message.results_size(); ++i) results_.push_back(found("results", i, message.results(i)));
+    for (int i = 0; i < message.constraints_size(); ++i) {
+      const v1::Constraint& one = message.constraints(i);
+      constraints_.push_back({found("constraints", i, one.expression()), one.bounds().lower(), one.bounds().upper()});
     }
   }
 
   std::size_t variables() const { return bounds_.size(); }
 
-  std::size_t results() const { return static_cast<std::size_t>(message.results_size()); }
+  std::size_t results() const { return results_.size(); }
 
   Values Evaluate(const std::int64_t* points, std::size_t count) const {
     Values values;
     values.results.resize(count * results());
     values.in_domain.resize(count);
-    const std::size_t most = std::clamp<std::size_t>(kMaxNumbers / std::max<std::size_t>(nodes_.size(), 1), 1, kMaxLanes);
-    const std::size_t lanes = std::min(most, std::max<std::size_t>(count, 1));
-    std::vector<std::int64_t> columns(nodes_.size() * lanes);
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].kind == v1::Expression::KIND_CONSTANT) std::fill_n(columns.data() + i * lanes, lanes, nodes_[i].value);
-    }
-    std::vector<Int128> exact;
-    for (std::size_t first = 0; first < count; first += lanes) {
-      const std::size_t used = std::min(lanes, count - first);
-      if (EvaluateLanes(points + first * variables(), used, lanes, columns.data())) {
-        Take(points, first, used, lanes, columns.data(), &values);
-        continue;
-      }
-      exact.resize(nodes_.size());
-      for (std::size_t i = first; i < first + used; ++i) {
-        values.in_domain[i] = EvaluateExactly(points + i * variables(), i, exact.data(), values.results.data() + i * results());
-      }
+    std::vector<Value<std::int64_t>> registers(initial_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t* point = points + i * variables();
+      std::int64_t* result = values.results.data() + i * results();
+      Outcome outcome = Run(point, &registers);
+      for (std::size_t k = 0; k < results() && outcome == Outcome::kInside; ++k) result[k] = registers[results_[k]].number;
+      if (outcome == Outcome::kTooLarge) outcome = Exactly(point, i, result);
+      values.in_domain[i] = outcome == Outcome::kInside;
     }
     return values;
   }
@@ -115,134 +85,87 @@ class Map::Program {
   const v1::IndexingMap message;
 
  private:
-  void AddNode(const v1::Expression& expression) {
-    Node node{expression.kind(), expression.value(), {expression.operands().begin(), expression.operands().end()}};
-    const std::string name = "expression " + std::to_string(nodes_.size());
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-    switch (node.kind) {
-      case v1::Expression::KIND_CONSTANT:
-        nodes_.push_back(std::move(node));
-        return;
-      case v1::Expression::KIND_DIMENSION:
-        count = message.dimensions_size();
-        break;
-      case v1::Expression::KIND_RANGE:
-        first = message.dimensions_size();
-        count = message.ranges_size();
-        break;
-      case v1::Expression::KIND_RUNTIME:
-        first = std::int64_t{message.dimensions_size()} + message.ranges_size();
-        count = message.runtime_size();
-        break;
-      default:
-        if (!IsOperation(node.kind)) Invalid("expressions", name + " is of an unknown kind");
-        CheckOperands(node, name);
-        nodes_.push_back(std::move(node));
-        return;
+  /// The register of expression `i`, whose operands are in `registers`. Adds the steps that compute it.
+  std::size_t Compiled(int i, const std::vector<std::size_t>& registers) {
+    using E = v1::Expression;
+    const E& expression = message.expressions(i);
+    const auto invalid = [i](const char* what) { Invalid("expressions", i, what); };
+    if (expression.kind() == E::KIND_CONSTANT) return Added(expression.value());
+    if (expression.kind() >= E::KIND_DIMENSION && expression.kind() <= E::KIND_RUNTIME) {
+      const std::int64_t ends[] = {0, message.dimensions_size(), message.dimensions_size() + message.ranges_size(),
+                                   static_cast<std::int64_t>(bounds_.size())};
+      const int group = expression.kind() - E::KIND_DIMENSION;
+      if (expression.value() < 0 || expression.value() >= ends[group + 1] - ends[group]) invalid("is a variable that the map does not have");
+      return static_cast<std::size_t>(ends[group] + expression.value());
     }
-    if (node.value < 0 || node.value >= count) Invalid("expressions", name + " is a variable that the map does not have");
-    node.value += first;
-    nodes_.push_back(std::move(node));
+    if (!IsOperation(expression.kind())) invalid("is of an unknown kind");
+    const bool divides = Divides(expression.kind());
+    if (expression.operands_size() < 2 || (divides && expression.operands_size() > 2)) invalid("has too few operands, or too many");
+    for (const std::uint32_t operand : expression.operands()) {
+      if (operand >= registers.size()) invalid("uses itself or a later expression");
+    }
+    if (divides) {
+      const E& divisor = message.expressions(static_cast<int>(expression.operands(1)));
+      if (divisor.kind() != E::KIND_CONSTANT || divisor.value() <= 0) invalid("divides by what is not a positive constant");
+    }
+    std::size_t left = registers[expression.operands(0)];
+    for (int k = 1; k < expression.operands_size(); ++k) {
+      steps_.push_back({expression.kind(), Added(0), left, registers[expression.operands(k)]});
+      left = steps_.back().target;
+    }
+    return left;
   }
 
-  void CheckOperands(const Node& node, const std::string& name) const {
-    for (const std::uint32_t operand : node.operands) {
-      if (operand >= nodes_.size()) Invalid("expressions", name + " uses itself or a later expression");
-    }
-    if (!Divides(node.kind)) {
-      if (node.operands.size() < 2) Invalid("expressions", name + " has fewer than two operands");
-      return;
-    }
-    if (node.operands.size() != 2) Invalid("expressions", name + " divides, and has not exactly two operands");
-    const Node& divisor = nodes_[node.operands[1]];
-    if (divisor.kind != v1::Expression::KIND_CONSTANT || divisor.value <= 0) {
-      Invalid("expressions", name + " divides by what is not a positive constant");
-    }
+  std::size_t Added(std::int64_t initial) {
+    initial_.push_back(initial);
+    return initial_.size() - 1;
   }
 
-  /// Computes all expressions at `used` points with int64. False if a value does not fit.
-  bool EvaluateLanes(const std::int64_t* points, std::size_t used, std::size_t lanes, std::int64_t* columns) const {
-    if (is_empty_) return true;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = nodes_[i];
-      std::int64_t* out = columns + i * lanes;
-      if (node.kind == v1::Expression::KIND_CONSTANT) continue;
-      if (!IsOperation(node.kind)) {
-        const std::int64_t* from = points + node.value;
-        for (std::size_t lane = 0; lane < used; ++lane) out[lane] = from[lane * variables()];
-        continue;
-      }
-      const std::int64_t* value = columns + node.operands[0] * lanes;
-      for (std::size_t k = 1; k < node.operands.size(); ++k) {
-        if (!Combine(node.kind, value, columns + node.operands[k] * lanes, out, used)) return false;
-        value = out;
-      }
+  /// Computes all registers at a point.
+  template <class Integer>
+  Outcome Run(const std::int64_t* point, std::vector<Value<Integer>>* registers) const {
+    if (message.state() == v1::IndexingMap::STATE_KNOWN_EMPTY) return Outcome::kOutside;
+    Value<Integer>* values = registers->data();
+    for (std::size_t i = 0; i < initial_.size(); ++i) values[i] = {i < variables() ? point[i] : initial_[i], true};
+    for (const Bounds& bounds : bounds_) {
+      if (point[bounds.register_] < bounds.lower || point[bounds.register_] > bounds.upper) return Outcome::kOutside;
     }
-    return true;
+    for (const Step& step : steps_) {
+      const Value<Integer>&left = values[step.left], &right = values[step.right];
+      Value<Integer>& target = values[step.target];
+      target.fits = Operate(step.kind, left.number, right.number, &target.number) && left.fits && right.fits;
+    }
+    bool fits = true;
+    for (const Bounds& bounds : constraints_) {
+      const Value<Integer>& value = values[bounds.register_];
+      if (value.fits && (value.number < bounds.lower || value.number > bounds.upper)) return Outcome::kOutside;
+      fits = fits && value.fits;
+    }
+    for (const std::size_t result : results_) fits = fits && values[result].fits;
+    return fits ? Outcome::kInside : Outcome::kTooLarge;
   }
 
-  /// Puts the results of EvaluateLanes into `values`.
-  void Take(const std::int64_t* points, std::size_t first, std::size_t used, std::size_t lanes, const std::int64_t* columns, Values* values) const {
-    for (std::size_t lane = 0; lane < used; ++lane) {
-      const std::size_t i = first + lane;
-      bool is_in = InBounds(points + i * variables());
-      for (const Limit& limit : constraints_) {
-        const std::int64_t value = columns[limit.node * lanes + lane];
-        is_in = is_in && value >= limit.lower && value <= limit.upper;
-      }
-      values->in_domain[i] = is_in;
-      if (!is_in) continue;
-      std::int64_t* result = values->results.data() + i * results();
-      for (const std::uint32_t node : message.results()) *result++ = columns[node * lanes + lane];
+  /// Computes the results at a point, the one of number `i`, with 128 bits.
+  Outcome Exactly(const std::int64_t* point, std::size_t i, std::int64_t* result) const {
+    std::vector<Value<Int128>> registers(initial_.size());
+    const Outcome outcome = Run(point, &registers);
+    const auto refuse = [&](const std::string& what) {
+      Refuse("SIZE_OVERFLOW", variables() == 0 ? "map" : "points[" + std::to_string(i * variables()) + "]", what);
+    };
+    if (outcome == Outcome::kTooLarge) refuse("an expression takes a value of more than 128 bits");
+    for (std::size_t k = 0; k < results() && outcome == Outcome::kInside; ++k) {
+      const Int128 value = registers[results_[k]].number;
+      result[k] = static_cast<std::int64_t>(value);
+      if (result[k] != value) refuse("result " + std::to_string(k) + " does not fit int64: " + Text(value));
     }
+    return outcome;
   }
 
-  bool InBounds(const std::int64_t* point) const {
-    if (is_empty_) return false;
-    for (const Limit& bounds : bounds_) {
-      if (*point < bounds.lower || *point > bounds.upper) return false;
-      ++point;
-    }
-    return true;
-  }
-
-  /// Computes the results at one point, the one of number `i`, with 128 bits. Whether it is in the domain.
-  bool EvaluateExactly(const std::int64_t* point, std::size_t i, Int128* values, std::int64_t* result) const {
-    if (!InBounds(point)) return false;
-    const auto overflow = [i](const std::string& what) { Refuse("SIZE_OVERFLOW", "points", "point " + std::to_string(i) + ": " + what); };
-    for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      const Node& node = nodes_[n];
-      if (!IsOperation(node.kind)) {
-        values[n] = node.kind == v1::Expression::KIND_CONSTANT ? node.value : point[node.value];
-        continue;
-      }
-      Int128 value = values[node.operands[0]];
-      for (std::size_t k = 1; k < node.operands.size(); ++k) {
-        const Int128 other = values[node.operands[k]];
-        if (!WithKind(node.kind, [&](auto known) { return Operate<known.value>(value, other, &value); })) {
-          overflow("expression " + std::to_string(n) + " does not fit 128 bits");
-        }
-      }
-      values[n] = value;
-    }
-    for (const Limit& limit : constraints_) {
-      if (values[limit.node] < limit.lower || values[limit.node] > limit.upper) return false;
-    }
-    for (int k = 0; k < message.results_size(); ++k) {
-      const Int128 value = values[message.results(k)];
-      if (value < std::numeric_limits<std::int64_t>::min() || value > std::numeric_limits<std::int64_t>::max()) {
-        overflow("result " + std::to_string(k) + " does not fit 64 bits: " + Text(value));
-      }
-    }
-    for (const std::uint32_t node : message.results()) *result++ = static_cast<std::int64_t>(values[node]);
-    return true;
-  }
-
-  std::vector<Limit> bounds_;  // of each variable: dimensions, ranges, runtime
-  std::vector<Node> nodes_;
-  std::vector<Limit> constraints_;
-  bool is_empty_ = false;
+  std::vector<Bounds> bounds_;         // of the variables
+  std::vector<std::int64_t> initial_;  // what constants hold, and 0 for all other registers
+  std::vector<Step> steps_;
+  std::vector<Bounds> constraints_;
+  std::vector<std::size_t> results_;
 };
 
 Map::Map(v1::IndexingMap message) : program_(std::make_shared<const Program>(std::move(message))) {}

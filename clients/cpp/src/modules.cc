@@ -22,16 +22,15 @@ Uploaded Client::UploadModule(std::string_view content) const {
   } catch (const Error& error) {
     if (error.code() != grpc::StatusCode::NOT_FOUND) throw;
   }
-  grpc::ClientContext context;
-  Prepare(&context);
   if (content.size() <= kPartBytes) {
     v1::PutModuleRequest request;
     request.set_data(content.data(), content.size());
     request.set_sha256(digest);
-    v1::PutModuleResponse answer;
-    Check(connection_->modules->PutModule(&context, request, &answer));
+    v1::PutModuleResponse answer = Ask(*this, *connection_->modules, &v1::HloService::Stub::PutModule, request);
     return {std::move(*answer.mutable_module()), true};
   }
+  grpc::ClientContext context;
+  Prepare(&context);
   v1::UploadModuleResponse answer;
   const auto stream = connection_->modules->UploadModule(&context, &answer);
   for (std::size_t start = 0; start < content.size(); start += kPartBytes) {
@@ -63,8 +62,7 @@ v1::Module Client::GetModule(const std::string& name) const {
   Prepare(&context);
   v1::GetModuleRequest request;
   request.set_name(name);
-  v1::GetModuleResponse answer;
-  Check(connection_->modules->GetModule(&context, request, &answer));
+  v1::GetModuleResponse answer = Ask(*this, *connection_->modules, &v1::HloService::Stub::GetModule, request);
   return std::move(*answer.mutable_module());
 }
 
@@ -81,11 +79,8 @@ std::int64_t Client::DownloadModule(const std::string& name, std::ostream& to) c
   request.set_content_limit(kPartBytes);
   std::int64_t written = 0;
   while (true) {
-    grpc::ClientContext context;
-    Prepare(&context);
     request.set_content_offset(written);
-    v1::GetModuleResponse answer;
-    Check(connection_->modules->GetModule(&context, request, &answer));
+    v1::GetModuleResponse answer = Ask(*this, *connection_->modules, &v1::HloService::Stub::GetModule, request);
     const auto size = static_cast<std::streamsize>(answer.content().size());
     if (!to.write(answer.content().data(), size)) return written;
     written += size;
@@ -94,31 +89,20 @@ std::int64_t Client::DownloadModule(const std::string& name, std::ostream& to) c
 }
 
 void Client::DeleteModule(const std::string& name) const {
-  grpc::ClientContext context;
-  Prepare(&context);
   v1::DeleteModuleRequest request;
   request.set_name(name);
-  v1::DeleteModuleResponse answer;
-  Check(connection_->modules->DeleteModule(&context, request, &answer));
+  Ask(*this, *connection_->modules, &v1::HloService::Stub::DeleteModule, request);
 }
 
 Sequence<v1::Instruction> Client::ListInstructions(v1::ListInstructionsRequest request) const {
   return Pages<v1::Instruction>(std::move(request), [client = *this](const v1::ListInstructionsRequest& page) {
-    grpc::ClientContext context;
-    client.Prepare(&context);
-    v1::ListInstructionsResponse answer;
-    Check(client.connection_->modules->ListInstructions(&context, page, &answer));
-    return answer;
+    return Ask(client, *client.connection_->modules, &v1::HloService::Stub::ListInstructions, page);
   });
 }
 
 Sequence<v1::InstructionSize> Client::InstructionSizes(v1::ByteSizesRequest request) const {
   return Pages<v1::InstructionSize>(std::move(request), [client = *this](const v1::ByteSizesRequest& page) {
-    grpc::ClientContext context;
-    client.Prepare(&context);
-    v1::ByteSizesResponse answer;
-    Check(client.connection_->modules->ByteSizes(&context, page, &answer));
-    return answer;
+    return Ask(client, *client.connection_->modules, &v1::HloService::Stub::ByteSizes, page);
   });
 }
 

@@ -1,4 +1,4 @@
-// The text of maps. Neither reading nor evaluating recurses, so that deep expressions take no stack.
+// The text of maps, read by recursive descent.
 //
 //   map     := 'KNOWN EMPTY' | 'UNDEFINED' | '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [','] ['domain' ':' items]
 //   items   := [item {(',' | newline) item}] [',']
@@ -9,7 +9,7 @@
 
 #include <charconv>
 #include <cstdint>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,20 +31,17 @@ bool IsLetter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' &
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool StartsNumber(std::string_view token) { return !token.empty() && IsDigit(token[0]); }
 
-bool IsReserved(std::string_view word) {
-  for (const std::string_view reserved : {"min", "max", "mod", "floordiv", "ceildiv", "in", "domain"}) {
-    if (word == reserved) return true;
-  }
-  return false;
-}
+/// Bounds parentheses within each other, and with them the stack.
+constexpr int kMaxLevels = 1000;
 
-/// What waits in an expression for its right operand, or for its end.
-struct Pending {
-  enum What { kOperator, kMinus, kParenthesis, kFirstArgument, kSecondArgument } what;
-  E::Kind kind;     // of an operator or a function
-  int precedence;   // of an operator or a minus; 0 for what waits for its end
-  bool is_negated;  // of an operator: whether it subtracts
-};
+/// What an operator that binds like a product computes; nothing for other tokens.
+std::optional<E::Kind> FactorKind(std::string_view token) {
+  if (token == "*") return E::KIND_MULTIPLY;
+  if (token == "/" || token == "floordiv") return E::KIND_FLOOR_DIVIDE;
+  if (token == "ceildiv") return E::KIND_CEIL_DIVIDE;
+  if (token == "mod") return E::KIND_MODULO;
+  return std::nullopt;
+}
 
 class Parser {
  public:
@@ -55,11 +52,7 @@ class Parser {
     if (token_ == "[") Declare("[", "]", E::KIND_RANGE, "s", map_.mutable_ranges());
     if (token_ == "{") Declare("{", "}", E::KIND_RUNTIME, "rt", map_.mutable_runtime());
     Expect("->");
-    Expect("(");
-    while (!Take(")")) {
-      map_.add_results(Expression());
-      if (token_ != ")") Expect(",");
-    }
+    List("(", ")", [this] { map_.add_results(Sum()); });
     Take(",");
     if (Take("domain")) {
       Expect(":");
@@ -69,7 +62,9 @@ class Parser {
       }
     }
     if (!token_.empty()) Fail("the end of the text");
-    if (bounded_.size() < variables_.size()) Fail("a domain with an interval for every variable");
+    for (const auto& [expression, variable] : variables_) {
+      if (!variable->has_bounds()) Fail("a domain with an interval for every variable");
+    }
     return std::move(map_);
   }
 
@@ -138,10 +133,9 @@ class Parser {
   std::uint32_t Operation(E::Kind kind, std::uint32_t a, std::uint32_t b) {
     const E& left = map_.expressions(static_cast<int>(a));
     const E& right = map_.expressions(static_cast<int>(b));
-    const bool divides = kind == E::KIND_FLOOR_DIVIDE || kind == E::KIND_CEIL_DIVIDE || kind == E::KIND_MODULO;
     std::int64_t value = 0;
-    if (left.kind() == E::KIND_CONSTANT && right.kind() == E::KIND_CONSTANT && !(divides && right.value() <= 0) &&
-        WithKind(kind, [&](auto known) { return Operate<known.value>(left.value(), right.value(), &value); })) {
+    if (left.kind() == E::KIND_CONSTANT && right.kind() == E::KIND_CONSTANT && !(Divides(kind) && right.value() <= 0) &&
+        Operate(kind, left.value(), right.value(), &value)) {
       return Add(E::KIND_CONSTANT, value);
     }
     const std::uint32_t node = Add(kind, 0);
@@ -153,18 +147,28 @@ class Parser {
 
   std::uint32_t Negative(std::uint32_t of) { return Operation(E::KIND_MULTIPLY, of, Add(E::KIND_CONSTANT, -1)); }
 
-  /// Reads the names of variables, and makes an expression of each.
-  void Declare(std::string_view open, std::string_view end, E::Kind kind, const std::string& prefix, Variables* variables) {
+  /// Reads items between two tokens, with commas between them.
+  template <class ReadItem>
+  void List(std::string_view open, std::string_view end, ReadItem read) {
     Expect(open);
     while (!Take(end)) {
-      if (token_.empty() || !IsLetter(token_[0]) || IsReserved(token_) || variables_.count(token_) != 0) Fail("the name of a new variable");
+      read();
+      if (token_ != end) Expect(",");
+    }
+  }
+
+  /// Reads the names of variables, and makes an expression of each.
+  void Declare(std::string_view open, std::string_view end, E::Kind kind, const std::string& prefix, Variables* variables) {
+    List(open, end, [&] {
+      const bool is_reserved = token_ == "min" || token_ == "max" || token_ == "in" || token_ == "domain" || FactorKind(token_);
+      if (token_.empty() || !IsLetter(token_[0]) || is_reserved || nodes_.count(token_) != 0) Fail("the name of a new variable");
       const int number = variables->size();
       v1::Variable* variable = variables->Add();
       if (token_ != prefix + std::to_string(number)) variable->set_name(std::string(token_));
-      variables_[token_] = Add(kind, number);
+      nodes_[token_] = Add(kind, number);
+      variables_[nodes_[token_]] = variable;
       Next();
-      if (token_ != end) Expect(",");
-    }
+    });
   }
 
   /// Reads an interval of a variable, or a constraint.
@@ -175,7 +179,7 @@ class Parser {
       Next();
       return;
     }
-    const std::uint32_t expression = Expression();
+    const std::uint32_t expression = Sum();
     Expect("in");
     Expect("[");
     v1::Interval interval;
@@ -183,39 +187,24 @@ class Parser {
     Expect(",");
     interval.set_upper(Integer());
     Expect("]");
-    const E& node = map_.expressions(static_cast<int>(expression));
-    v1::Interval* bounds = nullptr;
-    switch (node.kind()) {
-      case E::KIND_DIMENSION:
-        bounds = map_.mutable_dimensions(static_cast<int>(node.value()))->mutable_bounds();
-        break;
-      case E::KIND_RANGE:
-        bounds = map_.mutable_ranges(static_cast<int>(node.value()))->mutable_bounds();
-        break;
-      case E::KIND_RUNTIME:
-        bounds = map_.mutable_runtime(static_cast<int>(node.value()))->mutable_bounds();
-        break;
-      default: {
-        v1::Constraint* constraint = map_.add_constraints();
-        constraint->set_expression(expression);
-        *constraint->mutable_bounds() = interval;
-        return;
-      }
+    const auto variable = variables_.find(expression);
+    if (variable == variables_.end()) {
+      v1::Constraint* constraint = map_.add_constraints();
+      constraint->set_expression(expression);
+      *constraint->mutable_bounds() = interval;
+      return;
     }
-    if (!bounded_.insert(expression).second) {
-      interval.set_lower(std::max(interval.lower(), bounds->lower()));
-      interval.set_upper(std::min(interval.upper(), bounds->upper()));
+    if (const v1::Interval& known = variable->second->bounds(); variable->second->has_bounds()) {
+      interval.set_lower(std::max(interval.lower(), known.lower()));
+      interval.set_upper(std::min(interval.upper(), known.upper()));
     }
-    *bounds = interval;
+    *variable->second->mutable_bounds() = interval;
   }
 
+  /// Reads digits, and a sign that belongs to them: the least int64 has no positive counterpart.
   std::int64_t Integer() {
-    const bool is_negative = Take("-");
-    return Digits(is_negative);
-  }
-
-  std::int64_t Digits(bool is_negative) {
-    const std::string digits = (is_negative ? "-" : "") + std::string(token_);
+    std::string digits = Take("-") ? "-" : "";
+    digits += token_;
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (!StartsNumber(token_) || error != std::errc() || end != digits.data() + digits.size()) Fail("an integer of 64 bits");
@@ -223,123 +212,73 @@ class Parser {
     return value;
   }
 
-  /// Reads an expression, and returns the position of its node.
-  std::uint32_t Expression() {
-    std::vector<Pending> pending;
-    std::vector<std::uint32_t> operands;
-    while (true) {
-      Operand(&pending, &operands);
-      if (!Continues(&pending, &operands)) return operands.back();
+  std::uint32_t Sum() {
+    std::uint32_t sum = Product();
+    while (token_ == "+" || token_ == "-") {
+      const bool is_negative = token_ == "-";
+      Next();
+      const std::uint32_t term = Product();
+      sum = Operation(E::KIND_ADD, sum, is_negative ? Negative(term) : term);
     }
+    return sum;
   }
 
-  /// Reads one number or variable, and what opens before it.
-  void Operand(std::vector<Pending>* pending, std::vector<std::uint32_t>* operands) {
-    while (true) {
-      if (Take("-")) {
-        if (StartsNumber(token_)) {  // the least int64 has no positive counterpart, so the sign belongs to the number
-          operands->push_back(Add(E::KIND_CONSTANT, Digits(true)));
-          return;
-        }
-        pending->push_back({Pending::kMinus, E::KIND_MULTIPLY, 3, false});
-      } else if (Take("(")) {
-        pending->push_back({Pending::kParenthesis, E::KIND_UNSPECIFIED, 0, false});
-      } else if (token_ == "min" || token_ == "max") {
-        pending->push_back({Pending::kFirstArgument, token_ == "min" ? E::KIND_MINIMUM : E::KIND_MAXIMUM, 0, false});
-        Next();
-        Expect("(");
-      } else if (StartsNumber(token_)) {
-        operands->push_back(Add(E::KIND_CONSTANT, Digits(false)));
-        return;
-      } else {
-        const auto variable = variables_.find(token_);
-        if (variable == variables_.end()) Fail("an expression");
-        operands->push_back(variable->second);
-        Next();
-        return;
-      }
+  std::uint32_t Product() {
+    std::uint32_t product = Operand();
+    while (const std::optional<E::Kind> kind = FactorKind(token_)) {
+      Next();
+      product = Operation(*kind, product, Operand());
     }
+    return product;
   }
 
-  /// Reads what follows an operand. Whether another operand follows.
-  bool Continues(std::vector<Pending>* pending, std::vector<std::uint32_t>* operands) {
-    while (true) {
-      if (const int precedence = Precedence(token_); precedence > 0) {
-        Complete(precedence, pending, operands);
-        pending->push_back({Pending::kOperator, KindOf(token_), precedence, token_ == "-"});
-        Next();
-        return true;
-      }
-      Complete(1, pending, operands);
-      if (pending->empty()) return false;
-      Pending& open = pending->back();
-      if (open.what == Pending::kFirstArgument) {
-        Expect(",");
-        open.what = Pending::kSecondArgument;
-        return true;
-      }
-      Expect(")");
-      const Pending closed = open;
-      pending->pop_back();
-      if (closed.what == Pending::kSecondArgument) Combine(closed.kind, operands);
+  std::uint32_t Operand() {
+    if (++levels_ > kMaxLevels) Fail("at most " + std::to_string(kMaxLevels) + " levels of an expression");
+    const std::uint32_t operand = InnerOperand();
+    --levels_;
+    return operand;
+  }
+
+  std::uint32_t InnerOperand() {
+    if (const auto variable = nodes_.find(token_); variable != nodes_.end()) {
+      Next();
+      return variable->second;
     }
-  }
-
-  /// Applies all that waits and binds at least as tightly.
-  void Complete(int precedence, std::vector<Pending>* pending, std::vector<std::uint32_t>* operands) {
-    while (!pending->empty() && pending->back().precedence >= precedence) {
-      const Pending last = pending->back();
-      pending->pop_back();
-      if (last.what == Pending::kMinus || last.is_negated) operands->back() = Negative(operands->back());
-      if (last.what == Pending::kOperator) Combine(last.kind, operands);
+    const std::size_t digits = token_ == "-" ? text_.find_first_not_of(" \t\r\n", start_ + 1) : start_;
+    if (digits < text_.size() && IsDigit(text_[digits])) return Add(E::KIND_CONSTANT, Integer());
+    if (Take("-")) return Negative(Operand());
+    const bool is_minimum = token_ == "min";
+    const bool is_function = is_minimum || token_ == "max";
+    if (is_function) Next();
+    if (!is_function && token_ != "(") Fail("an expression");
+    Expect("(");
+    std::uint32_t inner = Sum();
+    if (is_function) {
+      Expect(",");
+      inner = Operation(is_minimum ? E::KIND_MINIMUM : E::KIND_MAXIMUM, inner, Sum());
     }
-  }
-
-  void Combine(E::Kind kind, std::vector<std::uint32_t>* operands) {
-    const std::uint32_t right = operands->back();
-    operands->pop_back();
-    operands->back() = Operation(kind, operands->back(), right);
-  }
-
-  static int Precedence(std::string_view token) {
-    if (token == "+" || token == "-") return 1;
-    return token == "*" || token == "/" || token == "floordiv" || token == "ceildiv" || token == "mod" ? 2 : 0;
-  }
-
-  static E::Kind KindOf(std::string_view token) {
-    if (token == "+" || token == "-") return E::KIND_ADD;
-    if (token == "*") return E::KIND_MULTIPLY;
-    if (token == "ceildiv") return E::KIND_CEIL_DIVIDE;
-    return token == "mod" ? E::KIND_MODULO : E::KIND_FLOOR_DIVIDE;
+    Expect(")");
+    return inner;
   }
 
   std::string_view text_;
   std::string_view token_;  // the current one; empty at the end of the text
   std::size_t start_ = 0;   // of the token
   bool is_after_newline_ = false;
+  int levels_ = 0;
   v1::IndexingMap map_;
-  std::unordered_map<std::string_view, std::uint32_t> variables_;  // the expression of each
-  std::set<std::uint32_t> bounded_;                                // the expressions of variables that have an interval
+  std::unordered_map<std::string_view, std::uint32_t> nodes_;   // the expression of each variable
+  std::unordered_map<std::uint32_t, v1::Variable*> variables_;  // by their expressions
 };
-
-/// The words of a text, with one space between them.
-std::string Words(std::string_view text) {
-  std::string words;
-  for (const char c : text) {
-    if (!IsSpace(c)) words += c;
-    else if (!words.empty() && words.back() != ' ') words += ' ';
-  }
-  if (!words.empty() && words.back() == ' ') words.pop_back();
-  return words;
-}
 
 }  // namespace
 
 Map Map::Parse(std::string_view text) {
   text = text.substr(0, text.find("\nruntime variables:"));
+  std::string words;  // without spaces
+  for (const char c : text.substr(0, text.size() < 64 ? text.size() : 0)) words += IsSpace(c) ? "" : std::string(1, c);
   v1::IndexingMap map;
-  const std::string words = text.size() < 64 ? Words(text) : "";
-  if (words == "KNOWN EMPTY") {
+  if (words == "KNOWNEMPTY" && text.find("KNOWNEMPTY") == text.npos) {
     map.set_state(v1::IndexingMap::STATE_KNOWN_EMPTY);
   } else if (words == "UNDEFINED") {
     map.set_state(v1::IndexingMap::STATE_UNDEFINED);

@@ -24,10 +24,7 @@ Request OfShapes(const std::vector<AnyShape>& shapes) {
 v1::ShapeDescription Client::DescribeShape(const AnyShape& shape) const { return std::move(DescribeShapes({shape}).front()); }
 
 std::vector<v1::ShapeDescription> Client::DescribeShapes(const std::vector<AnyShape>& shapes) const {
-  grpc::ClientContext context;
-  Prepare(&context);
-  v1::DescribeShapeResponse answer;
-  Check(connection_->shapes->DescribeShape(&context, OfShapes<v1::DescribeShapeRequest>(shapes), &answer));
+  v1::DescribeShapeResponse answer = Ask(*this, *connection_->shapes, &v1::ShapeService::Stub::DescribeShape, OfShapes<v1::DescribeShapeRequest>(shapes));
   SameNumber(answer.descriptions(), shapes.size());
   return Moved(answer.mutable_descriptions());
 }
@@ -35,36 +32,27 @@ std::vector<v1::ShapeDescription> Client::DescribeShapes(const std::vector<AnySh
 v1::ShapeSize Client::ByteSize(const AnyShape& shape) const { return std::move(ByteSizes({shape}).front()); }
 
 std::vector<v1::ShapeSize> Client::ByteSizes(const std::vector<AnyShape>& shapes) const {
-  grpc::ClientContext context;
-  Prepare(&context);
-  v1::ByteSizeResponse answer;
-  Check(connection_->shapes->ByteSize(&context, OfShapes<v1::ByteSizeRequest>(shapes), &answer));
+  v1::ByteSizeResponse answer = Ask(*this, *connection_->shapes, &v1::ShapeService::Stub::ByteSize, OfShapes<v1::ByteSizeRequest>(shapes));
   SameNumber(answer.sizes(), shapes.size());
   return Moved(answer.mutable_sizes());
 }
 
 std::int64_t Client::LinearIndex(const AnyShape& shape, const std::vector<std::int64_t>& index) const {
-  grpc::ClientContext context;
-  Prepare(&context);
   v1::LinearIndexRequest request;
   *request.mutable_shape() = shape.input();
   request.mutable_indices()->Add(index.begin(), index.end());
   request.set_count(1);
-  v1::LinearIndexResponse answer;
-  Check(connection_->shapes->LinearIndex(&context, request, &answer));
+  v1::LinearIndexResponse answer = Ask(*this, *connection_->shapes, &v1::ShapeService::Stub::LinearIndex, request);
   return SameNumber(answer.positions(), 1).Get(0);
 }
 
 std::vector<std::int64_t> Client::LinearIndices(const AnyShape& shape, const std::vector<std::int64_t>& indices, v1::LinearOrder order) const {
   if (indices.size() <= kUnaryNumbers) {
-    grpc::ClientContext context;
-    Prepare(&context);
     v1::LinearIndexRequest request;
     *request.mutable_shape() = shape.input();
     request.set_order(order);
     request.mutable_indices()->Add(indices.begin(), indices.end());
-    v1::LinearIndexResponse answer;
-    Check(connection_->shapes->LinearIndex(&context, request, &answer));
+    v1::LinearIndexResponse answer = Ask(*this, *connection_->shapes, &v1::ShapeService::Stub::LinearIndex, request);
     return {answer.positions().begin(), answer.positions().end()};
   }
   const std::size_t rank = Rank(*this, shape);
@@ -98,14 +86,11 @@ std::optional<std::vector<std::int64_t>> Client::MultiIndex(const AnyShape& shap
 
 Elements Client::MultiIndices(const AnyShape& shape, const std::vector<std::int64_t>& positions, v1::LinearOrder order) const {
   if (positions.size() <= kUnaryAnswers) {
-    grpc::ClientContext context;
-    Prepare(&context);
     v1::MultiIndexRequest request;
     *request.mutable_shape() = shape.input();
     request.set_order(order);
     request.mutable_positions()->Add(positions.begin(), positions.end());
-    v1::MultiIndexResponse answer;
-    Check(connection_->shapes->MultiIndex(&context, request, &answer));
+    v1::MultiIndexResponse answer = Ask(*this, *connection_->shapes, &v1::ShapeService::Stub::MultiIndex, request);
     return {{answer.indices().begin(), answer.indices().end()}, {answer.is_element().begin(), answer.is_element().end()}};
   }
   const std::size_t rank = Rank(*this, shape);

@@ -3,7 +3,7 @@ use tokio::time::Instant;
 use tonic::Streaming;
 
 use crate::bulk::{in_parts, UNARY_ANSWERS};
-use crate::client::within;
+use crate::client::{ask, within};
 use crate::shapes::one;
 use crate::v1::{
     map_input, ComposeMapsRequest, EvaluateMapBatchRequest, EvaluateMapRequest, IndexingMapsRequest,
@@ -19,13 +19,12 @@ impl Client {
         request: IndexingMapsRequest,
     ) -> Result<impl Stream<Item = Result<IndexingMapsResponse>> + Send + Unpin + use<>> {
         let deadline = self.deadline();
-        let make = |request| async { self.indexing().indexing_maps(request).await };
-        Ok(answers(self.call(request, make).await?, deadline))
+        Ok(answers(ask!(self, indexing.indexing_maps, request)?, deadline))
     }
 
     /// The maps of one instruction.
     pub async fn instruction_maps(&self, request: InstructionMapsRequest) -> Result<InstructionMapsResponse> {
-        self.call(request, |request| async { self.indexing().instruction_maps(request).await }).await
+        ask!(self, indexing.instruction_maps, request)
     }
 
     /// How efficiently a module's instructions, or one, read their operands. The stream ends after the first error; dropping it ends the call.
@@ -34,27 +33,25 @@ impl Client {
         request: OperandReadsRequest,
     ) -> Result<impl Stream<Item = Result<OperandReadsResponse>> + Send + Unpin + use<>> {
         let deadline = self.deadline();
-        let make = |request| async { self.indexing().operand_reads(request).await };
-        Ok(answers(self.call(request, make).await?, deadline))
+        Ok(answers(ask!(self, indexing.operand_reads, request)?, deadline))
     }
 
     /// The tile of each operand that a tile of an instruction's output reads.
     pub async fn operand_tiles(&self, request: OperandTilesRequest) -> Result<OperandTilesResponse> {
-        self.call(request, |request| async { self.indexing().operand_tiles(request).await }).await
+        ask!(self, indexing.operand_tiles, request)
     }
 
     /// Simplifies a map.
     pub async fn simplify_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = SimplifyMapRequest { maps: vec![map.into()], ..Default::default() };
-        let make = |request| async { self.indexing().simplify_map(request).await };
-        Ok(one(self.call(request, make).await?.maps)?.map.unwrap_or_default())
+        Ok(one(ask!(self, indexing.simplify_map, request)?.maps)?.map.unwrap_or_default())
     }
 
     /// The composition of two or more maps, the first of which is applied first.
     pub async fn compose_maps<M: Into<MapInput>>(&self, chain: impl IntoIterator<Item = M>) -> Result<MapOutput> {
         let maps = chain.into_iter().map(Into::into).collect();
         let request = ComposeMapsRequest { chains: vec![MapChain { maps }], ..Default::default() };
-        one(self.call(request, |request| async { self.indexing().compose_maps(request).await }).await?.maps)
+        one(ask!(self, indexing.compose_maps, request)?.maps)
     }
 
     /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
@@ -64,7 +61,7 @@ impl Client {
         let map = map.into();
         if points.len() <= UNARY_ANSWERS {
             let request = EvaluateMapRequest { map: Some(map), points, count: None };
-            let answer = self.call(request, |request| async { self.indexing().evaluate_map(request).await }).await?;
+            let answer = ask!(self, indexing.evaluate_map, request)?;
             return Ok((answer.results, answer.in_domain));
         }
         let width = variables(&map)?;

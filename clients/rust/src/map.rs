@@ -1,6 +1,10 @@
+use std::fmt::Display;
+
+use num_traits::{CheckedAdd, CheckedMul, Euclid, NumCast, PrimInt};
+
 use crate::v1::expression::Kind;
 use crate::v1::indexing_map::State;
-use crate::v1::{Expression, IndexingMap};
+use crate::v1::{Expression, IndexingMap, Interval};
 use crate::{Error, Result};
 
 /// An indexing map that can be evaluated without a server.
@@ -14,57 +18,19 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Map {
     message: IndexingMap,
-    bounds: Vec<(i64, i64)>, // of each variable: dimensions, ranges, runtime
-    nodes: Vec<Node>,
-    constraints: Vec<(usize, i64, i64)>,
-    results: Vec<usize>,
     is_empty: bool,
+    bounds: Vec<Interval>, // of each variable: dimensions, ranges, runtime
+    /// The registers are the numbers of a point, and then one value for each of these.
+    steps: Vec<Step>,
+    constraints: Vec<(usize, Interval)>,
+    results: Vec<usize>,
 }
 
-#[derive(Clone, Debug)]
-enum Node {
+#[derive(Clone, Copy, Debug)]
+enum Step {
     Constant(i64),
-    Variable(usize),
-    Operation(Kind, Vec<usize>),
+    Operation(Kind, usize, usize), // of two registers
 }
-
-/// The integers that nodes are evaluated with. `None` stands for a value that does not fit.
-trait Integer: Copy + Ord {
-    fn of(value: i64) -> Self;
-    fn added(self, other: Self) -> Option<Self>;
-    fn multiplied(self, other: Self) -> Option<Self>;
-    /// The quotient towards minus infinity and the remainder for a positive divisor.
-    fn divided(self, divisor: Self) -> (Self, Self);
-    fn next(self) -> Self;
-    fn to_i64(self) -> Option<i64>;
-}
-
-macro_rules! integer {
-    ($type:ty) => {
-        impl Integer for $type {
-            fn of(value: i64) -> Self {
-                value as $type
-            }
-            fn added(self, other: Self) -> Option<Self> {
-                self.checked_add(other)
-            }
-            fn multiplied(self, other: Self) -> Option<Self> {
-                self.checked_mul(other)
-            }
-            fn divided(self, divisor: Self) -> (Self, Self) {
-                (self.div_euclid(divisor), self.rem_euclid(divisor))
-            }
-            fn next(self) -> Self {
-                self + 1 // a quotient with a remainder is not the greatest number
-            }
-            fn to_i64(self) -> Option<i64> {
-                self.try_into().ok()
-            }
-        }
-    };
-}
-integer!(i64);
-integer!(i128);
 
 impl Map {
     /// Checks a map, such as one of an answer of the server, and prepares it for evaluation. The reason of the error is `INVALID_MAP` if the map is
@@ -74,29 +40,28 @@ impl Map {
         let is_empty = match State::try_from(message.state) {
             Ok(State::Unspecified | State::Defined) => false,
             Ok(State::KnownEmpty) => true,
-            Ok(State::Undefined) => return Err(invalid("state", "an undefined map cannot be evaluated")),
-            Err(_) => return Err(invalid("state", format!("unknown state {}", message.state))),
+            _ => return Err(invalid("state", format!("a map in state {} cannot be evaluated", message.state))),
         };
         let groups = [&message.dimensions, &message.ranges, &message.runtime];
-        let bounds = groups.iter().flat_map(|group| group.iter()).map(|v| v.bounds.unwrap_or_default());
-        let bounds = bounds.map(|bounds| (bounds.lower, bounds.upper)).collect();
-        let mut nodes = Vec::with_capacity(message.expressions.len());
-        for expression in &message.expressions {
-            let node = node(&message, &nodes, expression);
-            nodes.push(node.map_err(|what| invalid("expressions", format!("expression {} {what}", nodes.len())))?);
+        let bounds: Vec<_> =
+            groups.iter().flat_map(|group| group.iter()).map(|v| v.bounds.unwrap_or_default()).collect();
+        let mut steps = Vec::new();
+        let mut registers = Vec::with_capacity(message.expressions.len()); // of the expressions
+        for (i, expression) in message.expressions.iter().enumerate() {
+            let register = added(&message, &bounds, &mut steps, &registers, expression);
+            registers.push(register.map_err(|what| invalid(&format!("expressions[{i}]"), what))?);
         }
-        let position = |field, number: u32| match number as usize {
-            position if position < nodes.len() => Ok(position),
-            position => Err(invalid(field, format!("there is no expression {position}: there are {}", nodes.len()))),
+        let register = |field: &str, i: usize, number: u32| {
+            let found = registers.get(number as usize).copied();
+            found.ok_or_else(|| invalid(&format!("{field}[{i}]"), format!("there is no expression {number}")))
         };
-        let results = message.results.iter().map(|&result| position("results", result));
-        let results = results.collect::<Result<Vec<_>>>()?;
-        let constraints = message.constraints.iter().map(|constraint| {
-            let bounds = constraint.bounds.unwrap_or_default();
-            Ok((position("constraints", constraint.expression)?, bounds.lower, bounds.upper))
+        let results = message.results.iter().enumerate().map(|(i, &result)| register("results", i, result));
+        let results = results.collect::<Result<_>>()?;
+        let constraints = message.constraints.iter().enumerate().map(|(i, constraint)| {
+            Ok((register("constraints", i, constraint.expression)?, constraint.bounds.unwrap_or_default()))
         });
-        let constraints = constraints.collect::<Result<Vec<_>>>()?;
-        Ok(Map { bounds, nodes, constraints, results, is_empty, message })
+        let constraints = constraints.collect::<Result<_>>()?;
+        Ok(Map { is_empty, bounds, steps, constraints, results, message })
     }
 
     /// The message that the map was made of.
@@ -115,14 +80,15 @@ impl Map {
     }
 
     /// The results at a point; `None` if the point is outside the domain. The reason of the error is `INVALID_INDEX` for a point of too few or too
-    /// many numbers, `SIZE_OVERFLOW` for a result that does not fit `i64`, and for a value on the way that does not fit `i128`.
+    /// many numbers, `SIZE_OVERFLOW` for a result that does not fit `i64`, and for a value on the way to the results or to a constraint that does not
+    /// fit `i128`.
     pub fn evaluate(&self, point: &[i64]) -> Result<Option<Vec<i64>>> {
         let (results, in_domain) = self.evaluate_batch(point, 1)?;
         Ok(in_domain[0].then_some(results))
     }
 
     /// The results at `count` points, which stand one after another, and for each point whether it is in the domain. The results for a point outside
-    /// the domain are 0. Errors are those of [`Map::evaluate`].
+    /// the domain are 0. Errors are those of [`Map::evaluate`]; the field names the first number of the point.
     pub fn evaluate_batch(&self, points: &[i64], count: usize) -> Result<(Vec<i64>, Vec<bool>)> {
         let width = self.bounds.len();
         if count.checked_mul(width) != Some(points.len()) {
@@ -131,67 +97,66 @@ impl Map {
         }
         let mut results = Vec::with_capacity(count * self.results.len());
         let mut in_domain = Vec::with_capacity(count);
-        let mut values = vec![0i64; self.nodes.len()];
+        let mut registers = Vec::with_capacity(width + self.steps.len());
         for i in 0..count {
             let point = &points[i * width..(i + 1) * width];
             let start = results.len();
-            let in_bounds =
-                !self.is_empty && point.iter().zip(&self.bounds).all(|(v, (lower, upper))| lower <= v && v <= upper);
-            let is_in = in_bounds
-                && match self.at(point, &mut values, &mut results) {
-                    Ok(is_in) => is_in,
-                    Err(_) => {
-                        results.truncate(start);
-                        self.at(point, &mut vec![0i128; self.nodes.len()], &mut results)
-                            .map_err(|what| Error::mistake("SIZE_OVERFLOW", "map", format!("{what} at point {i}")))?
-                    }
-                };
+            let is_in_bounds =
+                !self.is_empty && point.iter().zip(&self.bounds).all(|(v, b)| b.lower <= *v && *v <= b.upper);
+            let is_in = is_in_bounds
+                && self.at::<i64>(point, &mut registers, &mut results).or_else(|_| {
+                    results.truncate(start);
+                    let found = self.at::<i128>(point, &mut Vec::new(), &mut results);
+                    let field = if width > 0 { format!("points[{}]", i * width) } else { "map".into() };
+                    found.map_err(|what| Error::mistake("SIZE_OVERFLOW", &field, what))
+                })?;
             results.resize(start + self.results.len(), 0);
             in_domain.push(is_in);
         }
         Ok((results, in_domain))
     }
 
-    /// Adds the results at a point within the bounds, and says whether the point satisfies the constraints.
-    fn at<I: Integer>(
+    /// Adds the results at a point within the bounds, and says whether the point satisfies the constraints. A value that does not fit is `None`, and so
+    /// is what is computed from it.
+    fn at<I: PrimInt + CheckedAdd + CheckedMul + Euclid + Display>(
         &self,
         point: &[i64],
-        values: &mut [I],
+        registers: &mut Vec<Option<I>>,
         results: &mut Vec<i64>,
-    ) -> std::result::Result<bool, &'static str> {
-        const TOO_LARGE: &str = "a value does not fit";
-        for (i, node) in self.nodes.iter().enumerate() {
-            values[i] = match node {
-                Node::Constant(value) => I::of(*value),
-                Node::Variable(number) => I::of(point[*number]),
-                Node::Operation(kind, operands) => {
-                    let mut value = values[operands[0]];
-                    for &operand in &operands[1..] {
-                        let other = values[operand];
-                        value = match kind {
-                            Kind::Add => value.added(other).ok_or(TOO_LARGE)?,
-                            Kind::Multiply => value.multiplied(other).ok_or(TOO_LARGE)?,
-                            Kind::FloorDivide => value.divided(other).0,
-                            Kind::CeilDivide => match value.divided(other) {
-                                (quotient, remainder) if remainder > I::of(0) => quotient.next(),
-                                (quotient, _) => quotient,
-                            },
-                            Kind::Modulo => value.divided(other).1,
-                            Kind::Minimum => value.min(other),
-                            _ => value.max(other),
-                        };
-                    }
-                    value
+    ) -> std::result::Result<bool, String> {
+        registers.clear();
+        registers.extend(point.iter().map(|&value| NumCast::from(value)));
+        for step in &self.steps {
+            let value = match *step {
+                Step::Constant(value) => NumCast::from(value),
+                Step::Operation(kind, left, right) => {
+                    registers[left].zip(registers[right]).and_then(|(a, b)| match kind {
+                        Kind::Add => a.checked_add(&b),
+                        Kind::Multiply => a.checked_mul(&b),
+                        Kind::FloorDivide => Some(a.div_euclid(&b)),
+                        Kind::CeilDivide if a.rem_euclid(&b).is_zero() => Some(a / b),
+                        Kind::CeilDivide => Some(a.div_euclid(&b) + I::one()),
+                        Kind::Modulo => Some(a.rem_euclid(&b)),
+                        Kind::Minimum => Some(a.min(b)),
+                        _ => Some(a.max(b)),
+                    })
                 }
             };
+            registers.push(value);
         }
-        for &(node, lower, upper) in &self.constraints {
-            if values[node] < I::of(lower) || values[node] > I::of(upper) {
-                return Ok(false);
+        let mut fits = true;
+        for (register, bounds) in &self.constraints {
+            match registers[*register].map(|value| (value, value.to_i64())) {
+                Some((_, Some(value))) if bounds.lower <= value && value <= bounds.upper => {}
+                Some(_) => return Ok(false),
+                None => fits = false,
             }
         }
-        for &node in &self.results {
-            results.push(values[node].to_i64().ok_or("a result does not fit 64 bits")?);
+        if !fits || self.results.iter().any(|&register| registers[register].is_none()) {
+            return Err("an expression takes a value of more than 128 bits".into());
+        }
+        for (i, value) in self.results.iter().filter_map(|&register| registers[register]).enumerate() {
+            results.push(value.to_i64().ok_or_else(|| format!("result {i} does not fit int64: {value}"))?);
         }
         Ok(true)
     }
@@ -201,36 +166,46 @@ fn invalid(field: &str, message: impl Into<String>) -> Error {
     Error::mistake("INVALID_MAP", field, message)
 }
 
-/// The node of an expression, whose operands are among the nodes before it.
-fn node(message: &IndexingMap, before: &[Node], expression: &Expression) -> std::result::Result<Node, &'static str> {
-    let kind = Kind::try_from(expression.kind).unwrap_or(Kind::Unspecified);
+/// The register of an expression, whose operands are in `registers`. Adds the steps that compute it.
+fn added(
+    message: &IndexingMap,
+    bounds: &[Interval],
+    steps: &mut Vec<Step>,
+    registers: &[usize],
+    expression: &Expression,
+) -> std::result::Result<usize, &'static str> {
     let (dims, ranges) = (message.dimensions.len(), message.ranges.len());
-    let (first, count) = match kind {
+    let (first, last) = match expression.kind() {
         Kind::Unspecified => return Err("is of an unknown kind"),
-        Kind::Constant => return Ok(Node::Constant(expression.value)),
+        Kind::Constant => {
+            steps.push(Step::Constant(expression.value));
+            return Ok(bounds.len() + steps.len() - 1);
+        }
         Kind::Dimension => (0, dims),
-        Kind::Range => (dims, ranges),
-        Kind::Runtime => (dims + ranges, message.runtime.len()),
-        _ => {
-            let operands: Vec<_> = expression.operands.iter().map(|&operand| operand as usize).collect();
-            if operands.iter().any(|&operand| operand >= before.len()) {
-                return Err("uses itself or a later expression");
+        Kind::Range => (dims, dims + ranges),
+        Kind::Runtime => (dims + ranges, bounds.len()),
+        kind => {
+            let divides = matches!(kind, Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo);
+            if expression.operands.len() < 2 || (divides && expression.operands.len() > 2) {
+                return Err("has too few operands, or too many");
             }
-            if matches!(kind, Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo) {
-                if operands.len() != 2 {
-                    return Err("divides, and has not exactly two operands");
-                }
-                if !matches!(before[operands[1]], Node::Constant(1..)) {
-                    return Err("divides by what is not a positive constant");
-                }
-            } else if operands.len() < 2 {
-                return Err("has fewer than two operands");
+            let operands = expression.operands.iter().map(|&operand| registers.get(operand as usize).copied());
+            let operands: Vec<_> = operands.collect::<Option<_>>().ok_or("uses itself or a later expression")?;
+            let divisor = operands[1].checked_sub(bounds.len()).map(|step| steps[step]);
+            if divides && !matches!(divisor, Some(Step::Constant(1..))) {
+                return Err("divides by what is not a positive constant");
             }
-            return Ok(Node::Operation(kind, operands));
+            return Ok(operands
+                .into_iter()
+                .reduce(|left, right| {
+                    steps.push(Step::Operation(kind, left, right));
+                    bounds.len() + steps.len() - 1
+                })
+                .unwrap_or_default());
         }
     };
     match usize::try_from(expression.value) {
-        Ok(number) if number < count => Ok(Node::Variable(first + number)),
+        Ok(number) if first + number < last => Ok(first + number),
         _ => Err("is a variable that the map does not have"),
     }
 }
@@ -266,8 +241,8 @@ mod tests {
         let (mut fit, mut all) = (0, 0);
         for point in ends.iter().flat_map(|&a| ends.iter().map(move |&b| [a, b])) {
             let (mut narrow, mut wide) = (Vec::new(), Vec::new());
-            let is_in = map.at(&point, &mut vec![0i64; map.nodes.len()], &mut narrow);
-            let exactly = map.at(&point, &mut vec![0i128; map.nodes.len()], &mut wide);
+            let is_in = map.at::<i64>(&point, &mut Vec::new(), &mut narrow);
+            let exactly = map.at::<i128>(&point, &mut Vec::new(), &mut wide);
             all += 1;
             if is_in.is_ok() {
                 fit += 1;

@@ -1,7 +1,7 @@
 use futures_util::{stream, Stream, StreamExt};
 use sha2::{Digest, Sha256};
 
-use crate::client::within;
+use crate::client::{ask, within};
 use crate::v1::{
     ByteSizesRequest, DeleteModuleRequest, GetModuleRequest, Instruction, InstructionSize, ListInstructionsRequest,
     Module, PutModuleRequest, UploadModuleRequest,
@@ -31,7 +31,7 @@ impl Client {
         }
         let module = if content.len() <= PART_BYTES {
             let request = PutModuleRequest { data: content.to_vec(), sha256 };
-            self.call(request, |request| async { self.modules().put_module(request).await }).await?.module
+            ask!(self, modules.put_module, request)?.module
         } else {
             let size_bytes = content.len() as i64;
             let mut parts: Vec<_> = content
@@ -50,7 +50,7 @@ impl Client {
     /// Describes a stored module. The code of the error is `NotFound` if the server does not have it, or no longer.
     pub async fn get_module(&self, name: impl Into<String>) -> Result<Module> {
         let request = GetModuleRequest { name: name.into(), ..Default::default() };
-        present(self.call(request, |request| async { self.modules().get_module(request).await }).await?.module)
+        present(ask!(self, modules.get_module, request)?.module)
     }
 
     /// The content of a stored module, as it was uploaded.
@@ -64,7 +64,7 @@ impl Client {
                 content_offset: content.len() as i64,
                 content_limit: PART_BYTES as i64,
             };
-            let answer = self.call(request, |request| async { self.modules().get_module(request).await }).await?;
+            let answer = ask!(self, modules.get_module, request)?;
             content.extend_from_slice(&answer.content);
             if answer.content.is_empty() || content.len() as i64 >= present(answer.module)?.size_bytes {
                 return Ok(content);
@@ -75,7 +75,7 @@ impl Client {
     /// Removes a stored module.
     pub async fn delete_module(&self, name: impl Into<String>) -> Result<()> {
         let request = DeleteModuleRequest { name: name.into() };
-        self.call(request, |request| async { self.modules().delete_module(request).await }).await?;
+        ask!(self, modules.delete_module, request)?;
         Ok(())
     }
 
@@ -88,8 +88,7 @@ impl Client {
         pages(request.page_token.clone(), move |page_token| {
             let (client, request) = (client.clone(), ListInstructionsRequest { page_token, ..request.clone() });
             async move {
-                let make = |request| async { client.modules().list_instructions(request).await };
-                let answer = client.call(request, make).await?;
+                let answer = ask!(client, modules.list_instructions, request)?;
                 Ok((answer.instructions, answer.next_page_token))
             }
         })
@@ -104,8 +103,7 @@ impl Client {
         pages(request.page_token.clone(), move |page_token| {
             let (client, request) = (client.clone(), ByteSizesRequest { page_token, ..request.clone() });
             async move {
-                let make = |request| async { client.modules().byte_sizes(request).await };
-                let answer = client.call(request, make).await?;
+                let answer = ask!(client, modules.byte_sizes, request)?;
                 Ok((answer.instructions, answer.next_page_token))
             }
         })

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::v1::expression::Kind;
 use crate::v1::indexing_map::State;
@@ -16,76 +16,58 @@ impl Map {
     /// with line and column, or one of [`Map::new`].
     pub fn parse(text: &str) -> Result<Map> {
         let text = text.split("\nruntime variables:").next().unwrap_or(text);
-        let alone = match text.split_whitespace().collect::<Vec<_>>()[..] {
-            ["KNOWN", "EMPTY"] => Some(State::KnownEmpty),
-            ["UNDEFINED"] => Some(State::Undefined),
-            _ => None,
+        let tokens = tokens(text);
+        let message = match tokens[..] {
+            ["KNOWN", "EMPTY", ""] => IndexingMap { state: State::KnownEmpty.into(), ..Default::default() },
+            ["UNDEFINED", ""] => IndexingMap { state: State::Undefined.into(), ..Default::default() },
+            _ => Parser { text, tokens, ..Default::default() }.parsed()?,
         };
-        if let Some(state) = alone {
-            return Map::new(IndexingMap { state: state.into(), ..Default::default() });
-        }
-        let mut parser =
-            Parser { text, start: 0, end: 0, message: IndexingMap::default(), variables: HashMap::new(), nesting: 0 };
-        parser.next();
-        parser.parse()?;
-        Map::new(parser.message)
+        Map::new(message)
     }
 }
 
-/// Reads a map by recursive descent.
-struct Parser<'a> {
-    text: &'a str,
-    /// The current token is `text[start..end]`; empty at the end of the text.
-    start: usize,
-    end: usize,
-    message: IndexingMap,
-    /// The expression of each variable.
-    variables: HashMap<&'a str, u32>,
-    nesting: usize,
-}
-
-fn is_word(byte: u8) -> bool {
-    byte == b'_' || byte == b'$' || byte.is_ascii_alphanumeric()
+/// The tokens of a text, and an empty one at its end.
+fn tokens(text: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let is_word = |c: char| c == '_' || c == '$' || c.is_ascii_alphanumeric();
+        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let length = if rest.starts_with("->") { 2 } else { word.max(first.len_utf8()) };
+        tokens.push(&rest[..length]);
+        rest = rest[length..].trim_start();
+    }
+    tokens.push(rest);
+    tokens
 }
 
 fn starts_with_digit(token: &str) -> bool {
-    token.as_bytes().first().is_some_and(u8::is_ascii_digit)
+    token.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Reads a map by recursive descent.
+#[derive(Default)]
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<&'a str>,
+    at: usize,
+    message: IndexingMap,
+    /// The expression of each variable.
+    nodes: HashMap<&'a str, u32>,
+    /// The bounds of each variable, by its expression, as far as they are read.
+    bounds: HashMap<u32, Option<Interval>>,
+    nesting: usize,
 }
 
 impl<'a> Parser<'a> {
     fn token(&self) -> &'a str {
-        &self.text[self.start..self.end]
-    }
-
-    fn next(&mut self) {
-        let rest = &self.text[self.end..];
-        self.start = self.end + rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
-        let rest = &self.text[self.start..];
-        let length = match rest.bytes().position(|byte| !is_word(byte)).unwrap_or(rest.len()) {
-            0 if rest.starts_with("->") => 2,
-            0 => rest.chars().next().map_or(0, char::len_utf8),
-            length => length,
-        };
-        self.end = self.start + length;
-    }
-
-    fn fail<T>(&self, expected: &str) -> Result<T> {
-        let before = &self.text[..self.start];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let found = match self.token() {
-            "" => "the end of the text".to_owned(),
-            token => format!("{token:?}"),
-        };
-        Err(Error::new(Code::InvalidArgument, "PARSE", format!("expected {expected}, found {found}"))
-            .at(before.matches('\n').count() + 1, before[line_start..].chars().count() + 1))
+        self.tokens[self.at]
     }
 
     /// Passes a token that is as given.
     fn take(&mut self, token: &str) -> bool {
         let is_there = self.token() == token;
-        if is_there {
-            self.next();
-        }
+        self.at += usize::from(is_there);
         is_there
     }
 
@@ -96,29 +78,29 @@ impl<'a> Parser<'a> {
         self.fail(&format!("{token:?}"))
     }
 
-    fn parse(&mut self) -> Result<()> {
-        self.message.dimensions = self.declared("(", ")", Kind::Dimension, "d")?;
-        if self.token() == "[" {
-            self.message.ranges = self.declared("[", "]", Kind::Range, "s")?;
-        }
-        if self.token() == "{" {
-            self.message.runtime = self.declared("{", "}", Kind::Runtime, "rt")?;
-        }
+    fn fail<T>(&self, expected: &str) -> Result<T> {
+        let start = self.token().as_ptr() as usize - self.text.as_ptr() as usize;
+        let before = &self.text[..start];
+        let line = before.rsplit('\n').next().unwrap_or(before);
+        let found = match self.token() {
+            "" => "the end of the text".to_owned(),
+            token => format!("{token:?}"),
+        };
+        Err(Error::new(Code::InvalidArgument, "PARSE", format!("expected {expected}, found {found}"))
+            .at(before.matches('\n').count() + 1, line.chars().count() + 1))
+    }
+
+    fn parsed(mut self) -> Result<IndexingMap> {
+        let dimensions = self.declared("(", ")", Kind::Dimension)?;
+        let ranges = if self.token() == "[" { self.declared("[", "]", Kind::Range)? } else { vec![] };
+        let runtime = if self.token() == "{" { self.declared("{", "}", Kind::Runtime)? } else { vec![] };
         self.expect("->")?;
-        self.expect("(")?;
-        while !self.take(")") {
-            let result = self.expression()?;
-            self.message.results.push(result);
-            if self.token() != ")" {
-                self.expect(",")?;
-            }
-        }
+        self.message.results = self.list("(", ")", Self::sum)?;
         self.take(",");
-        let mut bounded = HashSet::new();
         if self.take("domain") {
             self.expect(":")?;
             while !self.token().is_empty() {
-                self.bounds(&mut bounded)?;
+                self.interval()?;
                 if !self.take(",") {
                     break;
                 }
@@ -127,75 +109,88 @@ impl<'a> Parser<'a> {
         if !self.token().is_empty() {
             return self.fail("the end of the text");
         }
-        if bounded.len() < self.variables.len() {
+        let mut next = 0; // the variables are the first expressions
+        let mut with_bounds = |names: Vec<String>| -> Option<Vec<Variable>> {
+            let variable = |name| {
+                next += 1;
+                Some(Variable { name, bounds: Some(self.bounds[&(next - 1)]?) })
+            };
+            names.into_iter().map(variable).collect()
+        };
+        let (Some(dimensions), Some(ranges), Some(runtime)) =
+            (with_bounds(dimensions), with_bounds(ranges), with_bounds(runtime))
+        else {
             return self.fail("a domain with an interval for every variable");
-        }
-        Ok(())
+        };
+        Ok(IndexingMap { dimensions, ranges, runtime, ..self.message })
     }
 
-    /// Reads the names of variables, and makes an expression of each.
-    fn declared(&mut self, open: &str, end: &str, kind: Kind, prefix: &str) -> Result<Vec<Variable>> {
+    /// Reads items between two tokens, with commas between them.
+    fn list<T>(&mut self, open: &str, end: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(open)?;
-        let mut variables = Vec::new();
+        let mut items = Vec::new();
         while !self.take(end) {
-            let name = self.token();
-            let is_name = name.bytes().next().is_some_and(is_word) && !starts_with_digit(name);
-            if !is_name || self.variables.contains_key(name) {
-                return self.fail("the name of a new variable");
-            }
-            let number = variables.len();
-            let is_default = name == format!("{prefix}{number}");
-            let kept = if is_default { String::new() } else { name.to_owned() };
-            variables.push(Variable { bounds: None, name: kept });
-            let node = self.add(kind, number as i64, vec![]);
-            self.variables.insert(name, node);
-            self.next();
+            items.push(item(self)?);
             if self.token() != end {
                 self.expect(",")?;
             }
         }
-        Ok(variables)
+        Ok(items)
+    }
+
+    /// Reads the names of variables, and makes an expression of each. A name that follows from its place is not kept.
+    fn declared(&mut self, open: &str, end: &str, kind: Kind) -> Result<Vec<String>> {
+        let prefix = match kind {
+            Kind::Dimension => "d",
+            Kind::Range => "s",
+            _ => "rt",
+        };
+        let mut number = 0;
+        self.list(open, end, |parser| {
+            let name = parser.token();
+            let is_name = name.starts_with(|c: char| c == '_' || c == '$' || c.is_ascii_alphabetic());
+            if !is_name || parser.nodes.contains_key(name) {
+                return parser.fail("the name of a new variable");
+            }
+            parser.at += 1;
+            let node = parser.add(kind, number, vec![]);
+            parser.nodes.insert(name, node);
+            parser.bounds.insert(node, None);
+            number += 1;
+            let is_default = name == format!("{prefix}{}", number - 1);
+            Ok(if is_default { String::new() } else { name.to_owned() })
+        })
     }
 
     /// Reads `expression in [lower, upper]`: of a variable its bounds, of anything else a constraint.
-    fn bounds(&mut self, bounded: &mut HashSet<u32>) -> Result<()> {
+    fn interval(&mut self) -> Result<()> {
         if self.take("is_simplified") {
             self.expect(":")?;
-            self.next();
+            self.at += usize::from(!self.token().is_empty());
             return Ok(());
         }
-        let expression = self.expression()?;
+        let expression = self.sum()?;
         self.expect("in")?;
         self.expect("[")?;
         let lower = self.integer()?;
         self.expect(",")?;
         let upper = self.integer()?;
         self.expect("]")?;
-        let mut interval = Interval { lower, upper };
-        let node = &self.message.expressions[expression as usize];
-        let group = match Kind::try_from(node.kind) {
-            Ok(Kind::Dimension) => &mut self.message.dimensions,
-            Ok(Kind::Range) => &mut self.message.ranges,
-            Ok(Kind::Runtime) => &mut self.message.runtime,
-            _ => {
-                self.message.constraints.push(Constraint { expression, bounds: Some(interval) });
-                return Ok(());
-            }
-        };
-        let bounds = &mut group[node.value as usize].bounds;
-        if let Some(known) = bounds {
-            interval = Interval { lower: lower.max(known.lower), upper: upper.min(known.upper) };
+        if let Some(bounds) = self.bounds.get_mut(&expression) {
+            let known = bounds.unwrap_or(Interval { lower, upper });
+            *bounds = Some(Interval { lower: lower.max(known.lower), upper: upper.min(known.upper) });
+        } else {
+            self.message.constraints.push(Constraint { expression, bounds: Some(Interval { lower, upper }) });
         }
-        *bounds = Some(interval);
-        bounded.insert(expression);
         Ok(())
     }
 
+    /// Reads digits, and a sign that belongs to them: the least `i64` has no positive counterpart.
     fn integer(&mut self) -> Result<i64> {
         let sign = if self.take("-") { "-" } else { "" };
         match format!("{sign}{}", self.token()).parse() {
             Ok(value) if starts_with_digit(self.token()) => {
-                self.next();
+                self.at += 1;
                 Ok(value)
             }
             _ => self.fail("an integer of 64 bits"),
@@ -212,24 +207,21 @@ impl<'a> Parser<'a> {
         self.add(Kind::Multiply, 0, vec![of, minus_one])
     }
 
-    fn expression(&mut self) -> Result<u32> {
+    fn sum(&mut self) -> Result<u32> {
         let mut sum = self.product()?;
-        loop {
-            let is_minus = self.token() == "-";
-            if !is_minus && self.token() != "+" {
-                return Ok(sum);
-            }
-            self.next();
+        while let sign @ ("+" | "-") = self.token() {
+            self.at += 1;
             let mut other = self.product()?;
-            if is_minus {
+            if sign == "-" {
                 other = self.negative(other);
             }
             sum = self.add(Kind::Add, 0, vec![sum, other]);
         }
+        Ok(sum)
     }
 
     fn product(&mut self) -> Result<u32> {
-        let mut product = self.unary()?;
+        let mut product = self.operand()?;
         loop {
             let kind = match self.token() {
                 "*" => Kind::Multiply,
@@ -238,63 +230,45 @@ impl<'a> Parser<'a> {
                 "mod" => Kind::Modulo,
                 _ => return Ok(product),
             };
-            self.next();
-            let other = self.unary()?;
+            self.at += 1;
+            let other = self.operand()?;
             product = self.add(kind, 0, vec![product, other]);
         }
     }
 
-    fn unary(&mut self) -> Result<u32> {
+    fn operand(&mut self) -> Result<u32> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             return self.fail(&format!("at most {MAX_NESTING} levels of an expression"));
         }
-        let node = self.operand();
-        self.nesting -= 1;
-        node
-    }
-
-    fn operand(&mut self) -> Result<u32> {
         let token = self.token();
-        if let Some(&variable) = self.variables.get(token) {
-            self.next();
-            return Ok(variable);
-        }
-        if starts_with_digit(token) {
+        let next = self.tokens.get(self.at + 1).copied().unwrap_or_default();
+        let node = if let Some(&variable) = self.nodes.get(token) {
+            self.at += 1;
+            variable
+        } else if starts_with_digit(token) || (token == "-" && starts_with_digit(next)) {
             let value = self.integer()?;
-            return Ok(self.add(Kind::Constant, value, vec![]));
-        }
-        match token {
-            "-" => {
-                self.next();
-                // The least i64 has no positive counterpart, so the sign belongs to the number.
-                if starts_with_digit(self.token()) {
-                    if let Ok(value) = format!("-{}", self.token()).parse() {
-                        self.next();
-                        return Ok(self.add(Kind::Constant, value, vec![]));
-                    }
-                }
-                let of = self.unary()?;
-                Ok(self.negative(of))
-            }
-            "(" => {
-                self.next();
-                let inner = self.expression()?;
-                self.expect(")")?;
-                Ok(inner)
-            }
-            "min" | "max" => {
-                let kind = if token == "min" { Kind::Minimum } else { Kind::Maximum };
-                self.next();
-                self.expect("(")?;
-                let first = self.expression()?;
-                self.expect(",")?;
-                let second = self.expression()?;
-                self.expect(")")?;
-                Ok(self.add(kind, 0, vec![first, second]))
-            }
-            _ => self.fail("an expression"),
-        }
+            self.add(Kind::Constant, value, vec![])
+        } else if self.take("-") {
+            let of = self.operand()?;
+            self.negative(of)
+        } else if self.take("(") {
+            let inner = self.sum()?;
+            self.expect(")")?;
+            inner
+        } else if self.take("min") || self.take("max") {
+            let kind = if token == "min" { Kind::Minimum } else { Kind::Maximum };
+            self.expect("(")?;
+            let first = self.sum()?;
+            self.expect(",")?;
+            let second = self.sum()?;
+            self.expect(")")?;
+            self.add(kind, 0, vec![first, second])
+        } else {
+            return self.fail("an expression");
+        };
+        self.nesting -= 1;
+        Ok(node)
     }
 }
 

@@ -1,4 +1,5 @@
 use crate::bulk::{in_parts, UNARY_ANSWERS, UNARY_NUMBERS};
+use crate::client::ask;
 use crate::v1::{
     ByteSizeRequest, DescribeShapeRequest, LinearIndexRequest, LinearIndicesRequest, LinearOrder, MultiIndexRequest,
     MultiIndicesRequest, ShapeDescription, ShapeInput, ShapeSize,
@@ -18,8 +19,7 @@ impl Client {
     ) -> Result<Vec<ShapeDescription>> {
         let request = DescribeShapeRequest { shapes: inputs(shapes), ..Default::default() };
         let count = request.shapes.len();
-        let make = |request| async { self.shapes().describe_shape(request).await };
-        same_number(self.call(request, make).await?.descriptions, count)
+        same_number(ask!(self, shapes.describe_shape, request)?.descriptions, count)
     }
 
     /// The sizes of a shape in elements and bytes.
@@ -31,8 +31,7 @@ impl Client {
     pub async fn byte_sizes<S: Into<ShapeInput>>(&self, shapes: impl IntoIterator<Item = S>) -> Result<Vec<ShapeSize>> {
         let request = ByteSizeRequest { shapes: inputs(shapes), ..Default::default() };
         let count = request.shapes.len();
-        let make = |request| async { self.shapes().byte_size(request).await };
-        same_number(self.call(request, make).await?.sizes, count)
+        same_number(ask!(self, shapes.byte_size, request)?.sizes, count)
     }
 
     /// The position in the buffer, in elements, of the element at an index.
@@ -43,7 +42,7 @@ impl Client {
             count: Some(1),
             ..Default::default()
         };
-        one(self.call(request, |request| async { self.shapes().linear_index(request).await }).await?.positions)
+        one(ask!(self, shapes.linear_index, request)?.positions)
     }
 
     /// The positions of the elements at any number of indices, which stand one after another in `indices`, each with one number for every dimension
@@ -57,8 +56,7 @@ impl Client {
         let (shape, order) = (shape.into(), order.into());
         if indices.len() <= UNARY_NUMBERS {
             let request = LinearIndexRequest { shape: Some(shape), order, indices, count: None };
-            let make = |request| async { self.shapes().linear_index(request).await };
-            return Ok(self.call(request, make).await?.positions);
+            return Ok(ask!(self, shapes.linear_index, request)?.positions);
         }
         let rank = self.rank(&shape).await?;
         let mut positions = Vec::with_capacity(indices.len() / rank.max(1));
@@ -94,7 +92,7 @@ impl Client {
         let (shape, order) = (shape.into(), order.into());
         if positions.len() <= UNARY_ANSWERS {
             let request = MultiIndexRequest { shape: Some(shape), order, positions };
-            let answer = self.call(request, |request| async { self.shapes().multi_index(request).await }).await?;
+            let answer = ask!(self, shapes.multi_index, request)?;
             return Ok((answer.indices, answer.is_element));
         }
         let rank = self.rank(&shape).await?;

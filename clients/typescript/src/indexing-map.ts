@@ -1,7 +1,7 @@
 /** Indexing maps that are evaluated here, without a server. */
 
 import { mistake } from "./errors.js";
-import { evaluateBlocks, evaluateExactly } from "./evaluation.js";
+import { evaluateAll, evaluateExactly } from "./evaluation.js";
 import type { IndexingMap as Message } from "./gen/xlashape/v1/types_pb.js";
 import { type Integers, readNumber, toInt64, toInt64Array, writeNumber } from "./integers.js";
 import { parseMap } from "./map-reader.js";
@@ -25,7 +25,7 @@ export interface Evaluated<Numbers> {
  * map.evaluate([9]); // undefined: outside the domain
  * ```
  *
- * Divisions round towards minus infinity, or up for `ceildiv`, and a remainder is never negative. Values between are exact, whatever their size.
+ * Divisions round towards minus infinity, or up for `ceildiv`, and a remainder is never negative. Values between may have 128 bits.
  */
 export class IndexingMap {
   /** The message that the map was made of. It must not be changed. */
@@ -61,11 +61,12 @@ export class IndexingMap {
   /**
    * The results at a point; undefined if the point is not in the domain.
    *
-   * Throws an {@link XlashapeError} with reason `INVALID_INDEX` for a point of too few or too many numbers, `SIZE_OVERFLOW` for a result of more than 64 bits.
+   * Throws an {@link XlashapeError} with reason `INVALID_INDEX` for a point of too few or too many numbers, `SIZE_OVERFLOW` for a result of more than 64 bits, and for a value on
+   * the way to the results or to a constraint of more than 128 bits.
    */
   evaluate(point: Integers): bigint[] | undefined {
     this.checkLength(point, 1);
-    return evaluateExactly(this.plan, Array.from(point, (value, i) => toInt64(value, `points[${i}]`)));
+    return this.evaluateAt(Array.from(point, (value, i) => toInt64(value, `points[${i}]`)), 0);
   }
 
   /**
@@ -80,14 +81,12 @@ export class IndexingMap {
     const results = new BigInt64Array(count * this.resultCount);
     const resultHalves = new Int32Array(results.buffer);
     const width = this.variableCount;
-    const inDomain = evaluateBlocks(this.plan, count, {
+    const inDomain = evaluateAll(this.plan, count, {
       read: (position) => readNumber(halves, position),
       write: (position, value) => writeNumber(resultHalves, position, value),
       exactly: (point) => {
-        const values = evaluateExactly(this.plan, all.subarray(point * width, (point + 1) * width));
-        if (values) {
-          results.set(values, point * this.resultCount);
-        }
+        const values = this.evaluateAt(all.subarray(point * width, (point + 1) * width), point);
+        results.set(values ?? [], point * this.resultCount);
         return values !== undefined;
       },
     });
@@ -103,17 +102,17 @@ export class IndexingMap {
     this.checkLength(points, count);
     const results = new Float64Array(count * this.resultCount);
     const width = this.variableCount;
-    const inDomain = evaluateBlocks(this.plan, count, {
+    const inDomain = evaluateAll(this.plan, count, {
       read: (position) => points[position]!,
       write: (position, value) => {
         results[position] = value + 0; // not the negative zero
       },
       exactly: (point) => {
         const numbers = Array.from({ length: width }, (_, i) => toInt64(points[point * width + i]!, `points[${point * width + i}]`));
-        const values = evaluateExactly(this.plan, numbers);
+        const values = this.evaluateAt(numbers, point);
         values?.forEach((value, i) => {
           if (!Number.isSafeInteger(Number(value))) {
-            throw mistake("SIZE_OVERFLOW", "map", `result ${i} is not a safe integer: ${value}`);
+            throw mistake("SIZE_OVERFLOW", this.fieldOf(point), `result ${i} is no safe integer: ${value}`);
           }
           results[point * this.resultCount + i] = Number(value);
         });
@@ -126,6 +125,15 @@ export class IndexingMap {
   /** The map in text, which {@link IndexingMap.parse} reads. It is XLA's text where the map is in XLA's form, as those of the server are. */
   toString(): string {
     return printMap(this.message);
+  }
+
+  private evaluateAt(numbers: ArrayLike<bigint>, point: number): bigint[] | undefined {
+    return evaluateExactly(this.plan, numbers, this.fieldOf(point));
+  }
+
+  /** The field that an error about a point names: its first number. */
+  private fieldOf(point: number): string {
+    return this.variableCount > 0 ? `points[${point * this.variableCount}]` : "map";
   }
 
   private countOf(points: ArrayLike<unknown>): number {

@@ -9,7 +9,7 @@
  *     unary     := '-' unary | integer | name | '(' expr ')' | ('min' | 'max') '(' expr ',' expr ')'
  *
  * The domain has an interval for every variable; further intervals of a variable are intersected. What follows `runtime variables:`, which says where
- * the values of runtime variables come from, is not read. Reading does not recurse, so that deep expressions take no stack.
+ * the values of runtime variables come from, is not read. Expressions have at most 1,000 levels.
  */
 
 import { create } from "@bufbuild/protobuf";
@@ -33,90 +33,71 @@ export function parseMap(text: string): Message {
   return new Reader(body).map();
 }
 
-interface Operator {
-  precedence: number;
-  kind: Kind;
-}
-
-const OPERATORS = new Map<string, Operator>([
-  ["+", { precedence: 1, kind: Kind.ADD }],
-  ["-", { precedence: 1, kind: Kind.ADD }],
-  ["*", { precedence: 2, kind: Kind.MULTIPLY }],
-  ["/", { precedence: 2, kind: Kind.FLOOR_DIVIDE }],
-  ["floordiv", { precedence: 2, kind: Kind.FLOOR_DIVIDE }],
-  ["ceildiv", { precedence: 2, kind: Kind.CEIL_DIVIDE }],
-  ["mod", { precedence: 2, kind: Kind.MODULO }],
+/** Bounds parentheses within each other, and with them the stack. */
+const MAX_LEVELS = 1000;
+const FACTORS = new Map([
+  ["*", Kind.MULTIPLY], ["/", Kind.FLOOR_DIVIDE], ["floordiv", Kind.FLOOR_DIVIDE], ["ceildiv", Kind.CEIL_DIVIDE], ["mod", Kind.MODULO],
 ]);
 const FUNCTIONS = new Map([["min", Kind.MINIMUM], ["max", Kind.MAXIMUM]]);
-const RESERVED = new Set(["min", "max", "mod", "floordiv", "ceildiv", "in", "domain"]);
-const GROUPS = [
-  { opening: "(", closing: ")", kind: Kind.DIMENSION, prefix: "d", field: "dimensions" },
-  { opening: "[", closing: "]", kind: Kind.RANGE, prefix: "s", field: "ranges" },
-  { opening: "{", closing: "}", kind: Kind.RUNTIME, prefix: "rt", field: "runtime" },
-] as const;
-
-/** An operator, or an opening parenthesis (precedence 0), that waits for what follows it. */
-interface Waiting {
-  precedence: number;
-  token: string;
-}
-
-/** A leading minus binds tighter than all operators. */
-const NEGATION: Waiting = { precedence: 3, token: "-" };
+const RESERVED = new Set([...FUNCTIONS.keys(), "mod", "floordiv", "ceildiv", "in", "domain"]);
 
 class Reader {
   private readonly message = create(IndexingMapSchema);
   /** The expression of each variable. */
   private readonly names = new Map<string, number>();
-  private readonly pattern = /[ \t\r\n]*([0-9]+|[A-Za-z_]\w*|->|.|$)/suy;
-  private token = "";
-  private start = 0;
-  private isAfterNewLine = false;
+  /** Each variable by its expression. */
+  private readonly variables = new Map<number, Variable>();
+  /** The tokens, and an empty one at the end of the text. */
+  private readonly tokens: RegExpMatchArray[];
+  private at = 0;
+  private levels = 0;
 
   constructor(private readonly text: string) {
-    this.next();
+    this.tokens = [...text.matchAll(/[0-9]+|[A-Za-z_]\w*|->|[^ \t\r\n]|$/gu)];
   }
 
   map(): Message {
-    for (const [i, { opening, closing, kind, prefix, field }] of GROUPS.entries()) {
-      if (i === 0) {
-        this.expect(opening);
-      } else if (!this.accept(opening)) {
-        continue;
-      }
-      const names = this.list(closing, () => this.newName());
-      this.message[field] = names.map((name, number) => {
-        this.names.set(name, this.add(kind, { value: BigInt(number) }));
-        return create(VariableSchema, name === `${prefix}${number}` ? {} : { name });
-      });
-    }
+    this.message.dimensions = this.declared("(", ")", Kind.DIMENSION, "d");
+    this.message.ranges = this.token === "[" ? this.declared("[", "]", Kind.RANGE, "s") : [];
+    this.message.runtime = this.token === "{" ? this.declared("{", "}", Kind.RUNTIME, "rt") : [];
     this.expect("->");
-    this.expect("(");
-    this.message.results = this.list(")", () => this.expression());
+    this.message.results = this.list("(", ")", () => this.sum());
     this.accept(",");
     if (this.accept("domain")) {
       this.expect(":");
-      this.domain();
+      while (this.token !== "") {
+        this.interval();
+        const before = this.tokens[this.at - 1]!;
+        if (!this.accept(",") && !this.text.slice(before.index! + before[0].length, this.start).includes("\n")) {
+          break;
+        }
+      }
     }
     if (this.token !== "") {
       this.fail("the end of the text");
     }
     for (const [name, expression] of this.names) {
-      if (!this.variableOf(expression)?.bounds) {
+      if (!this.variables.get(expression)!.bounds) {
         this.fail(`an interval for '${name}'`);
       }
     }
     return this.message;
   }
 
-  private next(): void {
-    const before = this.pattern.lastIndex;
-    this.token = this.pattern.exec(this.text)?.[1] ?? "";
-    this.start = this.token === "" ? this.text.length : this.pattern.lastIndex - this.token.length;
-    this.isAfterNewLine = this.text.slice(before, this.start).includes("\n");
+  private get token(): string {
+    return this.tokens[this.at]![0];
   }
 
-  private fail(expected: string, found = this.token === "" ? "the end of the text" : `'${this.token.slice(0, 40)}'`): never {
+  private get start(): number {
+    return this.tokens[this.at]!.index!;
+  }
+
+  private next(): void {
+    this.at = Math.min(this.at + 1, this.tokens.length - 1);
+  }
+
+  private fail(expected: string): never {
+    const found = this.token === "" ? "the end of the text" : `'${this.token.slice(0, 40)}'`;
     const lines = this.text.slice(0, this.start).split("\n");
     throw new XlashapeError({
       code: Code.InvalidArgument, reason: "PARSE", rawMessage: `expected ${expected}, found ${found}`, line: lines.length,
@@ -125,11 +106,11 @@ class Reader {
   }
 
   private accept(token: string): boolean {
-    if (this.token !== token) {
-      return false;
+    const isThere = this.token === token;
+    if (isThere) {
+      this.next();
     }
-    this.next();
-    return true;
+    return isThere;
   }
 
   private expect(token: string): void {
@@ -138,179 +119,140 @@ class Reader {
     }
   }
 
-  /** Items between commas, and the closing parenthesis. */
-  private list<T>(closing: string, item: () => T): T[] {
+  /** Items between two tokens, with commas between them. */
+  private list<T>(opening: string, closing: string, item: () => T): T[] {
     const items: T[] = [];
-    if (this.accept(closing)) {
-      return items;
-    }
-    for (;;) {
-      items.push(item());
-      if (this.accept(closing)) {
-        return items;
-      }
-      if (!this.accept(",")) {
+    this.expect(opening);
+    if (!this.accept(closing)) {
+      do {
+        items.push(item());
+      } while (this.accept(","));
+      if (!this.accept(closing)) {
         this.fail(`',' or '${closing}'`);
       }
     }
+    return items;
   }
 
-  private newName(): string {
-    const name = this.token;
-    if (!/^[A-Za-z_]/.test(name) || RESERVED.has(name) || this.names.has(name)) {
-      this.fail("the name of a new variable");
-    }
-    this.names.set(name, 0); // its expression follows when the group is complete
-    this.next();
-    return name;
-  }
-
-  private domain(): void {
-    while (this.token !== "") {
-      if (this.accept("is_simplified")) {
-        this.expect(":");
-        this.next();
-      } else {
-        const expression = this.expression();
-        this.expect("in");
-        this.expect("[");
-        const lower = this.integer();
-        this.expect(",");
-        const upper = this.integer();
-        this.expect("]");
-        this.bound(expression, lower, upper);
+  private declared(opening: string, closing: string, kind: Kind, prefix: string): Variable[] {
+    let number = 0;
+    return this.list(opening, closing, () => {
+      const name = this.token;
+      if (!/^[A-Za-z_]/.test(name) || RESERVED.has(name) || this.names.has(name)) {
+        this.fail("the name of a new variable");
       }
-      if (!this.accept(",") && !this.isAfterNewLine) {
-        return;
-      }
-    }
+      this.next();
+      const variable = create(VariableSchema, name === `${prefix}${number}` ? {} : { name });
+      const expression = this.add(kind, [], BigInt(number++));
+      this.names.set(name, expression);
+      this.variables.set(expression, variable);
+      return variable;
+    });
   }
 
-  private bound(expression: number, lower: bigint, upper: bigint): void {
-    const bounds = { $typeName: "xlashape.v1.Interval", lower, upper } as const;
-    const variable = this.variableOf(expression);
+  /** `expression in [lower, upper]`: of a variable its bounds, of anything else a constraint. */
+  private interval(): void {
+    if (this.accept("is_simplified")) {
+      this.expect(":");
+      this.next();
+      return;
+    }
+    const expression = this.sum();
+    this.expect("in");
+    this.expect("[");
+    const lower = this.integer();
+    this.expect(",");
+    const bounds = { $typeName: "xlashape.v1.Interval", lower, upper: this.integer() } as const;
+    this.expect("]");
+    const variable = this.variables.get(expression);
     if (!variable) {
       this.message.constraints.push({ $typeName: "xlashape.v1.Constraint", expression, bounds });
-    } else if (variable.bounds) {
-      const known = variable.bounds;
-      variable.bounds = { ...known, lower: lower > known.lower ? lower : known.lower, upper: upper < known.upper ? upper : known.upper };
     } else {
-      variable.bounds = bounds;
+      const known = variable.bounds ?? bounds;
+      variable.bounds = {
+        ...bounds, lower: lower > known.lower ? lower : known.lower, upper: bounds.upper < known.upper ? bounds.upper : known.upper,
+      };
     }
   }
 
-  private variableOf(expression: number): Variable | undefined {
-    const { kind, value } = this.message.expressions[expression]!;
-    const group = GROUPS.find((one) => one.kind === kind);
-    return group && this.message[group.field][Number(value)];
-  }
-
+  /** Digits, and a sign that belongs to them: the least int64 has no positive counterpart. */
   private integer(): bigint {
-    const isNegative = this.accept("-");
+    const sign = this.accept("-") ? -1n : 1n;
     if (!/^[0-9]/.test(this.token)) {
       this.fail("an integer");
     }
-    return this.number(isNegative);
-  }
-
-  private number(isNegative: boolean): bigint {
-    // Long digits are not worth reading: BigInt takes time that grows with their square.
-    const magnitude = this.token.length > 40 && !/^0+[0-9]{1,20}$/.test(this.token) ? 2n ** 64n : BigInt(this.token);
-    const value = isNegative ? -magnitude : magnitude;
-    if (BigInt.asIntN(64, value) !== value) {
+    const value = /^0*[0-9]{1,19}$/.test(this.token) ? sign * BigInt(this.token) : undefined;
+    if (value === undefined || BigInt.asIntN(64, value) !== value) {
       this.fail("an integer of 64 bits");
     }
     this.next();
     return value;
   }
 
-  private add(kind: Kind, { value = 0n, operands = [] }: { value?: bigint; operands?: number[] }): number {
+  private add(kind: Kind, operands: number[], value = 0n): number {
     return this.message.expressions.push({ $typeName: "xlashape.v1.Expression", kind, value, operands }) - 1;
   }
 
   private negative(of: number): number {
-    const minusOne = this.add(Kind.CONSTANT, { value: -1n });
-    return this.add(Kind.MULTIPLY, { operands: [of, minusOne] });
+    return this.add(Kind.MULTIPLY, [of, this.add(Kind.CONSTANT, [], -1n)]);
   }
 
-  /** Reads by operator precedence: an operator waits on a stack until one that does not bind tighter follows. */
-  private expression(): number {
-    const operands: number[] = [];
-    const waiting: Waiting[] = [];
-    for (;;) {
-      if (!this.operand(operands, waiting)) {
-        continue;
-      }
-      for (;;) {
-        const operator = OPERATORS.get(this.token);
-        while (waiting.length && waiting.at(-1)!.precedence >= Math.max(operator?.precedence ?? 0, 1)) {
-          this.apply(waiting.pop()!, operands);
-        }
-        if (operator) {
-          waiting.push({ precedence: operator.precedence, token: this.token });
-          this.next();
-          break;
-        }
-        const opened = waiting.at(-1);
-        if (!opened) {
-          return operands[0]!;
-        }
-        if (FUNCTIONS.has(opened.token)) {
-          if (!this.accept(",")) {
-            this.fail("an operator or ','");
-          }
-          waiting[waiting.length - 1] = { precedence: 0, token: `,${opened.token}` };
-          break;
-        }
-        if (!this.accept(")")) {
-          this.fail("an operator or ')'");
-        }
-        waiting.pop();
-        const kind = FUNCTIONS.get(opened.token.slice(1));
-        if (kind !== undefined) {
-          operands.push(this.add(kind, { operands: operands.splice(-2) }));
-        }
-      }
+  private sum(): number {
+    let sum = this.product();
+    for (let sign = this.token; sign === "+" || sign === "-"; sign = this.token) {
+      this.next();
+      const term = this.product();
+      sum = this.add(Kind.ADD, [sum, sign === "-" ? this.negative(term) : term]);
     }
+    return sum;
   }
 
-  /** Reads an operand, or what may stand before one; whether it was an operand. */
-  private operand(operands: number[], waiting: Waiting[]): boolean {
+  private product(): number {
+    let product = this.operand();
+    for (let kind = FACTORS.get(this.token); kind !== undefined; kind = FACTORS.get(this.token)) {
+      this.next();
+      product = this.add(kind, [product, this.operand()]);
+    }
+    return product;
+  }
+
+  private operand(): number {
+    if (++this.levels > MAX_LEVELS) {
+      this.fail(`at most ${MAX_LEVELS} levels of an expression`);
+    }
+    const operand = this.innerOperand();
+    this.levels--;
+    return operand;
+  }
+
+  private innerOperand(): number {
     const token = this.token;
     const known = this.names.get(token);
     if (known !== undefined) {
-      operands.push(known);
-    } else if (/^[0-9]/.test(token)) {
-      // The least int64 has no positive counterpart, so the sign belongs to the number.
-      const isNegative = waiting.at(-1) === NEGATION;
-      operands.push(this.add(Kind.CONSTANT, { value: this.number(isNegative) }));
-      if (isNegative) {
-        waiting.pop();
-      }
-      return true;
-    } else if (FUNCTIONS.has(token)) {
-      waiting.push({ precedence: 0, token });
       this.next();
-      this.expect("(");
-      return false;
-    } else if (token === "-" || token === "(") {
-      waiting.push(token === "-" ? NEGATION : { precedence: 0, token });
-      this.next();
-      return false;
-    } else {
+      return known;
+    }
+    if (/^[0-9]/.test(token === "-" ? this.tokens[this.at + 1]![0] : token)) {
+      return this.add(Kind.CONSTANT, [], this.integer());
+    }
+    if (this.accept("-")) {
+      return this.negative(this.operand());
+    }
+    if (this.accept("(")) {
+      const inner = this.sum();
+      this.expect(")");
+      return inner;
+    }
+    const kind = FUNCTIONS.get(token);
+    if (kind === undefined) {
       this.fail(/^[A-Za-z_]/.test(token) && !RESERVED.has(token) ? "a variable of the map" : "an expression");
     }
     this.next();
-    return true;
-  }
-
-  private apply({ precedence, token }: Waiting, operands: number[]): void {
-    const right = operands.pop()!;
-    if (precedence === NEGATION.precedence) {
-      operands.push(this.negative(right));
-    } else {
-      const last = token === "-" ? this.negative(right) : right;
-      operands.push(this.add(OPERATORS.get(token)!.kind, { operands: [operands.pop()!, last] }));
-    }
+    this.expect("(");
+    const first = this.sum();
+    this.expect(",");
+    const operands = [first, this.sum()];
+    this.expect(")");
+    return this.add(kind, operands);
   }
 }

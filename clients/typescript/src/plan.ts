@@ -1,117 +1,87 @@
-/** Maps as they are evaluated: checked, with variables by their positions in a point. */
+/** Maps as they are evaluated: checked, and as steps on registers. */
 
 import { mistake } from "./errors.js";
-import {
-  type Expression, Expression_Kind as Kind, type IndexingMap as Message, IndexingMap_State as State, type Interval,
-} from "./gen/xlashape/v1/types_pb.js";
+import { Expression_Kind as Kind, type IndexingMap as Message, IndexingMap_State as State, type Interval } from "./gen/xlashape/v1/types_pb.js";
 
-/** A map as it is evaluated. */
+/** A map as it is evaluated. The first registers are the numbers of a point: dimensions, ranges, runtime variables. */
 export interface Plan {
   isEmpty: boolean;
-  /** Of each variable: dimensions, ranges, runtime. */
   bounds: Bounds[];
-  nodes: Node[];
-  constraints: { node: number; bounds: Bounds }[];
-  results: readonly number[];
+  /** What registers hold from the beginning; undefined for a variable, and for what a step computes. */
+  registers: (bigint | undefined)[];
+  steps: Step[];
+  constraints: { register: number; bounds: Bounds }[];
+  /** The register of each result. */
+  results: number[];
 }
 
-/** */
-/** The integers from `lower` to `upper`, both included. */
+/** The integers from `lower` to `upper`, both included, and as the nearest numbers. */
 export interface Bounds {
   lower: bigint;
   upper: bigint;
+  least: number;
+  most: number;
 }
 
-/** An expression: a constant, a variable with its position in a point, or an operation on earlier nodes. */
-export type Node =
-  | { kind: Kind.CONSTANT; value: bigint }
-  | { kind: Kind.DIMENSION; variable: number }
-  | { kind: Operation; operands: readonly number[] };
+/** registers[target] = registers[left] kind registers[right]. */
+export interface Step {
+  kind: Kind;
+  target: number;
+  left: number;
+  right: number;
+}
 
-/** */
-/** What is done with two or more operands, from left to right. */
-export type Operation = Exclude<Kind, Kind.UNSPECIFIED | Kind.CONSTANT | Kind.DIMENSION | Kind.RANGE | Kind.RUNTIME>;
+const VARIABLES = [Kind.DIMENSION, Kind.RANGE, Kind.RUNTIME];
 
 /** Checks a map; the constructor of IndexingMap says what for. */
-export function planOf(message: Message): Plan {
-  if (message.state === State.UNDEFINED) {
-    throw mistake("INVALID_MAP", "state", "an undefined map cannot be evaluated");
+export function planOf({ state, dimensions, ranges, runtime, expressions, results, constraints }: Message): Plan {
+  if (state === State.UNDEFINED || !(state in State)) {
+    throw mistake("INVALID_MAP", "state", `a map in state ${State[state] ?? state} cannot be evaluated`);
   }
-  if (!(message.state in State)) {
-    throw mistake("INVALID_MAP", "state", `unknown state ${message.state}`);
-  }
-  const { dimensions, ranges, runtime, expressions, results } = message;
-  const nodes: Node[] = [];
-  const groups = new Map([
-    [Kind.DIMENSION, { first: 0, count: dimensions.length }],
-    [Kind.RANGE, { first: dimensions.length, count: ranges.length }],
-    [Kind.RUNTIME, { first: dimensions.length + ranges.length, count: runtime.length }],
-  ]);
-  for (const [i, expression] of expressions.entries()) {
-    const group = groups.get(expression.kind);
-    nodes.push(group ? variableOf(i, expression, group.first, group.count) : operationOf(i, expression, nodes));
-  }
-  const wrong = results.findIndex((result) => result >= nodes.length);
-  if (wrong >= 0) {
-    throw mistake("INVALID_MAP", "results", `result ${wrong} is expression ${results[wrong]} of ${nodes.length}`);
-  }
-  const constraints = message.constraints.map(({ expression, bounds }, i) => {
-    if (expression >= nodes.length) {
-      throw mistake("INVALID_MAP", "constraints", `constraint ${i} is on expression ${expression} of ${nodes.length}`);
-    }
-    return { node: expression, bounds: boundsOf(bounds) };
-  });
-  return {
-    isEmpty: message.state === State.KNOWN_EMPTY,
-    bounds: [...dimensions, ...ranges, ...runtime].map(({ bounds }) => boundsOf(bounds)),
-    nodes, constraints, results,
+  const groups = [dimensions, ranges, runtime];
+  const plan: Plan = {
+    isEmpty: state === State.KNOWN_EMPTY, bounds: groups.flat().map(({ bounds }) => boundsOf(bounds)),
+    registers: groups.flat().map(() => undefined), steps: [], constraints: [], results: [],
   };
+  const found: number[] = []; // the register of each expression
+  for (const [i, { kind, value, operands }] of expressions.entries()) {
+    const check = (holds: boolean, what: string) => {
+      if (!holds) {
+        throw mistake("INVALID_MAP", `expressions[${i}]`, what);
+      }
+    };
+    const group = VARIABLES.indexOf(kind);
+    if (kind === Kind.CONSTANT) {
+      found.push(plan.registers.push(value) - 1);
+    } else if (group >= 0) {
+      check(value >= 0n && value < groups[group]!.length, "is a variable that the map does not have");
+      found.push(groups.slice(0, group).flat().length + Number(value));
+    } else {
+      const divides = [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO].includes(kind);
+      check(kind in Kind && kind !== Kind.UNSPECIFIED, "is of an unknown kind");
+      check(divides ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
+      check(operands.every((operand) => operand < i), "uses itself or a later expression");
+      check(!divides || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
+      found.push(operands.map((operand) => found[operand]!).reduce((left, right) => {
+        const target = plan.registers.push(undefined) - 1;
+        plan.steps.push({ kind, target, left, right });
+        return target;
+      }));
+    }
+  }
+  const registerOf = (field: string, expression: number) => {
+    if (expression >= found.length) {
+      throw mistake("INVALID_MAP", field, `there is no expression ${expression}`);
+    }
+    return found[expression]!;
+  };
+  plan.results = results.map((expression, i) => registerOf(`results[${i}]`, expression));
+  plan.constraints = constraints.map(({ expression, bounds }, i) =>
+    ({ register: registerOf(`constraints[${i}]`, expression), bounds: boundsOf(bounds) }));
+  return plan;
 }
 
 function boundsOf(interval: Interval | undefined): Bounds {
-  return { lower: interval?.lower ?? 0n, upper: interval?.upper ?? 0n };
+  const { lower = 0n, upper = 0n } = interval ?? {};
+  return { lower, upper, least: Number(lower), most: Number(upper) };
 }
-
-function variableOf(i: number, { value }: Expression, first: number, count: number): Node {
-  if (value < 0n || value >= BigInt(count)) {
-    throw mistake("INVALID_MAP", "expressions", `expression ${i} is a variable that the map does not have`);
-  }
-  return { kind: Kind.DIMENSION, variable: first + Number(value) };
-}
-
-function operationOf(i: number, { kind, value, operands }: Expression, before: readonly Node[]): Node {
-  const invalid = (what: string) => mistake("INVALID_MAP", "expressions", `expression ${i} ${what}`);
-  switch (kind) {
-    case Kind.CONSTANT:
-      return { kind, value };
-    case Kind.FLOOR_DIVIDE:
-    case Kind.CEIL_DIVIDE:
-    case Kind.MODULO: {
-      if (operands.length !== 2) {
-        throw invalid("divides, and has not exactly two operands");
-      }
-      if (operands.some((operand) => operand >= i)) {
-        throw invalid("uses itself or a later expression");
-      }
-      const divisor = before[operands[1]!]!;
-      if (divisor.kind !== Kind.CONSTANT || divisor.value <= 0n) {
-        throw invalid("divides by what is not a positive constant");
-      }
-      return { kind, operands };
-    }
-    case Kind.ADD:
-    case Kind.MULTIPLY:
-    case Kind.MINIMUM:
-    case Kind.MAXIMUM:
-      if (operands.length < 2) {
-        throw invalid("has fewer than two operands");
-      }
-      if (operands.some((operand) => operand >= i)) {
-        throw invalid("uses itself or a later expression");
-      }
-      return { kind, operands };
-    default:
-      throw invalid("is of an unknown kind");
-  }
-}
-

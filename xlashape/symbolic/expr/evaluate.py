@@ -6,8 +6,11 @@ instructions run on Python integers, for one point, and on int64 arrays, for a b
 A block is small enough for its columns to stay in the processor's cache. Division and mod by powers of two become shifts and masks. Whether all points
 of a block keep a bound is decided by the least and the greatest value of the column; only if they do not, every point is compared.
 
-The bounds of the variables tell before evaluation whether any value can leave int64. If one can, the points are evaluated one by one with exact integers,
-and SizeOverflowError is raised only if a result does not fit.
+The bounds of the variables tell before evaluation whether any value can leave int64. If one can, the points are evaluated one by one with exact integers.
+
+Every value on the way to the results and constraints of a map has to fit a signed integer of 128 bits: clients of all languages give the same answers, and
+many have no larger integers. A point that a bound or a constraint rules out is outside the domain, whatever other values it has; at any other point a value
+of more than 128 bits is a SizeOverflowError.
 """
 
 from __future__ import annotations
@@ -44,10 +47,11 @@ if TYPE_CHECKING:
 __all__ = ["CompiledExpressions", "evaluate"]
 
 _BLOCK = 1 << 14  # points: 128 KiB a column
+_INT128_MIN, _INT128_MAX = -1 << 127, (1 << 127) - 1
 
 _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
     Add: lambda a, b: a + b,
-    Mul: lambda a, b: checked_value(a * b),
+    Mul: lambda a, b: a * b,
     Mod: lambda a, b: a % b,
     FloorDiv: lambda a, b: a // b,
     CeilDiv: lambda a, b: -(-a // b),
@@ -57,7 +61,7 @@ _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
 
 
 def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
-    """The value of an expression for these values of its variables. Exact: SizeOverflowError if a product has more than 4,096 bits.
+    """The value of an expression for these values of its variables. Exact: SizeOverflowError if a value on the way has more than 4,096 bits.
 
     Raises InvalidArgumentError if a variable of the expression has no value, or one that is not an integer.
 
@@ -70,7 +74,7 @@ def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
     spend(len(order))
     for node in order:
         if isinstance(node, Binary):
-            done[node] = _ON_INTEGERS[node.__class__](done[node.lhs], done[node.rhs])
+            done[node] = checked_value(_ON_INTEGERS[node.__class__](done[node.lhs], done[node.rhs]))
         elif isinstance(node, Constant):
             done[node] = node.value
         else:
@@ -114,6 +118,7 @@ class CompiledExpressions:
         "_bounds",
         "_checks",
         "_constants",
+        "_fits_128_bits",
         "_fits_int64",
         "_inputs",
         "_instructions",
@@ -145,12 +150,19 @@ class CompiledExpressions:
         self._checks = [(register[expr], interval) for expr, interval in constraints]
         self._outputs = [register[expr] for expr in results]
         ranges = Ranges.of_bounds(self._bounds, counts)
-        self._fits_int64 = all(INT64_MIN <= low and high <= INT64_MAX for low, high in map(ranges.of, nodes)) and all(
+        least, greatest = 0, 0
+        try:
+            for low, high in map(ranges.of, nodes):
+                least, greatest = min(least, low), max(greatest, high)
+        except SizeOverflowError:  # beyond 4,096 bits
+            greatest = _INT128_MAX + 1
+        self._fits_128_bits = _INT128_MIN <= least and greatest <= _INT128_MAX
+        self._fits_int64 = (INT64_MIN <= least and greatest <= INT64_MAX) and all(
             interval.is_empty or interval.fits_int64 for interval in self._bounds
         )
 
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at one point, None outside the domain. Exact: SizeOverflowError if a product has more than 4,096 bits."""
+        """The results at one point, None outside the domain. SizeOverflowError if a value on the way has more than 128 bits."""
         if len(point) != len(self._bounds):
             raise InvalidIndexError(
                 f"the map has {len(self._bounds)} variables, the point {len(point)} values", field="points"
@@ -164,12 +176,28 @@ class CompiledExpressions:
             registers[i] = point[variable]
         for i, value in self._constants:
             registers[i] = value
+        if not self._fits_128_bits:
+            return self._evaluate_checked(registers)
         for operator, target, lhs, rhs in self._instructions:
             registers[target] = _ON_INTEGERS[operator](registers[lhs], registers[rhs])
         for i, (low, high) in self._checks:
             if not low <= registers[i] <= high:
                 return None
         return tuple([registers[i] for i in self._outputs])
+
+    def _evaluate_checked(self, inputs: list[int]) -> tuple[int, ...] | None:
+        """The same where values may have more than 128 bits: such a value, and what is computed from it, is None."""
+        registers: list[int | None] = [_within_128_bits(value) for value in inputs]
+        for operator, target, lhs, rhs in self._instructions:
+            a, b = registers[lhs], registers[rhs]
+            registers[target] = None if a is None or b is None else _within_128_bits(_ON_INTEGERS[operator](a, b))
+        checked = [(registers[i], bounds) for i, bounds in self._checks]
+        if any(value is not None and not low <= value <= high for value, (low, high) in checked):
+            return None
+        results = [value for value in (registers[i] for i in self._outputs) if value is not None]
+        if len(results) < len(self._outputs) or any(value is None for value, _ in checked):
+            raise SizeOverflowError("an expression takes a value of more than 128 bits")
+        return tuple(results)
 
     def domain_points(self) -> Iterator[tuple[int, ...]]:
         """Every point of the domain in lexicographic order. Each point tried counts a step of the budget."""
@@ -209,7 +237,10 @@ class CompiledExpressions:
         self, table: NDArray[np.int64], results: NDArray[np.int64], inside: NDArray[np.bool_]
     ) -> None:
         for i, row in enumerate(table.tolist()):
-            values = self.evaluate(row)
+            try:
+                values = self.evaluate(row)
+            except SizeOverflowError as error:
+                raise error.within("points", i) from None
             if values is None:
                 inside[i] = False
                 continue
@@ -289,6 +320,10 @@ class CompiledExpressions:
             buffer_of[target] = buffer
             instructions.append(_BlockInstruction(function, target, lhs, rhs, buffer))
         return instructions, [np.empty(_BLOCK, dtype=np.int64) for _ in range(buffers)]
+
+
+def _within_128_bits(value: int) -> int | None:
+    return value if _INT128_MIN <= value <= _INT128_MAX else None
 
 
 def _on_arrays(operator: type[Binary], divisor: int | None) -> tuple[Callable[..., Any], bool]:

@@ -7,6 +7,7 @@ from itertools import islice, product
 from operator import attrgetter
 from typing import TypeAlias
 
+from xlashape.errors import SizeOverflowError
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const
 from xlashape.symbolic.expr.interval import Bounds, Interval
@@ -167,4 +168,11 @@ def _hold_somewhere(
     intervals = [bounds[variable] for variable in variables]
     compiled = CompiledExpressions(intervals, (len(intervals), 0, 0), (), _with_intervals(exprs, constraints))
     points = product(*(range(interval.lower, interval.upper + 1) for interval in intervals))
-    return any(compiled.evaluate(point) is not None for point in islice(points, _WITNESSES))
+    return any(_is_inside(compiled, point) for point in islice(points, _WITNESSES))
+
+
+def _is_inside(compiled: CompiledExpressions, point: tuple[int, ...]) -> bool:
+    try:
+        return compiled.evaluate(point) is not None
+    except SizeOverflowError:
+        return False

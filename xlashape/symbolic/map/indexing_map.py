@@ -18,7 +18,7 @@ from xlashape.display import Displayed
 from xlashape.errors import InvalidMapError
 from xlashape.frozen import Frozen, set_field
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
-from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, dim
+from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, const, dim
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.map.algebra import (
@@ -275,7 +275,12 @@ class IndexingMap(Frozen, Displayed):
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
         """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
 
-        Exact for integers of any size. Raises InvalidIndexError for a wrong number of values, InvalidMapError on an undefined map.
+        Exact: SizeOverflowError for a point of the domain at which a value on the way, or a result, has more than 128 bits. Raises InvalidIndexError for a
+        wrong number of values, InvalidMapError on an undefined map.
+
+        >>> square = IndexingMap.parse("(d0) -> ((d0 * d0) floordiv 9223372036854775807), domain: d0 in [0, 9223372036854775807]")
+        >>> square.evaluate((2**63 - 1,))
+        (9223372036854775807,)
         """
         compiled = self._compiled_for("evaluated")
         results = compiled.evaluate(checked_integers(point, "point"))
@@ -284,7 +289,8 @@ class IndexingMap(Frozen, Displayed):
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
 
-        Computes in int64, or exactly if the bounds of the variables allow a value beyond it; a result that does not fit raises SizeOverflowError.
+        Computes in int64, or exactly if the bounds of the variables allow a value beyond it. Raises SizeOverflowError for a result that does not fit int64,
+        and for a value on the way that does not fit 128 bits, at a point of the domain.
 
         >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
         >>> results.tolist(), inside.tolist()
@@ -309,7 +315,10 @@ class IndexingMap(Frozen, Displayed):
             return self._compiled
         except AttributeError:
             bounds = [var.bounds for var in self.variables]
-            compiled = CompiledExpressions(bounds, self.counts, self.results, self.constraints)
+            # The results of a map without points are never seen, and are not computed.
+            results = [const(0)] * len(self.results) if self.is_known_empty else self.results
+            constraints = () if self.is_known_empty else self.constraints
+            compiled = CompiledExpressions(bounds, self.counts, results, constraints)
             set_field(self, "_compiled", compiled)
             return compiled
 

@@ -41,7 +41,7 @@ class Map {
   /// @endcode
   ///
   /// Runtime variables stand in braces: `(d0){rt0} -> (d0 + rt0)`; the lines after "runtime variables:", which say where their values come from, are not
-  /// read. Expressions have +, -, *, / or floordiv, ceildiv, mod, min(a, b) and max(a, b), nested to any depth. The reason of the Error is PARSE, with
+  /// read. Expressions have +, -, *, / or floordiv, ceildiv, mod, min(a, b) and max(a, b), in at most 1,000 levels. The reason of the Error is PARSE, with
   /// line and column, or that of the constructor.
   static Map Parse(std::string_view text);
 
@@ -55,7 +55,7 @@ class Map {
   std::size_t results() const;
 
   /// The results at a point; nothing if the point is outside the domain. The reason of the Error is INVALID_INDEX for a point of too few or too many
-  /// numbers, SIZE_OVERFLOW for a result that does not fit int64.
+  /// numbers, SIZE_OVERFLOW for a result that does not fit int64, and for a value on the way to the results or to a constraint that does not fit 128 bits.
   std::optional<std::vector<std::int64_t>> Evaluate(const std::vector<std::int64_t>& point) const;
 
   /// The results at `count` points, which stand one after another. Errors are those of Evaluate.

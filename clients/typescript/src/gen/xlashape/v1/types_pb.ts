@@ -376,9 +376,12 @@ export const IntervalSchema: GenMessage<Interval> = /*@__PURE__*/
  * an array of numbers, without recursion. Equal subexpressions may share a node.
  *
  * To evaluate a map at a point: the point is outside the domain if a variable is outside its bounds, or if the expression of a constraint is outside
- * the constraint's interval. Otherwise its value is the values of `results`. Arithmetic is exact: intermediate values, and the expressions of constraints,
- * may exceed 64 bits. A result that does not fit int64 is an error, SIZE_OVERFLOW. Every point is outside the domain of a map that is known to be empty,
- * and an undefined map cannot be evaluated.
+ * the constraint's interval. Otherwise its value is the values of `results`. Every point is outside the domain of a map that is known to be empty, and an
+ * undefined map cannot be evaluated.
+ *
+ * Arithmetic is exact, with signed integers of 128 bits: a point of the domain is an error, SIZE_OVERFLOW, if a value that a result or a constraint is
+ * computed from does not fit 128 bits, or a result int64. Values between the operands of a sum or product count too. A point that a bound or a constraint
+ * rules out is outside the domain, whatever its other values are, and a value of more than 128 bits rules out nothing.
  *
  * @generated from message xlashape.v1.IndexingMap
  */

@@ -2,8 +2,11 @@ package io.github.xlashape;
 
 import io.github.xlashape.v1.Constraint;
 import io.github.xlashape.v1.Expression;
+import io.github.xlashape.v1.Expression.Kind;
 import io.github.xlashape.v1.IndexingMap;
+import io.github.xlashape.v1.Interval;
 import io.github.xlashape.v1.Variable;
+import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -18,47 +21,50 @@ import org.jspecify.annotations.Nullable;
  * map.evaluate(9);  // null: outside the domain
  * }</pre>
  *
- * <p>Division rounds towards minus infinity, and a remainder is never negative, as in XLA. Values between are exact, whatever their size; a result that
- * does not fit {@code long} is an error.
+ * <p>Division rounds towards minus infinity, and a remainder is never negative, as in XLA. Values between may have 128 bits; one that has
+ * more, and a result that does not fit {@code long}, is an error.
  */
 public final class EvaluableMap {
-  /** The numbers that a block of points has for all nodes together. They fit into the processor's cache. */
-  private static final int BLOCK_NUMBERS = 1 << 15;
-
-  /** The most points of a block. */
-  private static final int BLOCK_POINTS = 512;
-
   private final IndexingMap message;
-  private final boolean isEmpty;
-  private final long[] lower; // of each variable: dimensions, ranges, runtime
-  private final long[] upper;
-  private final Node[] nodes;
+  private final Bounds[] bounds; // of each variable: dimensions, ranges, runtime. Their numbers are the first registers
+  private final long[] initial; // what constants hold; 0 for all other registers
+  private final Step[] steps;
+  private final Bounds[] constraints;
+  private final int[] results; // registers
 
-  /** A node; `value` is that of a constant, or of a variable its position in a point. */
-  record Node(Expression.Kind kind, long value, int[] operands) {}
+  private record Bounds(int register, long lower, long upper) {
+    boolean contain(long value) {
+      return value >= lower && value <= upper;
+    }
+  }
+
+  /** registers[target] = registers[left] kind registers[right]. */
+  private record Step(Kind kind, int target, int left, int right) {}
 
   private EvaluableMap(IndexingMap message) {
     this.message = message;
-    switch (message.getState()) {
-      case STATE_UNSPECIFIED, STATE_DEFINED, STATE_KNOWN_EMPTY -> isEmpty = message.getState() == IndexingMap.State.STATE_KNOWN_EMPTY;
-      case STATE_UNDEFINED -> throw invalid("state", "an undefined map cannot be evaluated");
-      default -> throw invalid("state", "unknown state " + message.getStateValue());
+    if (message.getState() == IndexingMap.State.STATE_UNDEFINED || message.getState() == IndexingMap.State.UNRECOGNIZED) {
+      throw XlashapeException.mistake("INVALID_MAP", "state", "a map in state " + message.getStateValue() + " cannot be evaluated");
     }
-    List<Variable> variables = new ArrayList<>(message.getDimensionsList());
-    variables.addAll(message.getRangesList());
-    variables.addAll(message.getRuntimeList());
-    lower = variables.stream().mapToLong(variable -> variable.getBounds().getLower()).toArray();
-    upper = variables.stream().mapToLong(variable -> variable.getBounds().getUpper()).toArray();
-    nodes = new Node[message.getExpressionsCount()];
-    for (int i = 0; i < nodes.length; i++) {
-      nodes[i] = node(i, message.getExpressions(i));
+    List<List<Variable>> groups = List.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList());
+    List<Variable> variables = groups.stream().flatMap(List::stream).toList();
+    bounds = new Bounds[variables.size()];
+    Arrays.setAll(bounds, i -> boundsOf(i, variables.get(i).getBounds()));
+    List<Long> values = new ArrayList<>(variables.stream().map(variable -> 0L).toList());
+    List<Step> computed = new ArrayList<>();
+    int[] registers = new int[message.getExpressionsCount()]; // of the expressions
+    for (int i = 0; i < registers.length; i++) {
+      registers[i] = compiled(i, groups, registers, values, computed);
     }
-    for (int result : message.getResultsList()) {
-      checkNode("results", result);
-    }
-    for (Constraint constraint : message.getConstraintsList()) {
-      checkNode("constraints", constraint.getExpression());
-    }
+    initial = values.stream().mapToLong(Long::longValue).toArray();
+    steps = computed.toArray(Step[]::new);
+    results = new int[message.getResultsCount()];
+    Arrays.setAll(results, i -> register("results", i, message.getResults(i), registers));
+    constraints = new Bounds[message.getConstraintsCount()];
+    Arrays.setAll(constraints, i -> {
+      Constraint constraint = message.getConstraints(i);
+      return boundsOf(register("constraints", i, constraint.getExpression(), registers), constraint.getBounds());
+    });
   }
 
   /**
@@ -86,61 +92,59 @@ public final class EvaluableMap {
     return new EvaluableMap(MapParser.parse(text));
   }
 
-  private static XlashapeException invalid(String field, String message) {
-    return XlashapeException.mistake("INVALID_MAP", field, message);
+  private static Bounds boundsOf(int register, Interval interval) {
+    return new Bounds(register, interval.getLower(), interval.getUpper());
   }
 
-  private void checkNode(String field, int position) {
-    if (position < 0 || position >= nodes.length) {
-      throw invalid(field, "there are " + nodes.length + " expressions, and number " + Integer.toUnsignedString(position) + " is used");
+  private static int register(String field, int i, int expression, int[] registers) {
+    check(expression >= 0 && expression < registers.length, field, i, "there is no such expression");
+    return registers[expression];
+  }
+
+  private static void check(boolean holds, String field, int i, String what) {
+    if (!holds) {
+      throw XlashapeException.mistake("INVALID_MAP", field + "[" + i + "]", what);
     }
   }
 
-  private Node node(int i, Expression expression) {
-    int dimensions = message.getDimensionsCount();
-    int ranges = message.getRangesCount();
-    return switch (expression.getKind()) {
-      case KIND_CONSTANT -> new Node(expression.getKind(), expression.getValue(), new int[0]);
-      case KIND_DIMENSION -> variable(i, expression, 0, dimensions);
-      case KIND_RANGE -> variable(i, expression, dimensions, ranges);
-      case KIND_RUNTIME -> variable(i, expression, dimensions + ranges, message.getRuntimeCount());
-      case KIND_ADD, KIND_MULTIPLY, KIND_FLOOR_DIVIDE, KIND_CEIL_DIVIDE, KIND_MODULO, KIND_MINIMUM, KIND_MAXIMUM -> operation(i, expression);
-      default -> throw invalid("expressions", "expression " + i + " is of an unknown kind");
-    };
-  }
-
-  private static Node variable(int i, Expression expression, int first, int count) {
-    if (expression.getValue() < 0 || expression.getValue() >= count) {
-      throw invalid("expressions", "expression " + i + " is a variable that the map does not have");
+  /** The register of expression `i`, whose operands are in `registers`. Adds the steps that compute it. */
+  private int compiled(int i, List<List<Variable>> groups, int[] registers, List<Long> values, List<Step> computed) {
+    Expression expression = message.getExpressions(i);
+    Kind kind = expression.getKind();
+    int count = expression.getOperandsCount();
+    switch (kind) {
+      case KIND_UNSPECIFIED, UNRECOGNIZED:
+        check(false, "expressions", i, "is of an unknown kind");
+        throw new AssertionError();
+      case KIND_CONSTANT:
+        values.add(expression.getValue());
+        return values.size() - 1;
+      case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME:
+        int group = kind.getNumber() - Kind.KIND_DIMENSION_VALUE;
+        boolean isThere = expression.getValue() >= 0 && expression.getValue() < groups.get(group).size();
+        check(isThere, "expressions", i, "is a variable that the map does not have");
+        return groups.subList(0, group).stream().mapToInt(List::size).sum() + (int) expression.getValue();
+      case KIND_FLOOR_DIVIDE, KIND_CEIL_DIVIDE, KIND_MODULO:
+        check(count == 2, "expressions", i, "divides, and has not exactly two operands");
+        int divisor = expression.getOperands(1);
+        boolean isPositive = divisor >= 0 && divisor < i && message.getExpressions(divisor).getKind() == Kind.KIND_CONSTANT
+            && message.getExpressions(divisor).getValue() > 0;
+        check(isPositive, "expressions", i, "divides by what is not a positive constant");
+        break;
+      default:
+        check(count >= 2, "expressions", i, "has fewer than two operands");
     }
-    return new Node(expression.getKind(), first + expression.getValue(), new int[0]);
-  }
-
-  private Node operation(int i, Expression expression) {
-    int[] operands = new int[expression.getOperandsCount()];
-    for (int j = 0; j < operands.length; j++) {
-      operands[j] = expression.getOperands(j);
-      if (operands[j] < 0 || operands[j] >= i) {
-        throw invalid("expressions", "expression " + i + " uses itself or a later expression");
+    int left = 0;
+    for (int j = 0; j < count; j++) {
+      int operand = expression.getOperands(j);
+      check(operand >= 0 && operand < i, "expressions", i, "uses itself or a later expression");
+      if (j > 0) {
+        computed.add(new Step(kind, values.size(), left, registers[operand]));
+        values.add(0L);
       }
+      left = j == 0 ? registers[operand] : values.size() - 1;
     }
-    switch (expression.getKind()) {
-      case KIND_FLOOR_DIVIDE, KIND_CEIL_DIVIDE, KIND_MODULO -> {
-        if (operands.length != 2) {
-          throw invalid("expressions", "expression " + i + " divides, and has not exactly two operands");
-        }
-        Node divisor = nodes[operands[1]];
-        if (divisor.kind != Expression.Kind.KIND_CONSTANT || divisor.value <= 0) {
-          throw invalid("expressions", "expression " + i + " divides by what is not a positive constant");
-        }
-      }
-      default -> {
-        if (operands.length < 2) {
-          throw invalid("expressions", "expression " + i + " has fewer than two operands");
-        }
-      }
-    }
-    return new Node(expression.getKind(), 0, operands);
+    return left;
   }
 
   /**
@@ -158,7 +162,7 @@ public final class EvaluableMap {
    * @return the number of variables
    */
   public int variables() {
-    return lower.length;
+    return bounds.length;
   }
 
   /**
@@ -175,8 +179,8 @@ public final class EvaluableMap {
    *
    * @param point one number for each variable: dimensions, ranges, runtime variables
    * @return the results; null if the point is outside the domain
-   * @throws XlashapeException if the point has too few or too many numbers: the reason is INVALID_INDEX; or if a result does not fit {@code long}:
-   *     SIZE_OVERFLOW
+   * @throws XlashapeException if the point has too few or too many numbers: the reason is INVALID_INDEX; or if a result does not fit {@code long},
+   *     or a value on the way to the results or to a constraint does not fit 128 bits: SIZE_OVERFLOW
    */
   public long @Nullable [] evaluate(long... point) {
     MapValues values = evaluateBatch(point, 1);
@@ -192,7 +196,7 @@ public final class EvaluableMap {
    * @throws XlashapeException as {@link #evaluate}
    */
   public MapValues evaluateBatch(long[] points, int count) {
-    int width = lower.length;
+    int width = bounds.length;
     if (count < 0 || points.length != (long) count * width) {
       throw XlashapeException.mistake(
           "INVALID_INDEX", "points", count + " points of " + width + " variables have " + (long) count * width + " numbers, found " + points.length);
@@ -202,199 +206,118 @@ public final class EvaluableMap {
       throw XlashapeException.mistake("SIZE_OVERFLOW", "points", "the results are " + size + " numbers, more than an array has");
     }
     MapValues values = new MapValues(new long[(int) size], new boolean[count]);
-    int block = Math.max(1, Math.min(Math.min(count, BLOCK_POINTS), BLOCK_NUMBERS / Math.max(nodes.length, 1)));
-    Block evaluation = new Block(points, values, block);
-    for (int start = 0; start < count; start += block) {
-      evaluation.evaluate(start, Math.min(block, count - start));
+    long[] registers = initial.clone();
+    for (int i = 0; i < count; i++) {
+      System.arraycopy(points, i * width, registers, 0, width);
+      values.inDomain()[i] = isInBounds(registers) && evaluate(registers, values.results(), i);
     }
     return values;
   }
 
+  private boolean isInBounds(long[] registers) {
+    for (Bounds one : bounds) {
+      if (!one.contain(registers[one.register])) {
+        return false;
+      }
+    }
+    return message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY;
+  }
+
+  /** Evaluates point number `point`, whose numbers are in the first registers, and writes its results. Whether it is in the domain. */
+  private boolean evaluate(long[] registers, long[] written, int point) {
+    for (Step step : steps) {
+      long a = registers[step.left];
+      long b = registers[step.right];
+      long value;
+      switch (step.kind) {
+        case KIND_ADD:
+          value = a + b;
+          if (((a ^ value) & (b ^ value)) < 0) { // the sign differs from those of both summands
+            return evaluateExactly(registers, written, point);
+          }
+          break;
+        case KIND_MULTIPLY:
+          value = a * b;
+          if (Math.multiplyHigh(a, b) != value >> 63) { // the upper 64 of 128 bits are more than the sign
+            return evaluateExactly(registers, written, point);
+          }
+          break;
+        case KIND_FLOOR_DIVIDE:
+          value = Math.floorDiv(a, b);
+          break;
+        case KIND_CEIL_DIVIDE:
+          value = a / b + (a % b > 0 ? 1 : 0);
+          break;
+        case KIND_MODULO:
+          value = Math.floorMod(a, b);
+          break;
+        case KIND_MINIMUM:
+          value = Math.min(a, b);
+          break;
+        default:
+          value = Math.max(a, b);
+      }
+      registers[step.target] = value;
+    }
+    for (Bounds constraint : constraints) {
+      if (!constraint.contain(registers[constraint.register])) {
+        return false;
+      }
+    }
+    for (int i = 0; i < results.length; i++) {
+      written[point * results.length + i] = registers[results[i]];
+    }
+    return true;
+  }
+
+  /** The same with integers of 128 bits. A value that does not fit is null, and so is what is computed from it. */
+  private boolean evaluateExactly(long[] inputs, long[] written, int point) {
+    BigInteger[] registers = Arrays.stream(inputs).mapToObj(BigInteger::valueOf).toArray(BigInteger[]::new);
+    for (Step step : steps) {
+      BigInteger a = registers[step.left];
+      BigInteger b = registers[step.right];
+      BigInteger value = a == null || b == null ? null : combined(step.kind, a, b);
+      registers[step.target] = value == null || value.bitLength() > 127 ? null : value;
+    }
+    boolean fits = true;
+    for (Bounds constraint : constraints) {
+      BigInteger value = registers[constraint.register];
+      if (value != null && (value.bitLength() > 63 || !constraint.contain(value.longValue()))) {
+        return false;
+      }
+      fits &= value != null;
+    }
+    String field = bounds.length == 0 ? "map" : "points[" + point * bounds.length + "]";
+    for (int result : results) {
+      fits &= registers[result] != null;
+    }
+    if (!fits) {
+      throw XlashapeException.mistake("SIZE_OVERFLOW", field, "an expression takes a value of more than 128 bits");
+    }
+    for (int i = 0; i < results.length; i++) {
+      BigInteger value = registers[results[i]];
+      if (value.bitLength() > 63) {
+        throw XlashapeException.mistake("SIZE_OVERFLOW", field, "result " + i + " does not fit int64: " + value);
+      }
+      written[point * results.length + i] = value.longValue();
+    }
+    return true;
+  }
+
+  private static BigInteger combined(Kind kind, BigInteger a, BigInteger b) {
+    return switch (kind) {
+      case KIND_ADD -> a.add(b);
+      case KIND_MULTIPLY -> a.multiply(b);
+      case KIND_FLOOR_DIVIDE -> a.subtract(a.mod(b)).divide(b);
+      case KIND_CEIL_DIVIDE -> a.add(a.negate().mod(b)).divide(b);
+      case KIND_MODULO -> a.mod(b); // never negative
+      case KIND_MINIMUM -> a.min(b);
+      default -> a.max(b);
+    };
+  }
+
   @Override
   public String toString() {
-    return "EvaluableMap(" + lower.length + " variables, " + nodes.length + " expressions, " + results() + " results)";
-  }
-
-  /** Some points, for which node after node is evaluated. */
-  private final class Block {
-    private final long[] points;
-    private final MapValues values;
-    private final int size;
-    private final long[] numbers; // `size` numbers of each node
-
-    Block(long[] points, MapValues values, int size) {
-      this.points = points;
-      this.values = values;
-      this.size = size;
-      numbers = new long[nodes.length * size];
-    }
-
-    /** If a number of any point does not fit, every point by itself; and a point whose numbers do not fit with larger integers. */
-    void evaluate(int start, int count) {
-      bound(start, count);
-      if (fits(start, count)) {
-        constrain(start, count);
-        give(start, count);
-        return;
-      }
-      for (int i = start; i < start + count; i++) {
-        if (!values.inDomain()[i]) {
-          continue;
-        }
-        if (count > 1 && fits(i, 1)) {
-          constrain(i, 1);
-          give(i, 1);
-        } else {
-          values.inDomain()[i] = ExactEvaluation.evaluate(message, nodes, points, i * lower.length, values.results(), i * results());
-        }
-      }
-    }
-
-    private void bound(int start, int count) {
-      int width = lower.length;
-      for (int i = start; i < start + count; i++) {
-        boolean isInside = !isEmpty;
-        for (int j = 0; j < width; j++) {
-          long number = points[i * width + j];
-          isInside &= number >= lower[j] && number <= upper[j];
-        }
-        values.inDomain()[i] = isInside;
-      }
-    }
-
-    private void constrain(int start, int count) {
-      for (Constraint constraint : message.getConstraintsList()) {
-        int row = constraint.getExpression() * size;
-        long least = constraint.getBounds().getLower();
-        long greatest = constraint.getBounds().getUpper();
-        for (int i = 0; i < count; i++) {
-          values.inDomain()[start + i] &= numbers[row + i] >= least && numbers[row + i] <= greatest;
-        }
-      }
-    }
-
-    private void give(int start, int count) {
-      int width = results();
-      for (int j = 0; j < width; j++) {
-        int row = message.getResults(j) * size;
-        for (int i = 0; i < count; i++) {
-          values.results()[(start + i) * width + j] = values.inDomain()[start + i] ? numbers[row + i] : 0;
-        }
-      }
-    }
-
-    /** Computes the numbers of all nodes; false if one does not fit. */
-    private boolean fits(int start, int count) {
-      for (int n = 0; n < nodes.length; n++) {
-        Node node = nodes[n];
-        int row = n * size;
-        switch (node.kind) {
-          case KIND_CONSTANT -> Arrays.fill(numbers, row, row + count, node.value);
-          case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME -> {
-            int width = lower.length;
-            for (int i = 0; i < count; i++) {
-              numbers[row + i] = points[(start + i) * width + (int) node.value];
-            }
-          }
-          default -> {
-            int first = node.operands[0] * size;
-            for (int j = 1; j < node.operands.length; j++) {
-              if (!combine(node.kind, first, node.operands[j], row, count)) {
-                return false;
-              }
-              first = row;
-            }
-          }
-        }
-      }
-      return true;
-    }
-
-    private boolean combine(Expression.Kind kind, int a, int operand, int row, int count) {
-      int b = operand * size;
-      long divisor = nodes[operand].value;
-      switch (kind) {
-        case KIND_ADD:
-          return add(numbers, a, b, row, count);
-        case KIND_MULTIPLY:
-          return multiply(numbers, a, b, row, count);
-        case KIND_FLOOR_DIVIDE:
-          floorDivide(numbers, a, divisor, row, count);
-          return true;
-        case KIND_CEIL_DIVIDE:
-          ceilDivide(numbers, a, divisor, row, count);
-          return true;
-        case KIND_MODULO:
-          modulo(numbers, a, divisor, row, count);
-          return true;
-        case KIND_MINIMUM:
-          for (int i = 0; i < count; i++) {
-            numbers[row + i] = Math.min(numbers[a + i], numbers[b + i]);
-          }
-          return true;
-        default:
-          for (int i = 0; i < count; i++) {
-            numbers[row + i] = Math.max(numbers[a + i], numbers[b + i]);
-          }
-          return true;
-      }
-    }
-  }
-
-  private static boolean add(long[] numbers, int a, int b, int row, int count) {
-    long overflow = 0;
-    for (int i = 0; i < count; i++) {
-      long x = numbers[a + i];
-      long y = numbers[b + i];
-      long sum = x + y;
-      overflow |= (x ^ sum) & (y ^ sum); // the sign differs from those of both summands
-      numbers[row + i] = sum;
-    }
-    return overflow >= 0;
-  }
-
-  private static boolean multiply(long[] numbers, int a, int b, int row, int count) {
-    long overflow = 0;
-    for (int i = 0; i < count; i++) {
-      long x = numbers[a + i];
-      long y = numbers[b + i];
-      long product = x * y;
-      overflow |= Math.multiplyHigh(x, y) ^ product >> 63; // the upper 64 of 128 bits are more than the sign
-      numbers[row + i] = product;
-    }
-    return overflow == 0;
-  }
-
-  private static void floorDivide(long[] numbers, int a, long divisor, int row, int count) {
-    if ((divisor & divisor - 1) == 0) {
-      int shift = Long.numberOfTrailingZeros(divisor);
-      for (int i = 0; i < count; i++) {
-        numbers[row + i] = numbers[a + i] >> shift;
-      }
-    } else {
-      for (int i = 0; i < count; i++) {
-        numbers[row + i] = Math.floorDiv(numbers[a + i], divisor);
-      }
-    }
-  }
-
-  private static void ceilDivide(long[] numbers, int a, long divisor, int row, int count) {
-    for (int i = 0; i < count; i++) {
-      long value = numbers[a + i];
-      // Not the negative of the negative's quotient: the least long has no negative.
-      numbers[row + i] = value / divisor + (value % divisor > 0 ? 1 : 0);
-    }
-  }
-
-  private static void modulo(long[] numbers, int a, long divisor, int row, int count) {
-    if ((divisor & divisor - 1) == 0) {
-      for (int i = 0; i < count; i++) {
-        numbers[row + i] = numbers[a + i] & divisor - 1;
-      }
-    } else {
-      for (int i = 0; i < count; i++) {
-        numbers[row + i] = Math.floorMod(numbers[a + i], divisor);
-      }
-    }
+    return "EvaluableMap(" + bounds.length + " variables, " + message.getExpressionsCount() + " expressions, " + results.length + " results)";
   }
 }

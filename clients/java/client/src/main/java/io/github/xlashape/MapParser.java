@@ -7,12 +7,8 @@ import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.Interval;
 import io.github.xlashape.v1.Variable;
 import io.grpc.Status;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
-import java.util.Set;
 
 /**
  * Reads the text of a map.
@@ -21,41 +17,24 @@ import java.util.Set;
  * map        = "KNOWN EMPTY" | "UNDEFINED" | "(" names ")" [ "[" names "]" ] [ "{" names "}" ] "-&gt;" "(" expressions ")" [ "," ] [ domain ]
  * domain     = "domain" ":" { bounds "," }
  * bounds     = expression "in" "[" integer "," integer "]" | "is_simplified" ":" word
- * expression = expression ( "+" | "-" | "*" | "/" | "floordiv" | "ceildiv" | "mod" ) expression | "-" expression | "(" expression ")"
- *            | ( "min" | "max" ) "(" expression "," expression ")" | name | integer
+ * expression = product { ( "+" | "-" ) product }
+ * product    = operand { ( "*" | "/" | "floordiv" | "ceildiv" | "mod" ) operand }
+ * operand    = "-" operand | "(" expression ")" | ( "min" | "max" ) "(" expression "," expression ")" | name | integer
  * </pre>
- *
- * <p>Operators that wait for operands stand on a stack of its own, so that the depth of an expression is not bounded.
  */
 final class MapParser {
-  private enum Operator {
-    PARENTHESIS(0),
-    FIRST_OF_MINIMUM(0),
-    FIRST_OF_MAXIMUM(0),
-    MINIMUM(0),
-    MAXIMUM(0),
-    ADD(1),
-    SUBTRACT(1),
-    MULTIPLY(2),
-    FLOOR_DIVIDE(2),
-    CEIL_DIVIDE(2),
-    MODULO(2),
-    NEGATE(3);
+  /** Bounds parentheses within each other, and with them the stack. */
+  private static final int MAX_LEVELS = 1000;
 
-    final int precedence; // 0: an opening parenthesis
-
-    Operator(int precedence) {
-      this.precedence = precedence;
-    }
-  }
-
-  private static final Map<String, Operator> BINARY = Map.of(
-      "+", Operator.ADD, "-", Operator.SUBTRACT, "*", Operator.MULTIPLY, "/", Operator.FLOOR_DIVIDE, "floordiv", Operator.FLOOR_DIVIDE,
-      "ceildiv", Operator.CEIL_DIVIDE, "mod", Operator.MODULO);
+  private static final Map<String, Kind> FACTORS = Map.of(
+      "*", Kind.KIND_MULTIPLY, "/", Kind.KIND_FLOOR_DIVIDE, "floordiv", Kind.KIND_FLOOR_DIVIDE, "ceildiv", Kind.KIND_CEIL_DIVIDE,
+      "mod", Kind.KIND_MODULO);
 
   private final String text;
   private final IndexingMap.Builder map = IndexingMap.newBuilder();
-  private final Map<String, Integer> variables = new HashMap<>(); // the expression of each name
+  private final Map<String, Integer> nodes = new HashMap<>(); // the expression of each variable
+  private final Map<Integer, Variable.Builder> variables = new HashMap<>(); // by their expressions
+  private int levels;
   private int start;
   private int end;
   private String token = ""; // text[start:end]; empty at the end of the text
@@ -81,10 +60,7 @@ final class MapParser {
   }
 
   private void next() {
-    start = end;
-    while (start < text.length() && " \t\r\n".indexOf(text.charAt(start)) >= 0) {
-      start++;
-    }
+    start = nextStart();
     end = start;
     while (end < text.length() && isWord(text.charAt(end))) {
       end++;
@@ -93,6 +69,14 @@ final class MapParser {
       end += text.startsWith("->", start) ? 2 : Character.charCount(text.codePointAt(start));
     }
     token = text.substring(start, end);
+  }
+
+  private int nextStart() {
+    int next = end;
+    while (next < text.length() && " \t\r\n".indexOf(text.charAt(next)) >= 0) {
+      next++;
+    }
+    return next;
   }
 
   private static boolean isWord(char c) {
@@ -144,17 +128,16 @@ final class MapParser {
     expect("->");
     expect("(");
     while (!take(")")) {
-      map.addResults(expression());
+      map.addResults(sum());
       if (!token.equals(")")) {
         expect(",");
       }
     }
     take(",");
-    Set<Integer> bounded = new HashSet<>();
     if (take("domain")) {
       expect(":");
       while (!token.isEmpty()) {
-        bounds(bounded);
+        bounds();
         if (!take(",")) {
           break;
         }
@@ -163,7 +146,7 @@ final class MapParser {
     if (!token.isEmpty()) {
       throw expected("the end of the text");
     }
-    if (bounded.size() < variables.size()) {
+    if (!variables.values().stream().allMatch(Variable.Builder::hasBounds)) {
       throw expected("a domain with an interval for every variable");
     }
   }
@@ -172,19 +155,17 @@ final class MapParser {
     expect(open);
     int count = 0;
     while (!take(close)) {
-      if (token.isEmpty() || !isWord(token.charAt(0)) || isDigit(token) || variables.containsKey(token)) {
+      if (token.isEmpty() || !isWord(token.charAt(0)) || isDigit(token) || nodes.containsKey(token)) {
         throw expected("the name of a new variable");
       }
-      Variable.Builder variable = Variable.newBuilder();
-      if (!token.equals(prefix + count)) {
-        variable.setName(token);
-      }
-      switch (kind) {
-        case KIND_DIMENSION -> map.addDimensions(variable);
-        case KIND_RANGE -> map.addRanges(variable);
-        default -> map.addRuntime(variable);
-      }
-      variables.put(token, add(Expression.newBuilder().setKind(kind).setValue(count++)));
+      Variable.Builder variable = switch (kind) {
+        case KIND_DIMENSION -> map.addDimensionsBuilder();
+        case KIND_RANGE -> map.addRangesBuilder();
+        default -> map.addRuntimeBuilder();
+      };
+      variable.setName(token.equals(prefix + count) ? "" : token);
+      nodes.put(token, add(Expression.newBuilder().setKind(kind).setValue(count++)));
+      variables.put(nodes.get(token), variable);
       next();
       if (!token.equals(close)) {
         expect(",");
@@ -193,38 +174,32 @@ final class MapParser {
   }
 
   /** Reads the interval of a variable, or a constraint. */
-  private void bounds(Set<Integer> bounded) {
+  private void bounds() {
     if (take("is_simplified")) {
       expect(":");
       next();
       return;
     }
-    int position = expression();
+    int position = sum();
     expect("in");
     expect("[");
     Interval.Builder interval = Interval.newBuilder().setLower(integer());
     expect(",");
     interval.setUpper(integer());
     expect("]");
-    Expression expression = map.getExpressions(position);
-    int number = (int) expression.getValue();
-    Variable.Builder variable;
-    switch (expression.getKind()) {
-      case KIND_DIMENSION -> variable = map.getDimensionsBuilder(number);
-      case KIND_RANGE -> variable = map.getRangesBuilder(number);
-      case KIND_RUNTIME -> variable = map.getRuntimeBuilder(number);
-      default -> {
-        map.addConstraints(Constraint.newBuilder().setExpression(position).setBounds(interval));
-        return;
-      }
+    Variable.Builder variable = variables.get(position);
+    if (variable == null) {
+      map.addConstraints(Constraint.newBuilder().setExpression(position).setBounds(interval));
+      return;
     }
-    if (!bounded.add(position)) {
+    if (variable.hasBounds()) {
       interval.setLower(Math.max(interval.getLower(), variable.getBounds().getLower()));
       interval.setUpper(Math.min(interval.getUpper(), variable.getBounds().getUpper()));
     }
     variable.setBounds(interval);
   }
 
+  /** Reads digits, and a sign that belongs to them: the least long has no positive counterpart. */
   private long integer() {
     String sign = take("-") ? "-" : "";
     if (isDigit(token)) {
@@ -252,101 +227,68 @@ final class MapParser {
     return add(Expression.newBuilder().setKind(kind).addOperands(first).addOperands(second));
   }
 
+  private int negative(int of) {
+    return operation(Kind.KIND_MULTIPLY, of, constant(-1));
+  }
+
   /** Reads an expression, and returns its position. */
-  private int expression() {
-    Deque<Operator> operators = new ArrayDeque<>();
-    Deque<Integer> operands = new ArrayDeque<>();
+  private int sum() {
+    int sum = product();
     while (true) {
-      while (!operand(operators, operands)) {
-        // Signs and parentheses before the operand.
-      }
-      boolean isOperandNext = false;
-      while (!isOperandNext) {
-        Operator operator = BINARY.get(token);
-        reduce(operators, operands, operator == null ? 1 : operator.precedence);
-        if (operator != null) {
-          operators.push(operator);
-          next();
-          isOperandNext = true;
-        } else if (operators.isEmpty()) {
-          return operands.pop();
-        } else {
-          isOperandNext = close(operators, operands);
-        }
+      if (take("+")) {
+        sum = operation(Kind.KIND_ADD, sum, product());
+      } else if (take("-")) {
+        sum = operation(Kind.KIND_ADD, sum, negative(product()));
+      } else {
+        return sum;
       }
     }
   }
 
-  /** Reads a sign, an opening parenthesis, or an operand; whether it was an operand. */
-  private boolean operand(Deque<Operator> operators, Deque<Integer> operands) {
-    Integer variable = variables.get(token);
+  private int product() {
+    int product = operand();
+    for (Kind kind = FACTORS.get(token); kind != null; kind = FACTORS.get(token)) {
+      next();
+      product = operation(kind, product, operand());
+    }
+    return product;
+  }
+
+  private int operand() {
+    if (++levels > MAX_LEVELS) {
+      throw expected("at most " + MAX_LEVELS + " levels of an expression");
+    }
+    int operand = innerOperand();
+    levels--;
+    return operand;
+  }
+
+  private int innerOperand() {
+    Integer variable = nodes.get(token);
     if (variable != null) {
       next();
-      operands.push(variable);
-      return true;
+      return variable;
     }
-    if (isDigit(token)) {
-      operands.push(constant(integer()));
-      return true;
+    if (isDigit(token) || token.equals("-") && isDigit(text.substring(nextStart(), Math.min(nextStart() + 1, text.length())))) {
+      return constant(integer());
     }
     if (take("-")) {
-      if (isDigit(token)) {
-        try {
-          // The least long has no positive counterpart, so the sign belongs to the number.
-          operands.push(constant(Long.parseLong("-" + token)));
-          next();
-          return true;
-        } catch (NumberFormatException e) {
-          throw expected("an integer of 64 bits");
-        }
-      }
-      operators.push(Operator.NEGATE);
-    } else if (take("(")) {
-      operators.push(Operator.PARENTHESIS);
-    } else if (token.equals("min") || token.equals("max")) {
-      operators.push(token.equals("min") ? Operator.FIRST_OF_MINIMUM : Operator.FIRST_OF_MAXIMUM);
+      return negative(operand());
+    }
+    boolean isMinimum = token.equals("min");
+    boolean isFunction = isMinimum || token.equals("max");
+    if (isFunction) {
       next();
-      expect("(");
-    } else {
+    } else if (!token.equals("(")) {
       throw expected("an expression");
     }
-    return false;
-  }
-
-  /** Reads what follows an expression in parentheses; whether it is a comma, after which the next operand follows. */
-  private boolean close(Deque<Operator> operators, Deque<Integer> operands) {
-    Operator open = operators.pop();
-    if (open == Operator.FIRST_OF_MINIMUM || open == Operator.FIRST_OF_MAXIMUM) {
+    expect("(");
+    int inner = sum();
+    if (isFunction) {
       expect(",");
-      operators.push(open == Operator.FIRST_OF_MINIMUM ? Operator.MINIMUM : Operator.MAXIMUM);
-      return true;
+      inner = operation(isMinimum ? Kind.KIND_MINIMUM : Kind.KIND_MAXIMUM, inner, sum());
     }
     expect(")");
-    if (open != Operator.PARENTHESIS) {
-      int second = operands.pop();
-      operands.push(operation(open == Operator.MINIMUM ? Kind.KIND_MINIMUM : Kind.KIND_MAXIMUM, operands.pop(), second));
-    }
-    return false;
-  }
-
-  /** Applies the operators at the top of the stack that bind at least as strongly. */
-  private void reduce(Deque<Operator> operators, Deque<Integer> operands, int precedence) {
-    while (!operators.isEmpty() && operators.peek().precedence >= precedence) {
-      Operator operator = operators.pop();
-      int last = operands.pop();
-      operands.push(switch (operator) {
-        case NEGATE -> operation(Kind.KIND_MULTIPLY, last, constant(-1));
-        case ADD -> operation(Kind.KIND_ADD, operands.pop(), last);
-        case SUBTRACT -> {
-          int negative = operation(Kind.KIND_MULTIPLY, last, constant(-1));
-          yield operation(Kind.KIND_ADD, operands.pop(), negative);
-        }
-        case MULTIPLY -> operation(Kind.KIND_MULTIPLY, operands.pop(), last);
-        case FLOOR_DIVIDE -> operation(Kind.KIND_FLOOR_DIVIDE, operands.pop(), last);
-        case CEIL_DIVIDE -> operation(Kind.KIND_CEIL_DIVIDE, operands.pop(), last);
-        case MODULO -> operation(Kind.KIND_MODULO, operands.pop(), last);
-        default -> throw new AssertionError(operator);
-      });
-    }
+    return inner;
   }
 }
