@@ -7,6 +7,7 @@ browser's console. Clients read the bytes. connectrpc writes `debug` for message
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError, ErrorDetail
@@ -49,7 +50,8 @@ def _registry() -> Registry:
                 _name_fields(message, file.message_types_by_name[message.name])
 
     add(error_details_pb2.DESCRIPTOR)
-    return FileDescriptorSet.from_binary(files.SerializeToString()).to_registry()
+    known: Any = FileDescriptorSet.from_binary(files.SerializeToString())
+    return known.to_registry()
 
 
 def _name_fields(message: descriptor_pb2.DescriptorProto, known: Descriptor) -> None:
