@@ -63,7 +63,7 @@ COMMANDS = {
     "java": [
         "sh",
         "-c",
-        "mvn --quiet --batch-mode -DskipTests -pl client,conformance package >&2 &&"
+        "mvn --quiet --batch-mode -Dstyle.color=never -DskipTests -pl client,conformance package >&2 &&"
         " exec java -cp 'conformance/target/testee/*' io.github.xlashape.conformance.Benchmark \"$0\"",
     ],
     "typescript": [

@@ -7,7 +7,7 @@ browser's console. Clients read the bytes. connectrpc writes `debug` for message
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError, ErrorDetail
@@ -50,8 +50,8 @@ def _registry() -> Registry:
                 _name_fields(message, file.message_types_by_name[message.name])
 
     add(error_details_pb2.DESCRIPTOR)
-    known: Any = FileDescriptorSet.from_binary(files.SerializeToString())
-    return known.to_registry()
+    kind: Any = cast("Any", FileDescriptorSet)  # its types are of newer Pythons than the oldest that this runs on
+    return kind.from_binary(files.SerializeToString()).to_registry()
 
 
 def _name_fields(message: descriptor_pb2.DescriptorProto, known: Descriptor) -> None:
