@@ -6,7 +6,6 @@ browser's console. Clients read the bytes. connectrpc writes `debug` for message
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, cast
 
 from connectrpc.code import Code
@@ -31,12 +30,11 @@ def connect_error(status: status_pb2.Status) -> ConnectError:
 
 def _detail(packed: any_pb2.Any) -> ErrorDetail:
     kept = AnyMessage(type_url=packed.type_url, value=packed.value)
-    kind = _registry().message(packed.type_url.rpartition("/")[2])
+    kind = _REGISTRY.message(packed.type_url.rpartition("/")[2])
     message = None if kind is None else kept.unpack(kind)
     return ErrorDetail(kept if message is None else message)
 
 
-@cache
 def _registry() -> Registry:
     """The types of google.rpc's error details."""
     files = descriptor_pb2.FileDescriptorSet()
@@ -60,3 +58,6 @@ def _name_fields(message: descriptor_pb2.DescriptorProto, known: Descriptor) -> 
         field.json_name = known.fields_by_name[field.name].json_name
     for nested in message.nested_type:
         _name_fields(nested, known.nested_types_by_name[nested.name])
+
+
+_REGISTRY = _registry()

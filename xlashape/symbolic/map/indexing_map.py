@@ -277,10 +277,6 @@ class IndexingMap(Frozen, Displayed):
 
         Exact: SizeOverflowError for a point of the domain at which a value on the way, or a result, has more than 128 bits. Raises InvalidIndexError for a
         wrong number of values, InvalidMapError on an undefined map.
-
-        >>> square = IndexingMap.parse("(d0) -> ((d0 * d0) floordiv 9223372036854775807), domain: d0 in [0, 9223372036854775807]")
-        >>> square.evaluate((2**63 - 1,))
-        (9223372036854775807,)
         """
         compiled = self._compiled_for("evaluated")
         results = compiled.evaluate(checked_integers(point, "point"))
@@ -315,10 +311,11 @@ class IndexingMap(Frozen, Displayed):
             return self._compiled
         except AttributeError:
             bounds = [var.bounds for var in self.variables]
-            # The results of a map without points are never seen, and are not computed.
+            # A map without points is not computed.
             results = [const(0)] * len(self.results) if self.is_known_empty else self.results
-            constraints = () if self.is_known_empty else self.constraints
-            compiled = CompiledExpressions(bounds, self.counts, results, constraints)
+            compiled = CompiledExpressions(
+                bounds, self.counts, results, () if self.is_known_empty else self.constraints
+            )
             set_field(self, "_compiled", compiled)
             return compiled
 
