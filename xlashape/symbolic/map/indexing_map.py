@@ -275,8 +275,7 @@ class IndexingMap(Frozen, Displayed):
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
         """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
 
-        Exact: SizeOverflowError for a point of the domain at which a value on the way, or a result, has more than 128 bits. Raises InvalidIndexError for a
-        wrong number of values, InvalidMapError on an undefined map.
+        SizeOverflowError if a value at a point of the domain has more than 128 bits. InvalidIndexError for a wrong number of values.
         """
         compiled = self._compiled_for("evaluated")
         results = compiled.evaluate(checked_integers(point, "point"))
@@ -285,8 +284,7 @@ class IndexingMap(Frozen, Displayed):
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
 
-        Computes in int64, or exactly if the bounds of the variables allow a value beyond it. Raises SizeOverflowError for a result that does not fit int64,
-        and for a value on the way that does not fit 128 bits, at a point of the domain.
+        Exact. SizeOverflowError if at a point of the domain a result does not fit int64, or a value on the way 128 bits.
 
         >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
         >>> results.tolist(), inside.tolist()
@@ -311,11 +309,8 @@ class IndexingMap(Frozen, Displayed):
             return self._compiled
         except AttributeError:
             bounds = [var.bounds for var in self.variables]
-            # A map without points is not computed.
-            results = [const(0)] * len(self.results) if self.is_known_empty else self.results
-            compiled = CompiledExpressions(
-                bounds, self.counts, results, () if self.is_known_empty else self.constraints
-            )
+            parts = ([const(0)] * len(self.results), ()) if self.is_known_empty else (self.results, self.constraints)
+            compiled = CompiledExpressions(bounds, self.counts, *parts)
             set_field(self, "_compiled", compiled)
             return compiled
 
