@@ -99,7 +99,7 @@ class AsyncClient(AsyncServiceMethods):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection. Calls that have not ended raise UnavailableError."""
+        """Closes the connection. Calls that have not ended raise UnavailableError."""
         # The calls of a loop that is closed have ended with it.
         in_loop = self._loop is not None and not self._loop.is_closed()
         if in_loop:
