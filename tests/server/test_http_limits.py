@@ -1,0 +1,297 @@
+"""Limits of calls over HTTP, callers that do not read or go away, and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import gzip
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from http_calls import (
+    BYTE_SIZE,
+    JSON,
+    LINEAR,
+    LINEAR_INDICES,
+    QUESTION,
+    Answer,
+    ask,
+    enveloped,
+    head,
+    http_server,
+    proto_question,
+    slow,
+)
+from server_processes import ServerProcess, wait_until
+
+from xlashape.errors import DeadlineExceededError, UnavailableError
+from xlashape.proto import v1
+from xlashape_server import Config, Server
+from xlashape_server.auth import Credentials
+from xlashape_server.callers import caller_at
+from xlashape_server.guard import Guard
+
+pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
+pytest.importorskip("hypercorn", reason="hypercorn is not installed")
+
+from connectrpc.errors import ConnectError
+
+from xlashape_server.web.exchanges import Exchange
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with http_server() as running:
+        yield running
+
+
+def test_a_body_that_is_too_large_is_refused_by_name(server: Server) -> None:
+    answer = ask(server, LINEAR, b"\x00" * (3 << 20), "application/proto")
+    assert (answer.status, answer.error[0]) == (429, "resource_exhausted")
+    assert answer.error[1] == "a request message has more than 1048576 bytes, which are allowed"
+    assert "google.rpc.QuotaFailure" in [each["type"] for each in answer.json["details"]]
+
+
+def test_json_that_is_too_large_is_refused_by_name(server: Server) -> None:
+    answer = ask(server, LINEAR, '{"indices": [' + "1," * 40_000 + "1]}")
+    assert answer.error == (
+        "resource_exhausted",
+        "a request message in JSON has 80016 bytes, of 65536 allowed; protobuf's own format (proto) may be larger",
+    )
+
+
+def test_an_answer_that_is_too_large_for_json_is_refused_by_name(server: Server) -> None:
+    shapes = [v1.ShapeInput(text="f32[2]")] * 30_000
+    data = v1.ByteSizeRequest(shapes=shapes).SerializeToString()
+    assert ask(server, BYTE_SIZE, data, "application/proto").status == 200
+    answer = ask(server, BYTE_SIZE, {"shapes": [{"text": "f32[2]"}] * 2600})
+    assert answer.status == 200
+    described = ask(server, "/xlashape.v1.ShapeService/DescribeShape", {"shapes": [{"text": "f32[2]"}] * 2600})
+    assert described.error[0] == "resource_exhausted"
+    assert "are written as JSON" in described.error[1]
+
+
+def test_a_compressed_body_is_unpacked_within_the_limits(server: Server) -> None:
+    small = gzip.compress(proto_question().SerializeToString())
+    answer = ask(server, LINEAR, small, "application/proto", content_encoding="gzip")
+    assert list(v1.LinearIndexResponse.FromString(answer.body).positions) == [17]
+    in_json = ask(server, LINEAR, gzip.compress(json.dumps(QUESTION).encode()), content_encoding="gzip")
+    assert in_json.json == {"positions": ["17"]}
+    bomb = ask(
+        server, LINEAR, gzip.compress(b"\x00" * (500 << 20), 1)[: 1 << 20], "application/proto", content_encoding="gzip"
+    )
+    assert bomb.error[0] == "resource_exhausted"
+    cut = ask(server, LINEAR, small[:-9], "application/proto", content_encoding="gzip")
+    assert cut.error == ("invalid_argument", "a compressed request message is truncated")
+    wrong = ask(server, LINEAR, b"nothing", "application/proto", content_encoding="gzip")
+    assert wrong.error[0] == "invalid_argument"
+    assert ask(server, LINEAR, small, "application/proto", content_encoding="br").error[0] == "unimplemented"
+
+
+def test_a_deadline_that_has_passed_ends_the_call(server: Server) -> None:
+    answer = ask(server, LINEAR, QUESTION, connect_timeout_ms="0")
+    assert (answer.status, answer.error[0]) == (504, "deadline_exceeded")
+    for wrong in ("-1", "x", "12345678901", "1e3"):
+        assert ask(server, LINEAR, QUESTION, connect_timeout_ms=wrong).error[0] == "invalid_argument"
+
+
+def test_the_error_of_a_call_without_time_is_sent_while_its_body_still_comes(server: Server) -> None:
+    """The watch cuts off calls whose deadline has passed; this one is refused already, and its connection is of use after that."""
+    host, _, port = server.http_address.rpartition(":")
+    request = proto_question().SerializeToString()
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        for _ in range(3):
+            connection.sendall(head(LINEAR, "application/proto", len(request), "connect-timeout-ms: 0"))
+            time.sleep(0.3)
+            connection.sendall(request)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert json.loads(response.read())["code"] == "deadline_exceeded"
+
+
+def test_a_body_that_does_not_come_is_waited_for_so_long(server: Server) -> None:
+    head = f"POST {LINEAR} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
+    began = time.monotonic()
+    answer = slow(server, head.encode() + b'{"shape"')
+    assert 0.9 < time.monotonic() - began < 5
+    assert answer.startswith(b"HTTP/1.1 429")
+    assert b"the request did not come within 1 seconds" in answer
+    assert ask(server, LINEAR, QUESTION).status == 200
+
+
+def test_what_is_no_http_ends_its_connection_only(server: Server) -> None:
+    for start in (
+        b"\x16\x03\x01\x00\xa5" + b"\x00" * 200,
+        b"GET\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 100,
+    ):
+        slow(server, start)
+    assert ask(server, LINEAR, QUESTION).status == 200
+
+
+def test_headers_have_a_limit(server: Server) -> None:
+    with pytest.raises((http.client.HTTPException, OSError)) as caught:
+        answer = ask(server, LINEAR, QUESTION, x_long="y" * 200_000)
+        assert answer.status == 431
+        raise http.client.HTTPException
+    assert caught.value is not None
+    assert ask(server, LINEAR, QUESTION).status == 200
+
+
+def test_callers_that_do_not_read_are_cut_off(server: Server) -> None:
+    host, _, port = server.http_address.rpartition(":")
+    shape = v1.ShapeInput(text="f32[1000000]")
+    first = v1.LinearIndicesRequest(shape=shape, indices=range(100_000)).SerializeToString()
+    more = v1.LinearIndicesRequest(indices=range(100_000)).SerializeToString()
+    body = enveloped(first, *[more] * 20)
+    kind = "application/connect+proto"
+    head = f"POST {LINEAR_INDICES} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect((host, int(port)))
+        with pytest.raises(ConnectionError):
+            connection.sendall(head.encode() + body)
+            while True:
+                connection.sendall(b"x")
+                time.sleep(0.1)
+    assert ask(server, LINEAR, QUESTION).status == 200
+
+
+def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
+    """Ten times as many as there are places."""
+    head = f"POST {LINEAR} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
+    host, _, port = server.http_address.rpartition(":")
+    for _ in range(640):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(head.encode())
+    wait_until(lambda: ask(server, LINEAR, QUESTION).status == 200, 10)
+
+
+def test_an_error_after_a_call_was_cut_off_is_nobodys() -> None:
+    """The event loop would log it as an error of the server: "Future exception was never retrieved"."""
+    unexpected: list[dict[str, Any]] = []
+
+    def fail() -> None:
+        time.sleep(0.3)
+        raise UnavailableError("too late for anybody")
+
+    async def nothing(*_: object) -> Any:
+        raise AssertionError("nothing is read or sent")
+
+    async def one() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+        with ThreadPoolExecutor(1) as threads:
+            exchange = Exchange("A/B", Guard(Config()), threads, nothing, nothing, lambda: None)
+            exchange.begin(caller_at("ipv4:192.0.2.7:1"), 10, None, Credentials(None), {}, "connect_rpc")
+            call = exchange.check()
+            call.received()
+            late = DeadlineExceededError("the deadline passed")
+            asyncio.get_running_loop().call_later(0.1, exchange.cut_off, call, late)
+            with contextlib.suppress(ConnectError):  # its traceback would keep the future
+                await exchange.work(fail)
+                raise AssertionError("it was not cut off")
+        await asyncio.sleep(0.1)
+        del exchange, call
+        gc.collect()
+
+    asyncio.run(one())
+    assert unexpected == []
+
+
+def test_http_speaks_tls_with_the_certificate_of_the_server(tls_pair: tuple[str, str]) -> None:
+    certificate, key = tls_pair
+    config = Config(
+        address="127.0.0.1:0",
+        http="127.0.0.1:0",
+        workers=1,
+        tls_certificate=certificate,
+        tls_key=key,
+        log_level="error",
+    )
+    with Server(config) as running:
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+        host, _, port = running.http_address.rpartition(":")
+        for protocol in ("http/1.1", "h2"):
+            context.set_alpn_protocols([protocol])
+            plain = socket.create_connection((host, int(port)), timeout=20)
+            with context.wrap_socket(plain) as secured:
+                assert secured.selected_alpn_protocol() == protocol
+        context.set_alpn_protocols(["http/1.1"])
+        connection = http.client.HTTPSConnection(running.http_address, context=context, timeout=20)
+        connection.request("POST", LINEAR, json.dumps(QUESTION), {"content-type": JSON})
+        assert Answer(connection.getresponse()).json == {"positions": ["17"]}
+        connection.close()
+
+
+def test_connections_that_end_badly_are_no_errors_of_the_server(tls_pair: tuple[str, str]) -> None:
+    """A caller over TLS that goes on sending after it was told that the connection ends, and one that reads nothing and is cut off."""
+    certificate, key = tls_pair
+    config = Config(
+        address="127.0.0.1:0",
+        http="127.0.0.1:0",
+        workers=1,
+        tls_certificate=certificate,
+        tls_key=key,
+        max_send_seconds=1,
+        log_level="info",
+    )
+    positions = v1.MultiIndexRequest(shape=v1.ShapeInput(text="f32[64,64]"), positions=[1] * 1_000_000)
+    content = positions.SerializeToString()
+    with ServerProcess(config) as running:
+        host, _, port = running.event["http"].rpartition(":")
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+
+        def connect(receive_bytes: int = 1 << 16) -> ssl.SSLSocket:
+            plain = socket.socket()
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+            plain.settimeout(20)
+            plain.connect((host, int(port)))
+            return context.wrap_socket(plain)
+
+        for _ in range(5):
+            with connect() as connection, contextlib.suppress(OSError):
+                connection.sendall(head(BYTE_SIZE, "application/proto", 0, "connection: close"))
+                while True:
+                    connection.sendall(b"x" * 5000)
+        with connect(1 << 12) as connection:
+            connection.sendall(head("/xlashape.v1.ShapeService/MultiIndex", "application/proto", len(content)))
+            connection.sendall(content)
+            wait_until(lambda: bool(running.logged("cut off")), 30)
+        with connect() as connection:
+            connection.sendall(head(BYTE_SIZE, "application/proto", 0))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert running.stop() == 0
+        errors = [line for line in running.lines() if line["level"] == "error"]
+        assert errors == [], errors
+
+
+def test_calls_under_way_are_answered_when_the_server_stops() -> None:
+    config = Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, grace_seconds=20, log_level="error")
+    with Server(config) as running:
+        body = json.dumps(QUESTION).encode()
+        connection = http.client.HTTPConnection(running.http_address, timeout=20)
+        connection.putrequest("POST", LINEAR)
+        connection.putheader("content-type", JSON)
+        connection.putheader("content-length", str(len(body)))
+        connection.endheaders()
+        time.sleep(0.3)
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        time.sleep(0.5)
+        connection.send(body)
+        assert Answer(connection.getresponse()).json == {"positions": ["17"]}
+        connection.close()
+        stopping.join(20)
+        assert not stopping.is_alive()
