@@ -20,6 +20,7 @@ WE_ACCEPT = {
     "dot_sp2": "text of an older jaxlib: the newest has no sparsity of a dot",
     "dbg_empty": "XLA writes debug attributes without fields and cannot read them",
     "08_packed_nibble_0.4.30": "text of an older jaxlib: the newest has no packed_nibble",
+    "06_parse_rhs_reversal_short": "text of an older jaxlib: up to 0.10.2 the window is not reversed in the dimensions that are left out",
     "10_parse_no_equals_ENTRYless": "a computation alone is a module of one computation",
 }
 WE_PRINT_OTHERWISE = {
@@ -80,3 +81,12 @@ def test_what_xla_refuses_is_refused(name):
 def test_what_the_library_accepts_and_xla_refuses_is_still_accepted(name):
     assert "refused" in ROWS[name]
     HloModule.parse(ROWS[name]["text"]).to_text()
+
+
+@pytest.mark.parametrize(("short", "whole"), [("1", "1x0"), ("0", "0x0"), ("1x1", "1x1")])
+def test_a_short_rhs_reversal_means_what_jaxlib_0_10_2_reads(short, whole):
+    text = ROWS["06_parse_rhs_reversal_short"]["text"]
+    modules = [HloModule.parse(text.replace("rhs_reversal=1", f"rhs_reversal={numbers}")) for numbers in (short, whole)]
+    assert modules[0].proto == modules[1].proto
+    with pytest.raises(ParseError, match="rhs_reversal has 3 numbers where size has 2"):
+        HloModule.parse(text.replace("rhs_reversal=1", "rhs_reversal=1x1x1"))

@@ -3,7 +3,8 @@ r"""The window of a convolution, reduce-window or select-and-scatter.
 window      := '{' (list '=' INT ('x' INT)* | 'pad=' INT '_' INT ('x' INT '_' INT)*)* '}'        each at most once
 list        := 'size' | 'stride' | 'lhs_dilate' | 'rhs_dilate' | 'rhs_reversal'
 
-Each list has a number for each dimension; one that has its default in all dimensions is left out.
+Each list has a number for each dimension; one that has its default in all dimensions is left out. Text of jaxlib 0.10 and older may
+have fewer numbers in rhs_reversal: the window is not reversed in the dimensions after them.
 """
 
 from __future__ import annotations
@@ -60,11 +61,12 @@ def _read(cursor: HloCursor) -> bytes:
     sizes = lists.get("size", [])
     rank = len(sizes)
     for name, values in [*lists.items(), ("pad", pads or [])]:
-        if values and len(values) != rank:
+        if values and len(values) != rank and not (name == "rhs_reversal" and len(values) < rank):
             raise cursor.error(f"{name} has {len(values)} numbers where size has {rank}", at=start)
     ones = [1] * rank
     strides, base, window = (lists.get(name, ones) for name in ("stride", "lhs_dilate", "rhs_dilate"))
-    reversal = lists.get("rhs_reversal", [0] * rank)
+    reversal = lists.get("rhs_reversal", [])
+    reversal += [0] * (rank - len(reversal))
     padding = pads if pads is not None else [[0, 0]] * rank
     message = xla.Window()
     for dimension, size in enumerate(sizes):
