@@ -100,7 +100,7 @@ sys.path[:0] = [{str(FOLDER)!r}, {str(FOLDER.parents[1] / "clients" / "python" /
 import testee as right
 from suite import protocol
 
-state = right.Testee()
+state = right.Testee(awaits=False)
 while (request := protocol.read(sys.stdin.buffer, protocol.testee.Request)) is not None:
     response = state.answer(request)
     if request.name == "shapes/describe/scalar":
