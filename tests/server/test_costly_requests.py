@@ -194,9 +194,9 @@ def test_one_large_answer_is_given(small: Server) -> None:
 
 def test_values_of_a_map_are_bounded_in_the_library_too() -> None:
     given = IndexingMap.from_proto(power(18))
-    with pytest.raises(SizeOverflowError, match="more than 4096 bits"):
+    with pytest.raises(SizeOverflowError, match="more than 128 bits"):
         given.evaluate((3**20,))
-    with pytest.raises(SizeOverflowError, match="more than 4096 bits"):
+    with pytest.raises(SizeOverflowError, match="more than 128 bits"):
         given.evaluate_batch([(3**20,)])
     assert IndexingMap.from_proto(power(5)).evaluate((3,)) == (3**32,)
     with pytest.raises(LimitExceededError):

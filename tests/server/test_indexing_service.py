@@ -247,7 +247,7 @@ def test_a_wrong_map_is_refused(ask: Any, wrong: v1.IndexingMap) -> None:
             v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2, 3]),
             "points: expected 2 numbers in a point, found 3 in all",
         ),
-        ("EvaluateMap", v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2], count=5), "count: 5 stated"),
+        ("EvaluateMap", v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2], count=5), "count: expected 1"),
         ("EvaluateMap", v1.EvaluateMapRequest(map=text("UNDEFINED")), "map: an undefined map cannot be evaluated"),
         ("EvaluateMap", v1.EvaluateMapRequest(), "map: a map is missing"),
         ("IndexingMaps", v1.IndexingMapsRequest(direction=3), "direction: expected a number from 0 to 2, found 3"),

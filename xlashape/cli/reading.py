@@ -144,9 +144,8 @@ def _rows(answers: Iterable[InstructionReads], total: int | None) -> Iterator[Ro
 
 
 def _print(rows: Iterable[Row], names: Sequence[str]) -> None:
-    table = TableWriter(_HEADINGS)
     failed: list[str] = []
-    try:
+    with TableWriter(_HEADINGS) as table:  # what was answered before an error, such as the end of the time, is shown
         for row in rows:
             known = dict(zip(names, row, strict=True))
             name = known["instruction"]
@@ -166,8 +165,6 @@ def _print(rows: Iterable[Row], names: Sequence[str]) -> None:
                     _number(known["ideal"] if is_known else None, "d"),
                 )
             )
-    finally:  # what was answered before an error, such as the end of the time, is shown
-        table.end()
     if failed:
         echo("\n" + "\n".join(failed))
 

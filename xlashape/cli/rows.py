@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, islice
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -102,9 +102,11 @@ def write_rows(form: str, columns: Sequence[Column], rows: Iterable[Row]) -> Non
             raise InvalidArgumentError("parquet is binary: redirect it, as in > rows.parquet", field="--format")
         echo(Table(columns, rows).to_parquet(), newline=False)
         return
+    rows = iter(rows)
+    first = list(islice(rows, 1))  # before the headings, so that an error instead of rows stands alone
     if form == "csv":
         echo(csv_line(names), newline=False)
-    for row in rows:
+    for row in chain(first, rows):
         echo(csv_line(row) if form == "csv" else json_line(dict(zip(names, row, strict=True))), newline=False)
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from shutil import get_terminal_size
+from types import TracebackType
 from typing import Final, NamedTuple
 
 import click
@@ -35,7 +36,10 @@ class Heading(NamedTuple):
 
 
 class TableWriter:
-    """A plain table. Names, shapes and maps are printed whole. On a terminal too narrow for all columns, some are left out and named below."""
+    """A plain table. Names, shapes and maps are printed whole. On a terminal too narrow for all columns, some are left out and named below.
+
+    A `with` block ends it. An error in the block leaves what was added before; without any row, not even the headings are shown.
+    """
 
     def __init__(self, headings: Sequence[Heading]) -> None:
         self._headings = headings
@@ -44,6 +48,15 @@ class TableWriter:
         self._shown: list[int] = []
         self._has_begun = False
         self._flushed_at = time.monotonic()
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or self._has_begun or self._rows:
+            self.end()
 
     def add(self, row: Sequence[object]) -> None:
         """A row. The first rows are shown together."""
