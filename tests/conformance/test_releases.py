@@ -70,7 +70,7 @@ def git(*arguments: str) -> str:
 def release_before() -> str:
     """The tag of the newest release that is not this commit. Skips where there are not two."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
-        pytest.skip("this is no clone, so that its releases are not known")
+        pytest.skip("this folder is not a clone, so its releases are not known")
     releases = git("tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD").split()
     if len(releases) < 2:
         pytest.skip(f"the first release has none before it, and there are {len(releases)}")

@@ -83,7 +83,7 @@ def test_streams_both_ways_over_http_1_are_read_and_then_answered(server: Server
 
 def test_a_stream_that_is_cut_or_no_stream_is_an_invalid_argument(server: Server) -> None:
     whole = enveloped(bulk(1, shape=TILED))
-    for wrong in (whole[:-1], whole[:3], b"\xff" + whole[1:], b"garbage, which is no envelope"):
+    for wrong in (whole[:-1], whole[:3], b"\xff" + whole[1:], b"garbage, which is not an envelope"):
         answer = ask(server, "/xlashape.v1.ShapeService/MultiIndices", wrong, "application/connect+proto")
         end = json.loads(answer.envelopes()[-1][1])
         assert end["error"]["code"] in ("invalid_argument", "resource_exhausted")

@@ -196,7 +196,7 @@ def test_codes_of_refused_calls_are_attributes(traced: ServerProcess, collector:
         }
 
     wait_until(lambda: {("LinearIndex", 3), ("GetModule", 5), ("LinearIndex", 8)} <= codes())
-    # The caller's mistakes are no errors of the server.
+    # The caller's mistakes are not errors of the server.
     assert {span.status.code for span in collector.spans} == {0}
 
 

@@ -112,7 +112,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 def _leave_output() -> None:
     """Points standard output at nothing, so that the interpreter does not write the rest at its end."""
     progress.clear()
-    with suppress(OSError, ValueError, AttributeError):  # it is no file, or closed
+    with suppress(OSError, ValueError, AttributeError):  # it is not a file, or it is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,6 +1,6 @@
 """What all explanations of memory have in common: sizes, a table with its ways out, JSON, text, and HTML for notebooks.
 
-An explanation is no tuple: pandas, polars and Arrow take tuples for columns of values, and ask other objects for `__arrow_c_stream__`.
+An explanation is not a tuple: pandas, polars and Arrow take tuples for columns of values, and ask other objects for `__arrow_c_stream__`.
 """
 
 from __future__ import annotations

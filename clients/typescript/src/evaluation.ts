@@ -88,7 +88,7 @@ export function evaluateAll(plan: Plan, count: number, access: Access): boolean[
   return inDomain;
 }
 
-/** Whether the point in the first registers is in the domain; undefined if a value is no safe integer. Fills the other registers. */
+/** Whether the point in the first registers is in the domain; undefined if a value is not a safe integer. Fills the other registers. */
 function evaluateSafely({ bounds, steps, constraints }: Plan, registers: Float64Array): boolean | undefined {
   for (let i = 0; i < bounds.length; i++) {
     // Rounded bounds compare with safe integers as the bounds themselves do.

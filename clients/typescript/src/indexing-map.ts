@@ -112,7 +112,7 @@ export class IndexingMap {
         const values = this.evaluateAt(numbers, point);
         values?.forEach((value, i) => {
           if (!Number.isSafeInteger(Number(value))) {
-            throw mistake("SIZE_OVERFLOW", this.fieldOf(point), `result ${i} is no safe integer: ${value}`);
+            throw mistake("SIZE_OVERFLOW", this.fieldOf(point), `result ${i} is not a safe integer: ${value}`);
           }
           results[point * this.resultCount + i] = Number(value);
         });

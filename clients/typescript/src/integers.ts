@@ -56,7 +56,7 @@ export function writeNumber(halves: Int32Array, position: number, value: number)
   halves[2 * position + HIGH!] = Math.floor(value / HALF);
 }
 
-/** The number of a BigInt64Array whose memory `halves` is. It is exact if it is a safe integer, and no safe integer otherwise. */
+/** The number of a BigInt64Array whose memory `halves` is. It is exact if it is a safe integer, and otherwise it is not a safe integer. */
 export function readNumber(halves: Int32Array, position: number): number {
   return halves[2 * position + HIGH!]! * HALF + (halves[2 * position + LOW!]! >>> 0);
 }

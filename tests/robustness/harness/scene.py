@@ -382,7 +382,7 @@ class Scene(contextlib.ExitStack):
             reader.read(name, content, "kept", until)
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """The log of all servers of the run. What is no line of JSON, such as the last line of a server that was killed, is a message."""
+        """The log of all servers of the run. What is not a line of JSON, such as the last line of a server that was killed, is a message."""
         for server in self._servers:
             self._log += [_log_line(line) for line in server.raw_lines()]
         return self._log

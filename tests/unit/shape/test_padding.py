@@ -155,6 +155,6 @@ def test_wrong_shapes() -> None:
         tiling.padding_report(Shape.parse("f32[?]"))
     with pytest.raises(SizeOverflowError):
         tiling.padding_report(Shape.array("f32", (1,), Layout((0,), [(1 << 62,)])))
-    # An order that would overflow is no better one.
+    # An order that would overflow is not a better one.
     wide = Shape.array("s8", (1 << 40, 1), Layout((1, 0), [(1 << 30, 1)]))
     assert tiling.padding_report(wide).best_orders == ((1, 0),)

@@ -139,7 +139,7 @@ def _image_size(group: _Group) -> int | None:
 
 
 def _sum_image_size(group: _Group) -> int | None:
-    """How many values Σ factor · variable takes; None where the result is no such sum, or the rule below does not apply.
+    """How many values Σ factor · variable takes; None where the result is not such a sum, or the rule below does not apply.
 
     Variables are added by ascending |factor|. The values so far are all multiples of a step from 0 to `reach` (`is_dense`), or at least all
     different. A factor that is a multiple of the step and at most `reach` + step leaves no gap: the values stay dense. A factor beyond `reach`

@@ -88,7 +88,7 @@ class FailedReads(InstructionReads):
 class OutputReads(Frozen, Displayed, Tabular):
     """How one output of an instruction reads its operands: a sequence of one OperandReads for each operand, and a table.
 
-    It is equal to a tuple of the same. It is no tuple itself, which pandas, polars and Arrow would take for a column.
+    It is equal to a tuple of the same. It is not a tuple itself, which pandas, polars and Arrow would take for a column.
     """
 
     __slots__ = ("instruction", "operands", "output")
