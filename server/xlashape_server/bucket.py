@@ -65,6 +65,9 @@ _RETRIES: RetryConfig = {
     "retry_timeout": timedelta(seconds=12),
     "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=3), "base": 2},
 }
+# A check has a connection of its own that gives up soon, so that it tells when the bucket answers again.
+_PROBE_CLIENT: ClientConfig = {"connect_timeout": timedelta(seconds=2), "timeout": timedelta(seconds=4)}
+_PROBE_RETRIES: RetryConfig = {**_RETRIES, "max_retries": 1, "retry_timeout": timedelta(seconds=1)}
 
 
 def open_store(config: Config) -> Store:
@@ -88,7 +91,8 @@ class BucketStore(Store):
         self, directory: str | Path, url: str, *, max_bytes: int, max_age: float, is_durable: bool = False
     ) -> None:
         super().__init__(directory, max_bytes=max_bytes, max_age=max_age, is_durable=is_durable)
-        self._bucket = _bucket(url)
+        self._bucket = _bucket(url, _CLIENT, _RETRIES)
+        self._probed = _bucket(url, _PROBE_CLIENT, _PROBE_RETRIES)
         self._trusted: OrderedDict[str, float] = OrderedDict()
         self._trust_lock = threading.Lock()
         self._checked_at = float("-inf")
@@ -135,7 +139,7 @@ class BucketStore(Store):
         """UnavailableError if the bucket does not answer. It is asked every ten seconds."""
         if time.monotonic() - self._checked_at > _CHECK_SECONDS:
             with _bucket_faults(needs_bucket=True):
-                next(iter(self._bucket.list(_PROBE)), None)  # pyright: ignore[reportUnknownArgumentType]  # what it holds is not used
+                next(iter(self._probed.list(_PROBE)), None)  # pyright: ignore[reportUnknownArgumentType]  # what it holds is not used
             self._checked_at = time.monotonic()
 
     def _make_present(self, name: str, field: str | FieldPath | None) -> None:
@@ -225,16 +229,16 @@ def _key(sha256: str) -> str:
     return f"v2/{sha256[:2]}/{sha256}"  # servers that write another version of the format use other keys
 
 
-def _bucket(url: str) -> ObjectStore:
+def _bucket(url: str, client: ClientConfig, retries: RetryConfig) -> ObjectStore:
     """The bucket at `url`. UnavailableError if credentials or a region are missing in the environment."""
     from obstore.store import LocalStore, from_url  # pyright: ignore[reportUnknownVariableType]  # the extra `store`; the type has unknown keywords
 
     if url.startswith("file:"):
         with faults():
             return LocalStore(Path(url.removeprefix("file:").removeprefix("//")), mkdir=True)
-    options: ClientConfig = {**_CLIENT, "allow_http": any(each.startswith("http://") for each in _endpoints())}
+    options: ClientConfig = {**client, "allow_http": any(each.startswith("http://") for each in _endpoints())}
     with _bucket_faults():
-        return from_url(url, client_options=options, retry_config=_RETRIES)
+        return from_url(url, client_options=options, retry_config=retries)
 
 
 def _endpoints() -> Iterator[str]:

@@ -168,30 +168,40 @@ class Store:
         path = self._path(sha256)
         try:
             with path.open("rb") as file:
-                about = read_file(file)
-                now = time.time()
-                if about.used + self.max_age < now:
-                    raise self._missing(name, field)
-                # Where the store can only be read, the time of the last use cannot be written.
-                with contextlib.suppress(OSError):
-                    os.utime(file.fileno(), (now, now))
-                yield file, Stored(sha256, about.size_bytes, about.facts, about.created, now), about
+                try:
+                    about = read_file(file)
+                    now = time.time()
+                    if about.used + self.max_age < now:
+                        raise self._missing(name, field)
+                    # Where the store can only be read, the time of the last use cannot be written.
+                    with contextlib.suppress(OSError):
+                        os.utime(file.fileno(), (now, now))
+                    yield file, Stored(sha256, about.size_bytes, about.facts, about.created, now), about
+                except DamagedError as damage:
+                    self._set_aside(path, file, damage)
+                    raise self._missing(name, field, "its file was damaged; upload it again") from None
         except FileNotFoundError:
             self._check_directory()
             raise self._missing(name, field) from None
-        except DamagedError as damage:
-            self._set_aside(path, damage)
-            raise self._missing(name, field, "its file was damaged; upload it again") from None
         except OSError as error:
             raise fault(error) from error
 
-    def _set_aside(self, path: Path, damage: DamagedError) -> None:
-        self.damaged += 1
+    def _set_aside(self, path: Path, file: IO[bytes], damage: DamagedError) -> None:
+        """Moves a damaged file away, which is open as `file`. A whole file that has taken its place stays."""
+        damaged = os.fstat(file.fileno())
         kept = self._damaged / path.name
         try:
+            if not os.path.samestat(damaged, path.stat()):
+                return
             self._damaged.mkdir(exist_ok=True)
             path.replace(kept)
+            if not os.path.samestat(damaged, kept.stat()):  # it was replaced between the comparison and the move
+                with contextlib.suppress(FileExistsError):
+                    path.hardlink_to(kept)
+                kept.unlink()
+                return
             os.utime(kept)
+            self.damaged += 1
         except FileNotFoundError:
             return  # another process did so
         except OSError as error:

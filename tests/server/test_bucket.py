@@ -19,7 +19,7 @@ from server_processes import ServerProcess, wait_until
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape_client import Client
-from xlashape_server import Config, bucket
+from xlashape_server import Config, bucket, readiness
 from xlashape_server.bucket import BucketStore, open_store
 from xlashape_server.stored_file import Stored
 
@@ -178,6 +178,10 @@ def test_a_bucket_that_fails_is_unavailable_and_the_cache_answers(
     assert empty.read(put(store, b"def")[0].name) == b"def"
 
 
+def test_a_check_of_the_bucket_ends_before_it_counts_as_hanging() -> None:
+    assert bucket._PROBE_CLIENT["timeout"].total_seconds() < readiness._HANGING_SECONDS
+
+
 def test_a_slow_bucket_is_waited_for(tmp_path: Path, proxy: FaultyProxy) -> None:
     proxy.fault = "slow"
     url = f"s3://bucket/{tmp_path.name}"
@@ -207,7 +211,7 @@ def test_other_bytes_are_never_used_and_an_upload_repairs(tmp_path: Path, proxy:
             store.read(stored.name)
     proxy.fault = ""
     assert store.read(stored.name) == content  # nothing was removed because of a fault of the way
-    raw = bucket._bucket(url)
+    raw = bucket._bucket(url, bucket._CLIENT, bucket._RETRIES)
     raw.put(bucket._key(stored.sha256), b"something else")
     other = replica(tmp_path, "3", url)
     with pytest.raises(UnavailableError, match="the object in the bucket is damaged"):

@@ -175,6 +175,23 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, at: int, caplog: pytest.L
     assert store.read(stored.name, offset=SIZE - 5) == content[-5:]
 
 
+def test_a_whole_file_that_took_the_place_of_a_damaged_one_stays(tmp_path: Path) -> None:
+    """A reader finds the damage after another process has put a whole file in the place of the one that it has open."""
+    store = opened(tmp_path)
+    stored = put(store, b"abc")
+    path = store._path(stored.sha256)
+    whole = path.read_bytes()
+    path.write_bytes(b"x" + whole[1:])
+    with pytest.raises(NotFoundError), store._opened(stored.name) as (file, _, about):
+        repaired = tmp_path / "repaired"
+        repaired.write_bytes(whole)
+        repaired.replace(path)
+        about.content(file, stored.sha256)
+    assert store.read(stored.name) == b"abc"
+    assert not list((tmp_path / "damaged").glob("*"))
+    assert store.damaged == 0
+
+
 def test_a_damaged_module_that_is_uploaded_again_is_repaired(tmp_path: Path) -> None:
     """The damage was not noticed before the upload, which is acknowledged and so must be there."""
     store = opened(tmp_path)
