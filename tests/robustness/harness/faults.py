@@ -199,8 +199,8 @@ def _cache_removed(setting: Setting, r: random.Random) -> Iterator[None]:
 
 
 def _bit_flips(setting: Setting, r: random.Random) -> Iterator[None]:
-    """Changes a byte of every module in the cache; the bucket has the right content."""
-    for folder, _, names in os.walk(setting.store()):
+    """Changes a byte of every module in the cache; the bucket has the right content. Files of uploads that have not ended stay as they are."""
+    for folder, _, names in os.walk(setting.store() / "modules"):
         for name in names:
             with suppress(OSError), (Path(folder) / name).open("r+b") as file:  # OSError: it was removed meanwhile
                 content = file.read()
