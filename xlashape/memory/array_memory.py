@@ -22,7 +22,7 @@ from xlashape.tables import Table
 __all__ = ["ArrayMemory", "array_bytes", "array_causes", "element_bytes_of", "on_target"]
 
 _SHOWN = 8
-"""The maximum of suggestions in the text."""
+"""The text shows at most this many suggestions; `suggestions` holds all of them."""
 
 
 class ArrayMemory(MemoryAnswer):
