@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
+
+	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
 const (
@@ -55,4 +57,22 @@ func inParts[Request, Response any](
 		}
 		answer(response)
 	}
+}
+
+// rank returns how many numbers an index of the shape has.
+func (c *Client) rank(ctx context.Context, shape *xlashapev1.ShapeInput) (int, error) {
+	description, err := c.DescribeShape(ctx, shape)
+	return int(description.GetRank()), err
+}
+
+// variables returns how many numbers a point of the map has.
+func variables(input *xlashapev1.MapInput) (int, error) {
+	if message := input.GetMap(); message != nil {
+		return len(message.GetDimensions()) + len(message.GetRanges()) + len(message.GetRuntime()), nil
+	}
+	m, err := ParseMap(input.GetText())
+	if err != nil {
+		return 0, err
+	}
+	return m.Variables(), nil
 }

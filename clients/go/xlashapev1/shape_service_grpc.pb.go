@@ -35,9 +35,9 @@ const (
 //
 // Every response depends on the request alone.
 type ShapeServiceClient interface {
-	// Describes each shape: sizes, layout, canonical text and proto.
+	// Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 	DescribeShape(ctx context.Context, in *DescribeShapeRequest, opts ...grpc.CallOption) (*DescribeShapeResponse, error)
-	// Computes how many bytes each shape takes.
+	// Computes the sizes of each shape in elements and in bytes.
 	ByteSize(ctx context.Context, in *ByteSizeRequest, opts ...grpc.CallOption) (*ByteSizeResponse, error)
 	// Computes the positions in the buffer, in elements, of the elements at some indices. The inverse of MultiIndex. For more than about 500,000 indices
 	// take LinearIndices.
@@ -135,9 +135,9 @@ type ShapeService_MultiIndicesClient = grpc.BidiStreamingClient[MultiIndicesRequ
 //
 // Every response depends on the request alone.
 type ShapeServiceServer interface {
-	// Describes each shape: sizes, layout, canonical text and proto.
+	// Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 	DescribeShape(context.Context, *DescribeShapeRequest) (*DescribeShapeResponse, error)
-	// Computes how many bytes each shape takes.
+	// Computes the sizes of each shape in elements and in bytes.
 	ByteSize(context.Context, *ByteSizeRequest) (*ByteSizeResponse, error)
 	// Computes the positions in the buffer, in elements, of the elements at some indices. The inverse of MultiIndex. For more than about 500,000 indices
 	// take LinearIndices.

@@ -752,7 +752,7 @@ export const LinearOrderSchema: GenEnum<LinearOrder> = /*@__PURE__*/
  */
 export const ShapeService: GenService<{
   /**
-   * Describes each shape: sizes, layout, canonical text and proto.
+   * Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
    *
    * @generated from rpc xlashape.v1.ShapeService.DescribeShape
    */
@@ -762,7 +762,7 @@ export const ShapeService: GenService<{
     output: typeof DescribeShapeResponseSchema;
   },
   /**
-   * Computes how many bytes each shape takes.
+   * Computes the sizes of each shape in elements and in bytes.
    *
    * @generated from rpc xlashape.v1.ShapeService.ByteSize
    */

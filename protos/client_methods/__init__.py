@@ -1,0 +1,13 @@
+"""Writes the methods of the clients: one for each RPC of the schema, in every language, from the descriptors and their comments.
+
+    (cd protos && buf generate)         # all generated code
+    python protos/client_methods        # the methods alone; needs no buf
+
+    model.py      what the methods are, the same in all languages: a dataclass for each kind of method
+    told.py       what the descriptors do not say
+    emitter.py    what the languages have in common: names, comments, files
+    go.py …       a language each: the text of a method of each kind
+    __main__.py   the plugin of buf, and the command
+
+Each language has written by hand what its methods call: a call with its deadline, items of pages and of streams, numbers in parts.
+"""

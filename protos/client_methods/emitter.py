@@ -1,0 +1,104 @@
+"""What the languages have in common: spellings of names, comments, and which files are written."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from client_methods.model import Batch, Bulk, Method, Pages, Parameters, Stream, Unary
+
+GENERATOR = "protos/client_methods"
+
+
+def pascal(name: str) -> str:
+    """`describe_shape` becomes `DescribeShape`."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def camel(name: str) -> str:
+    """`describe_shape` becomes `describeShape`."""
+    return name[0] + pascal(name)[1:]
+
+
+class Emitter(ABC):
+    """Writes the methods of one language. The text is formatted as the language's own tool formats it."""
+
+    folder: ClassVar[str]
+    """The folder that the paths of files are relative to, from the checkout."""
+    comment_columns: ClassVar[int]
+    """How many characters a line of a comment has, indentation included."""
+    words: ClassVar[dict[str, str]]
+    """What stands for `{map}`, `{nothing}`, `{in_parts}` and `{not_found}` in comments."""
+    after_pages: ClassVar[str]
+    """The sentence after the comment of a method that returns the items of pages."""
+    after_stream: ClassVar[str]
+    """The sentence after the comment of a method that returns the answers of a stream."""
+
+    def __init__(self, methods: list[Method]) -> None:
+        self.methods = methods
+        self._named = {method.rpc.name: method.name for method in methods}
+        self._named |= {method.stream.name: method.plural for method in methods if isinstance(method, Bulk)}
+
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """Path of a file → its text. Its first line says that it is generated."""
+
+    @abstractmethod
+    def reference(self, name: str) -> str:
+        """How a comment refers to a method."""
+
+    @abstractmethod
+    def unary(self, method: Unary) -> list[str]:
+        """The lines of the method, or methods, of each kind, in this and the next functions: an empty line, the comment, the code."""
+
+    @abstractmethod
+    def parameters(self, method: Parameters) -> list[str]: ...
+
+    @abstractmethod
+    def batch(self, method: Batch) -> list[str]: ...
+
+    @abstractmethod
+    def pages(self, method: Pages) -> list[str]: ...
+
+    @abstractmethod
+    def stream(self, method: Stream) -> list[str]: ...
+
+    @abstractmethod
+    def bulk(self, method: Bulk) -> list[str]: ...
+
+    def lines(self, method: Method) -> list[str]:
+        """The lines of a method of any kind."""
+        match method:
+            case Unary():
+                return self.unary(method)
+            case Parameters():
+                return self.parameters(method)
+            case Batch():
+                return self.batch(method)
+            case Pages():
+                return self.pages(method)
+            case Stream():
+                return self.stream(method)
+            case Bulk():
+                return self.bulk(method)
+            case _:
+                raise TypeError(f"no language knows methods of the kind {type(method).__name__}")
+
+    def comment(self, text: str) -> str:
+        """A comment in the words of the language."""
+        text = re.sub(r"\{(\w+)\}", lambda found: self.words.get(found[1], found[0]), text)
+        rpcs = "|".join(self._named)
+        return re.sub(rf"\b({rpcs})\b", lambda found: self.reference(self._named[found[1]]), text)
+
+    def wrapped(self, text: str, prefix: str) -> list[str]:
+        """The lines of a comment, each after `prefix`."""
+        lines: list[str] = []
+        for paragraph in text.split("\n\n"):
+            if lines:
+                lines.append(prefix.rstrip())
+            columns = self.comment_columns - len(prefix)
+            filled = textwrap.wrap(paragraph, columns, break_long_words=False, break_on_hyphens=False)
+            lines += [prefix + line for line in filled]
+        return lines

@@ -1,0 +1,319 @@
+"""The methods of the clients, the same in all languages: read from the descriptors of `xlashape.v1`, their comments and `told.py`.
+
+The kind of a method follows from its RPC:
+
+| kind | RPC | method |
+|---|---|---|
+| `Unary` | any other one without streams | the request, and the answer |
+| `Parameters` | named in `told.py` | some fields of the request, and the only field of the answer that counts |
+| `Batch` | the request begins with a repeated message, the answer has one repeated field alone | one item and its answer; all items and their answers |
+| `Pages` | `page_token` and `next_page_token` | an iterator over the items of all pages |
+| `Stream` | the answer is a stream | an iterator over the answers |
+| `Bulk` | without streams, beside one of the same fields with streams both ways | many numbers, in one message or in parts; one question |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from google.protobuf.descriptor_pb2 import (
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    MethodDescriptorProto,
+    ServiceDescriptorProto,
+)
+
+from client_methods.told import NUMBERS_A_ROW, RPCS, SERVICES, WRITTEN_BY_HAND, Told
+
+PACKAGE = "xlashape.v1"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a message."""
+
+    name: str
+    type: str
+    """The name of a message or an enum in its package, or that of the schema's own type: `string`, `sfixed64`."""
+    is_repeated: bool = False
+    is_message: bool = False
+    is_enum: bool = False
+
+    @property
+    def is_input(self) -> bool:
+        """Whether clients take it in several forms: a shape, a module, a map."""
+        return self.is_message and self.type.endswith("Input")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request or an answer."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    def field(self, name: str) -> Field:
+        return next(field for field in self.fields if field.name == name)
+
+
+@dataclass(frozen=True)
+class Rpc:
+    """An RPC of the schema."""
+
+    name: str
+    service: str
+    """The name of the service: `ShapeService`."""
+    client: str
+    """The name of the generated client of the service in ours: `shapes`."""
+    request: Message
+    answer: Message
+    comment: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, or two for one question and for many. Names are in snake_case."""
+
+    name: str
+    comment: str
+    rpc: Rpc
+
+
+@dataclass(frozen=True)
+class Unary(Method):
+    """Takes the request, and returns the answer."""
+
+
+@dataclass(frozen=True)
+class Parameters(Method):
+    """Takes fields of the request, and returns a field of the answer, or nothing."""
+
+    parameters: tuple[Field, ...]
+    result: Field | None
+
+
+@dataclass(frozen=True)
+class Batch(Method):
+    """Takes an item and returns its answer: `name` and `comment`. Takes items and returns their answers, as many: `plural` and `plural_comment`."""
+
+    plural: str
+    """Empty: there is no method for many items."""
+    plural_comment: str
+    items: Field
+    """Of the request."""
+    item: str
+    """The name of one item."""
+    spread: Field | None
+    """Of an item that consists of one repeated field: this field, whose values the methods take instead of the item."""
+    answers: Field
+    """Of the answer."""
+    part: Field | None
+    """The field of an answer that is returned for one item; otherwise the answer."""
+
+
+@dataclass(frozen=True)
+class Pages(Method):
+    """Returns an iterator over the items of all pages from that of the request on."""
+
+    items: Field
+    """Of the answer."""
+
+
+@dataclass(frozen=True)
+class Stream(Method):
+    """Returns an iterator over the answers."""
+
+
+@dataclass(frozen=True)
+class Bulk(Method):
+    """Takes many numbers, and returns many: `plural` and `plural_comment`. `name` and `comment` are those of the method for one question."""
+
+    plural: str
+    """The same as `name` if there is no method for one question."""
+    plural_comment: str
+    stream: Rpc
+    """The RPC with the same fields, with streams both ways."""
+    subject: Field
+    """What the question is about: a shape, a map."""
+    options: tuple[Field, ...]
+    """Enums of the request."""
+    numbers: Field
+    """Of the request, and how many belong together: `1`, `rank`, `variables`."""
+    width: str
+    answers: Field
+    """Of the answer, and how many belong together: `1`, `rank`, `results`."""
+    answer_width: str
+    flags: Field | None
+    """Of the answer: a flag for each question, without which its numbers mean nothing."""
+    has_count: bool
+    """Whether the request says how many questions it has."""
+
+    @property
+    def has_single(self) -> bool:
+        return self.name != self.plural
+
+    @property
+    def number(self) -> str:
+        """The name of the numbers of one question."""
+        return "index" if self.numbers.name == "indices" else self.numbers.name.removesuffix("s")
+
+
+class SchemaError(Exception):
+    """No kind of method is that of an RPC."""
+
+
+def methods_of(files: Iterable[FileDescriptorProto]) -> list[Method]:
+    """The methods for the RPCs of `files`, by services in the order of `SERVICES`, then in the order of the file. SchemaError for one of no kind."""
+    files = [file for file in files if file.package == PACKAGE]
+    schema = _Schema(files)
+    found: list[tuple[ServiceDescriptorProto, list[Method]]] = []
+    for file in files:
+        comments = comments_of(file)
+        for service in file.service:
+            rpcs = {method.name: schema.rpc(service, method, comments) for method in service.method}
+            found.append((service, schema.methods(service, rpcs)))
+    order = list(SERVICES)
+    found.sort(key=lambda pair: order.index(pair[0].name) if pair[0].name in order else len(order))
+    return [method for _, methods in found for method in methods]
+
+
+def comments_of(file: FileDescriptorProto) -> dict[tuple[int, ...], str]:
+    """Path of a declaration, as `SourceCodeInfo` gives it → the comment above it, paragraphs on one line each."""
+    found: dict[tuple[int, ...], str] = {}
+    for location in file.source_code_info.location:
+        paragraphs = re.split(r"\n\s*\n", location.leading_comments.strip())
+        found[tuple(location.path)] = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+    return found
+
+
+class _Schema:
+    def __init__(self, files: list[FileDescriptorProto]) -> None:
+        self.files = files
+        self.messages = {f".{file.package}.{message.name}": message for file in files for message in file.message_type}
+
+    def message(self, type_name: str) -> Message:
+        descriptor = self.messages[type_name]
+        return Message(descriptor.name, tuple(_field(field) for field in descriptor.field))
+
+    def rpc(
+        self, service: ServiceDescriptorProto, method: MethodDescriptorProto, comments: dict[tuple[int, ...], str]
+    ) -> Rpc:
+        file = next(file for file in self.files if service in file.service)
+        path = (6, list(file.service).index(service), 2, list(service.method).index(method))
+        client = SERVICES.get(service.name) or snake(service.name.removesuffix("Service"))
+        answer = self.message(method.output_type)
+        return Rpc(method.name, service.name, client, self.message(method.input_type), answer, comments.get(path, ""))
+
+    def methods(self, service: ServiceDescriptorProto, rpcs: dict[str, Rpc]) -> list[Method]:
+        streamed = {m.name: rpcs[m.name] for m in service.method if m.client_streaming and m.server_streaming}
+        made: list[Method] = []
+        for method in service.method:
+            if method.client_streaming or method.name in WRITTEN_BY_HAND:
+                continue
+            made.append(self.method(rpcs[method.name], method.server_streaming, streamed))
+        paired = {one.stream.name for one in made if isinstance(one, Bulk)}
+        for method in service.method:
+            if method.client_streaming and method.name not in paired and method.name not in WRITTEN_BY_HAND:
+                raise SchemaError(
+                    f"{method.name} takes a stream, and no RPC without streams has the same fields: write its method by hand, "
+                    "and say so in WRITTEN_BY_HAND of told.py"
+                )
+        return made
+
+    def method(self, rpc: Rpc, is_streamed: bool, streamed: dict[str, Rpc]) -> Method:
+        told = RPCS.get(rpc.name, Told())
+        name, comment = told.name or snake(rpc.name), told.comment or rpc.comment
+        if is_streamed:
+            return Stream(name, comment, rpc)
+        if "page_token" in _names(rpc.request) and "next_page_token" in _names(rpc.answer):
+            return Pages(name, comment, rpc, next(field for field in rpc.answer.fields if field.is_repeated))
+        same = [other for other in streamed.values() if _names(other.request) == _names(rpc.request)]
+        if same:
+            return _bulk(rpc, same[0], told)
+        if told.parameters:
+            chosen = tuple(rpc.request.field(parameter) for parameter in told.parameters)
+            return Parameters(name, comment, rpc, chosen, next(iter(rpc.answer.fields), None))
+        repeated = [field for field in rpc.answer.fields if field.is_repeated]
+        first = next(iter(rpc.request.fields), None)
+        if (
+            first
+            and first.is_repeated
+            and first.is_message
+            and list(rpc.answer.fields) == repeated
+            and len(repeated) == 1
+        ):
+            return self.batch(rpc, first, repeated[0], told)
+        return Unary(name, comment, rpc)
+
+    def batch(self, rpc: Rpc, items: Field, answers: Field, told: Told) -> Batch:
+        within = self.message(f".{PACKAGE}.{items.type}").fields
+        spread = within[0] if len(within) == 1 and within[0].is_repeated else None
+        name = told.name or snake(rpc.name)
+        part = self.message(f".{PACKAGE}.{answers.type}").field(told.part) if told.part else None
+        return Batch(
+            name,
+            told.comment or of_one(rpc.comment),
+            rpc,
+            plural=f"{name}s" if told.plural is None else told.plural,
+            plural_comment=told.plural_comment or f"{rpc.comment} All {items.name} are sent in one call.",
+            items=items,
+            item=items.name.removesuffix("s"),
+            spread=spread,
+            answers=answers,
+            part=part,
+        )
+
+
+def _bulk(rpc: Rpc, stream: Rpc, told: Told) -> Bulk:
+    [numbers] = [field for field in rpc.request.fields if field.is_repeated]
+    [answers] = [field for field in rpc.answer.fields if field.is_repeated and field.type != "bool"]
+    flags = next((field for field in rpc.answer.fields if field.is_repeated and field.type == "bool"), None)
+    for field in (numbers, answers):
+        if field.name not in NUMBERS_A_ROW:
+            raise SchemaError(
+                f"{rpc.name} has many {field.name}: say in NUMBERS_A_ROW of told.py how many belong together"
+            )
+    return Bulk(
+        told.name or snake(rpc.name),
+        told.comment or of_one(rpc.comment),
+        rpc,
+        plural=told.plural or snake(stream.name),
+        plural_comment=told.plural_comment or rpc.comment,
+        stream=stream,
+        subject=next(field for field in rpc.request.fields if field.is_input),
+        options=tuple(field for field in rpc.request.fields if field.is_enum),
+        numbers=numbers,
+        width=NUMBERS_A_ROW[numbers.name],
+        answers=answers,
+        answer_width=NUMBERS_A_ROW[answers.name],
+        flags=flags,
+        has_count="count" in _names(rpc.request),
+    )
+
+
+def of_one(comment: str) -> str:
+    """A comment about each of several things, about one: `Describes each shape.` becomes `Describes a shape.`"""
+    return re.sub(r"\beach (\w)", lambda found: f"{'an' if found[1] in 'aeiou' else 'a'} {found[1]}", comment, count=1)
+
+
+def snake(name: str) -> str:
+    """`DescribeShape` becomes `describe_shape`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _names(message: Message) -> set[str]:
+    return {field.name for field in message.fields}
+
+
+def _field(field: FieldDescriptorProto) -> Field:
+    is_named = field.type in (field.TYPE_MESSAGE, field.TYPE_ENUM)
+    kind = field.type_name.rpartition(".")[2] if is_named else FieldDescriptorProto.Type.Name(field.type)[5:].lower()
+    return Field(
+        field.name,
+        kind,
+        field.label == field.LABEL_REPEATED,
+        field.type == field.TYPE_MESSAGE,
+        field.type == field.TYPE_ENUM,
+    )

@@ -1,0 +1,118 @@
+"""protos/client_methods: the methods of the clients are those of the schema, and an RPC that is added needs nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest
+
+import schema_compiler
+from client_methods.__main__ import LANGUAGES, answer
+from client_methods.model import Method, SchemaError, methods_of
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+REAL = CHECKOUT / "protos"
+
+MADE_UP = """
+// Weighs.
+service ScaleService {
+  // Weighs each shape, in grams.
+  rpc WeighShape(WeighShapeRequest) returns (WeighShapeResponse);
+  // Describes the scale.
+  rpc DescribeScale(DescribeScaleRequest) returns (DescribeScaleResponse);
+  // Lists what was weighed.
+  rpc ListWeights(ListWeightsRequest) returns (ListWeightsResponse);
+  // Watches the scale, as DescribeScale describes it.
+  rpc WatchScale(DescribeScaleRequest) returns (stream DescribeScaleResponse);
+  // Finds what weighs as much.
+  rpc EqualIndex(EqualIndexRequest) returns (EqualIndexResponse);
+  // EqualIndex in bulk.
+  rpc EqualIndices(stream EqualIndicesRequest) returns (stream EqualIndicesResponse);
+}
+message WeighShapeRequest { repeated ShapeInput shapes = 1; int64 gravity = 2; }
+message Weight { double grams = 1; }
+message WeighShapeResponse { repeated Weight weights = 1; }
+message DescribeScaleRequest { ModuleInput module = 1; }
+message DescribeScaleResponse { string text = 1; }
+message ListWeightsRequest { ModuleInput module = 1; int32 page_size = 2; string page_token = 3; }
+message ListWeightsResponse { repeated Weight weights = 1; string next_page_token = 2; }
+message EqualIndexRequest { ShapeInput shape = 1; repeated sfixed64 indices = 2; }
+message EqualIndexResponse { repeated sfixed64 positions = 1; }
+message EqualIndicesRequest { ShapeInput shape = 1; repeated sfixed64 indices = 2; }
+message EqualIndicesResponse { repeated sfixed64 positions = 1; }
+"""
+
+EXPECTED = {
+    "go": [
+        "// WeighShape weighs a shape, in grams.",
+        "func (c *Client) WeighShape(ctx context.Context, shape *xlashapev1.ShapeInput) (*xlashapev1.Weight, error) {",
+        "// WeighShapes weighs each shape, in grams. All shapes are sent in one call.",
+        "func (c *Client) WeighShapes(ctx context.Context, shapes ...*xlashapev1.ShapeInput) ([]*xlashapev1.Weight, error) {",
+        "func (c *Client) DescribeScale(ctx context.Context, request *xlashapev1.DescribeScaleRequest) (*xlashapev1.DescribeScaleResponse, error) {",
+        "\treturn c.Scale.DescribeScale(ctx, request)",
+        "func (c *Client) ListWeights(ctx context.Context, request *xlashapev1.ListWeightsRequest) iter.Seq2[*xlashapev1.Weight, error] {",
+        "// WatchScale watches the scale, as [Client.DescribeScale] describes it. The iterator ends after the first error; leaving the loop ends the call.",
+        "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) {",
+        "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, error) {",
+    ],
+}
+"""Language → lines of its file for the made-up service."""
+
+
+def methods(protos: Path) -> list[Method]:
+    return methods_of(schema_compiler.compile_files(protos).file)
+
+
+def with_more(folder: Path, text: str) -> Path:
+    """A copy of the schema with more in one of its files."""
+    shutil.copytree(REAL / "xlashape", folder / "xlashape")
+    path = folder / "xlashape" / "v1" / "shape_service.proto"
+    path.write_text(path.read_text() + text)
+    return folder
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_committed_methods_are_those_of_the_schema(language: str) -> None:
+    emitter = LANGUAGES[language](methods(REAL))
+    for path, text in emitter.files().items():
+        assert "generated" in text.partition("\n")[0]
+        assert (CHECKOUT / emitter.folder / path).read_text() == text, "run `python protos/client_methods`"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_made_up_service_needs_nothing_else(language: str, tmp_path: Path) -> None:
+    texts = LANGUAGES[language](methods(with_more(tmp_path, MADE_UP))).files().values()
+    lines = [line for text in texts for line in text.splitlines()]
+    assert [line for line in EXPECTED[language] if line not in lines] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_plugin_answers_protoc(language: str) -> None:
+    files = schema_compiler.compile_files(REAL)
+    response = answer(CodeGeneratorRequest(parameter=language, proto_file=files.file))
+    assert {file.name: file.content for file in response.file} == LANGUAGES[language](methods(REAL)).files()
+
+
+@pytest.mark.parametrize(
+    ("made_up", "told"),
+    [
+        (
+            "service S { rpc Fill(stream Filling) returns (Filling); } message Filling { bytes data = 1; }",
+            "Fill takes a stream, and no RPC without streams has the same fields",
+        ),
+        (
+            MADE_UP.replace("sfixed64 positions", "sfixed64 weights"),
+            "EqualIndex has many weights: say in NUMBERS_A_ROW of told.py how many belong together",
+        ),
+    ],
+    ids=["stream", "numbers"],
+)
+def test_what_no_kind_fits_is_an_error(made_up: str, told: str, tmp_path: Path) -> None:
+    protos = with_more(tmp_path, made_up)
+    with pytest.raises(SchemaError, match=told):
+        methods(protos)
+    response = answer(CodeGeneratorRequest(parameter="go", proto_file=schema_compiler.compile_files(protos).file))
+    assert told in response.error
+    assert not response.file
