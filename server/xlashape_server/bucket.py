@@ -51,9 +51,11 @@ _ENDPOINTS = (
     "AWS_ENDPOINT",
     "AZURE_STORAGE_ENDPOINT",
     "AZURE_ENDPOINT",
+    "GOOGLE_BASE_URL",
 )
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<\n]*))?")  # of Amazon and Azure
+_NO_BUCKET = re.compile(r"<Code>(NoSuchBucket|ContainerNotFound)</Code>|specified container does not exist")
 _MESSAGE = re.compile(r'"message": ?"([^"]*)"')  # of Google
 _PROBE = "xlashape-probe"  # a folder that does not exist; listing it is a cheap check
 _PIECE_BYTES = 1 << 20
@@ -117,7 +119,7 @@ class BucketStore(Store):
         """Removes a module from the bucket and the cache. Other servers answer from their caches for up to a minute."""
         sha256 = self.digest_of(name, field=field)
         was_there = self._has(sha256)
-        with _bucket_faults(), suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), _bucket_faults():
             self._bucket.delete(_key(sha256))
         self._forget(sha256)
         try:
@@ -206,12 +208,12 @@ class BucketStore(Store):
         return True
 
     def _has(self, sha256: str) -> bool:
-        with _bucket_faults():
-            try:
-                self._bucket.head(_key(sha256))
-            except FileNotFoundError:
-                return False
-        return True
+        # An answer to HEAD has no body, which says whether it is the bucket that is missing; one to GET has.
+        for question in (self._bucket.head, self._bucket.get):
+            with suppress(FileNotFoundError), _bucket_faults():
+                question(_key(sha256))
+                return True
+        return False
 
     def _trust(self, sha256: str) -> None:
         with self._trust_lock:
@@ -246,8 +248,8 @@ def _endpoints() -> Iterator[str]:
     for name in _ENDPOINTS:
         yield os.environ.get(name, "")
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
-        yield "http://127.0.0.1:10000"
-    # Google's is in the file of credentials, or in its content.
+        yield os.environ.get("AZURITE_BLOB_STORAGE_URL", "http://127.0.0.1:10000")
+    # Google's may also be in the file of credentials, or in its content.
     contents = [os.environ.get("GOOGLE_SERVICE_ACCOUNT_KEY", "")]
     for name in ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH"):
         with suppress(OSError, UnicodeDecodeError):
@@ -261,7 +263,8 @@ def _endpoints() -> Iterator[str]:
 def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
     """Errors of the bucket within the block become UnavailableError.
 
-    AlreadyExistsError passes unchanged; so does FileNotFoundError, unless the request can only fail because the bucket itself is missing.
+    AlreadyExistsError passes unchanged; so does FileNotFoundError, unless the bucket itself is missing: the answer says so, or the request
+    can fail for nothing else.
     """
     from obstore.exceptions import (  # the extra `store`
         AlreadyExistsError,
@@ -275,7 +278,7 @@ def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
     except (AlreadyExistsError, XlashapeError):
         raise
     except FileNotFoundError as error:
-        if needs_bucket:
+        if needs_bucket or _NO_BUCKET.search(str(error)):
             raise UnavailableError(f"there is no such bucket: {_told(error)}") from error
         raise
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from xlashape.errors import NotFoundError, UnavailableError
+from xlashape_server import bucket
 from xlashape_server.bucket import BucketStore
 from xlashape_server.stored_file import Stored
 
@@ -145,9 +146,31 @@ def test_a_module_goes_there_and_back(tmp_path: Path, scheme: str, cloud: tuple[
 
 def test_a_bucket_that_is_missing_is_told(tmp_path: Path, scheme: str, cloud: tuple[str, type[Cloud]]) -> None:
     store = replica(tmp_path, "1", f"{scheme}://other/prefix")
-    for question in (lambda: put(store, b"abc"), store.check_shared):
+    for question in (
+        lambda: put(store, b"abc"),
+        lambda: store.read(MODULE),
+        lambda: store.find(MODULE),
+        lambda: store.delete(MODULE),
+        store.check_shared,
+    ):
         with pytest.raises(UnavailableError, match="there is no such bucket: NoSuchBucket: There is no such bucket"):
             question()
+
+
+def test_a_bucket_that_has_gone_takes_nothing_from_the_cache(
+    tmp_path: Path, scheme: str, cloud: tuple[str, type[Cloud]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = replica(tmp_path, "1", f"{scheme}://bucket/prefix")
+    stored, _ = put(store, b"abc")
+    monkeypatch.setattr(bucket, "_TRUST_SECONDS", 0.0)
+    gone = "<Error><Code>NoSuchBucket</Code><Message>There is no such bucket.</Message></Error>"
+    cloud[1].answer = 404, gone
+    for _ in range(2):
+        assert store.read(stored.name) == b"abc"
+    cloud[1].answer = None
+    cloud[1].objects.clear()  # unlike an object that has gone
+    with pytest.raises(NotFoundError):
+        store.read(stored.name)
 
 
 @pytest.mark.parametrize("status", [401, 403])
