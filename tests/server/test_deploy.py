@@ -1,4 +1,4 @@
-"""The files in server/deploy: read with the schemas of Kubernetes, the rules for Dockerfiles and systemd's own reader, and fit for each other."""
+"""The files in server/deploy: read with the schemas of Kubernetes and of the operator of Prometheus, the rules for Dockerfiles and systemd's own reader, and fit for each other."""
 
 from __future__ import annotations
 
@@ -102,6 +102,68 @@ def test_an_overlay_takes_the_component_for_the_operator_of_prometheus(tmp_path:
         objects["PodMonitor"]["metadata"]["namespace"] == objects["Deployment"]["metadata"]["namespace"] == "compilers"
     )
     assert len(objects["PrometheusRule"]["spec"]["groups"][0]["rules"]) >= 7
+
+
+def strict(schema: Any) -> Any:
+    """The schema for jsonschema. It takes no other fields than its own, which a cluster would drop without a word."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: strict(value) for name, value in schema.items()}
+    if isinstance(schema.get("pattern"), str):
+        made["pattern"] = re.sub(r"^\^\(\?i\)", "(?i)^", schema["pattern"])  # Go's way to write it
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def mistakes(found: Any) -> list[str]:
+    """What the schema of the operator of Prometheus finds wrong."""
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    definitions = json.loads((ROOT / "tests" / "support" / "prometheus_operator.json").read_text())["schemas"]
+    schema = strict(definitions[f"{found['apiVersion']}/{found['kind']}"])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(found)
+    return sorted(f"{error.json_path}: {error.message}" for error in errors)
+
+
+def test_monitors_and_rules_fit_the_schemas_of_the_operator() -> None:
+    component = yaml.safe_load((DEPLOY / "monitoring" / "kustomization.yaml").read_text())
+    for name in component["resources"]:
+        assert mistakes(yaml.safe_load((DEPLOY / "monitoring" / name).read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "value", "expected"),
+    [
+        (
+            "podmonitor.yaml",
+            ("podMetricsEndpoints", 0, "interval"),
+            "15 s",
+            "podMetricsEndpoints[0].interval: '15 s' does",
+        ),
+        ("podmonitor.yaml", ("selectors",), {}, ": Additional properties are not allowed ('selectors' was"),
+        ("podmonitor.yaml", ("selector",), None, ": 'selector' is a required property"),
+        ("rules.yaml", ("groups", 0, "rules", 0, "expr"), None, "groups[0].rules[0]: 'expr' is a required property"),
+        ("rules.yaml", ("groups", 0, "rules", 0, "for"), "2 minutes", "groups[0].rules[0].for: '2 minutes' does"),
+        ("rules.yaml", ("groups", 0, "rules", 1, "label"), {}, "groups[0].rules[1]: Additional properties are"),
+    ],
+)
+def test_the_schemas_of_the_operator_find_mistakes(
+    name: str, way: tuple[str | int, ...], value: object, expected: str
+) -> None:
+    found = yaml.safe_load((DEPLOY / "monitoring" / name).read_text())
+    place = found["spec"]
+    *path, last = way
+    for step in path:
+        place = place[step]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    [told] = mistakes(found)
+    assert told.removeprefix("$.spec").lstrip(".").startswith(expected)
 
 
 def test_what_selects_pods_selects_these() -> None:
