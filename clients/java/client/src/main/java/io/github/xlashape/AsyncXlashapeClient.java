@@ -39,7 +39,7 @@ public final class AsyncXlashapeClient {
    */
   public CompletableFuture<ShapeDescription> describeShape(ShapeInput shape) {
     return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), Requests.describe(List.of(shape)),
-        answer -> Requests.same(answer.getDescriptionsList(), 1).get(0));
+        answer -> Calls.only(answer.getDescriptionsList()));
   }
 
   /**
@@ -50,7 +50,7 @@ public final class AsyncXlashapeClient {
    */
   public CompletableFuture<List<ShapeDescription>> describeShapes(List<ShapeInput> shapes) {
     return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), Requests.describe(shapes),
-        answer -> Requests.same(answer.getDescriptionsList(), shapes.size()));
+        answer -> Calls.same(answer.getDescriptionsList(), shapes.size()));
   }
 
   /**
@@ -61,7 +61,7 @@ public final class AsyncXlashapeClient {
    */
   public CompletableFuture<ShapeSize> byteSize(ShapeInput shape) {
     return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), Requests.byteSize(List.of(shape)),
-        answer -> Requests.same(answer.getSizesList(), 1).get(0));
+        answer -> Calls.only(answer.getSizesList()));
   }
 
   /**
@@ -72,7 +72,7 @@ public final class AsyncXlashapeClient {
    */
   public CompletableFuture<List<ShapeSize>> byteSizes(List<ShapeInput> shapes) {
     return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), Requests.byteSize(shapes),
-        answer -> Requests.same(answer.getSizesList(), shapes.size()));
+        answer -> Calls.same(answer.getSizesList(), shapes.size()));
   }
 
   /**

@@ -2,36 +2,35 @@ package io.github.xlashape;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.UnsafeByteOperations;
+import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.EvaluateMapBatchRequest;
+import io.github.xlashape.v1.EvaluateMapBatchResponse;
 import io.github.xlashape.v1.EvaluateMapRequest;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.HloServiceGrpc;
-import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.LinearIndexRequest;
 import io.github.xlashape.v1.LinearIndicesRequest;
+import io.github.xlashape.v1.LinearIndicesResponse;
 import io.github.xlashape.v1.LinearOrder;
 import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.MultiIndexRequest;
 import io.github.xlashape.v1.MultiIndicesRequest;
+import io.github.xlashape.v1.MultiIndicesResponse;
 import io.github.xlashape.v1.PutModuleRequest;
-import io.github.xlashape.v1.PutModuleResponse;
 import io.github.xlashape.v1.ShapeInput;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.github.xlashape.v1.UploadModuleRequest;
-import io.github.xlashape.v1.UploadModuleResponse;
 import io.grpc.Status;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.Arrays;
+import java.util.AbstractList;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
-import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.LongConsumer;
-import org.jspecify.annotations.Nullable;
+import java.util.function.Function;
+import java.util.stream.IntStream;
 
 /** Questions of any size: in one message if they are small, as a stream if they are not. */
 final class Bulk {
@@ -48,124 +47,59 @@ final class Bulk {
 
   static CompletableFuture<long[]> linearIndices(Calls calls, ShapeInput shape, LinearOrder order, long[] indices) {
     if (indices.length <= UNARY_NUMBERS) {
-      LinearIndexRequest.Builder request = LinearIndexRequest.newBuilder().setShape(shape).setOrder(order);
-      addAll(indices, 0, indices.length, request::addIndices);
-      return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request.build(), answer -> {
-        Longs positions = new Longs(answer.getPositionsCount());
-        positions.append(answer.getPositionsCount(), answer::getPositions);
-        return positions.toArray();
-      });
+      LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllIndices(list(indices)).build();
+      return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> longs(List.of(answer.getPositionsList())));
     }
-    return Calls.thenAsk(rank(calls, shape), rank -> {
-      Longs positions = new Longs(indices.length / Math.max(rank, 1));
-      Iterator<LinearIndicesRequest> requests = new Parts<>(indices.length, rank, UNARY_NUMBERS) {
-        @Override
-        LinearIndicesRequest part(int start, int end) {
-          LinearIndicesRequest.Builder part = LinearIndicesRequest.newBuilder();
-          if (start == 0) {
-            part.setShape(shape).setOrder(order);
-          }
-          addAll(indices, start, end, part::addIndices);
-          return part.build();
-        }
-      };
-      return Calls.then(
-          calls.exchange(ShapeServiceGrpc.getLinearIndicesMethod(), requests,
-              answer -> positions.append(answer.getPositionsCount(), answer::getPositions)),
-          done -> positions.toArray());
-    });
+    LinearIndicesRequest first = LinearIndicesRequest.newBuilder().setShape(shape).setOrder(order).build();
+    return withRank(calls, shape, rank -> calls.exchange(
+        ShapeServiceGrpc.getLinearIndicesMethod(),
+        parts(indices.length, rank, UNARY_NUMBERS, (start, end) ->
+            (start == 0 ? first.toBuilder() : LinearIndicesRequest.newBuilder()).addAllIndices(list(indices).subList(start, end)).build()),
+        answers -> longs(lists(answers, LinearIndicesResponse::getPositionsList))));
   }
 
   static CompletableFuture<ElementIndices> multiIndices(Calls calls, ShapeInput shape, LinearOrder order, long[] positions) {
-    Longs indices = new Longs(positions.length);
-    Booleans isElement = new Booleans(positions.length);
     if (positions.length <= UNARY_ANSWERS) {
-      MultiIndexRequest.Builder request = MultiIndexRequest.newBuilder().setShape(shape).setOrder(order);
-      addAll(positions, 0, positions.length, request::addPositions);
-      return calls.askAsync(ShapeServiceGrpc.getMultiIndexMethod(), request.build(), answer -> {
-        indices.append(answer.getIndicesCount(), answer::getIndices);
-        isElement.append(answer.getIsElementCount(), answer::getIsElement);
-        return new ElementIndices(indices.toArray(), isElement.toArray());
-      });
+      MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllPositions(list(positions)).build();
+      return calls.askAsync(ShapeServiceGrpc.getMultiIndexMethod(), request,
+          answer -> new ElementIndices(longs(List.of(answer.getIndicesList())), booleans(List.of(answer.getIsElementList()))));
     }
-    return Calls.thenAsk(rank(calls, shape), rank -> {
-      Iterator<MultiIndicesRequest> requests = new Parts<>(positions.length, 1, UNARY_NUMBERS / (rank + 1)) {
-        @Override
-        MultiIndicesRequest part(int start, int end) {
-          MultiIndicesRequest.Builder part = MultiIndicesRequest.newBuilder();
-          if (start == 0) {
-            part.setShape(shape).setOrder(order);
-          }
-          addAll(positions, start, end, part::addPositions);
-          return part.build();
-        }
-      };
-      return Calls.then(
-          calls.exchange(ShapeServiceGrpc.getMultiIndicesMethod(), requests, answer -> {
-            indices.append(answer.getIndicesCount(), answer::getIndices);
-            isElement.append(answer.getIsElementCount(), answer::getIsElement);
-          }),
-          done -> new ElementIndices(indices.toArray(), isElement.toArray()));
-    });
+    MultiIndicesRequest first = MultiIndicesRequest.newBuilder().setShape(shape).setOrder(order).build();
+    return withRank(calls, shape, rank -> calls.exchange(
+        ShapeServiceGrpc.getMultiIndicesMethod(),
+        parts(positions.length, 1, UNARY_NUMBERS / (rank + 1), (start, end) ->
+            (start == 0 ? first.toBuilder() : MultiIndicesRequest.newBuilder()).addAllPositions(list(positions).subList(start, end)).build()),
+        answers -> new ElementIndices(
+            longs(lists(answers, MultiIndicesResponse::getIndicesList)), booleans(lists(answers, MultiIndicesResponse::getIsElementList)))));
   }
 
   static CompletableFuture<MapValues> evaluateMap(Calls calls, MapInput map, long[] points) {
-    Longs results = new Longs(points.length);
-    Booleans inDomain = new Booleans(points.length);
     if (points.length <= UNARY_ANSWERS) {
-      EvaluateMapRequest.Builder request = EvaluateMapRequest.newBuilder().setMap(map);
-      addAll(points, 0, points.length, request::addPoints);
-      return calls.askAsync(IndexingServiceGrpc.getEvaluateMapMethod(), request.build(), answer -> {
-        results.append(answer.getResultsCount(), answer::getResults);
-        inDomain.append(answer.getInDomainCount(), answer::getInDomain);
-        return new MapValues(results.toArray(), inDomain.toArray());
-      });
+      EvaluateMapRequest request = EvaluateMapRequest.newBuilder().setMap(map).addAllPoints(list(points)).build();
+      return calls.askAsync(IndexingServiceGrpc.getEvaluateMapMethod(), request,
+          answer -> new MapValues(longs(List.of(answer.getResultsList())), booleans(List.of(answer.getInDomainList()))));
     }
     int width;
     try {
-      width = variables(map);
+      width = map.hasMap()
+          ? map.getMap().getDimensionsCount() + map.getMap().getRangesCount() + map.getMap().getRuntimeCount()
+          : EvaluableMap.parse(map.getText()).variables();
     } catch (XlashapeException e) {
       return CompletableFuture.failedFuture(e);
     }
-    long most = (long) UNARY_ANSWERS * Math.max(width, 1);
-    Iterator<EvaluateMapBatchRequest> requests = new Parts<>(points.length, width, (int) Math.min(most, points.length)) {
-      @Override
-      EvaluateMapBatchRequest part(int start, int end) {
-        EvaluateMapBatchRequest.Builder part = EvaluateMapBatchRequest.newBuilder();
-        if (start == 0) {
-          part.setMap(map);
-        }
-        addAll(points, start, end, part::addPoints);
-        return part.build();
-      }
-    };
-    return Calls.then(
-        calls.exchange(IndexingServiceGrpc.getEvaluateMapBatchMethod(), requests, answer -> {
-          results.append(answer.getResultsCount(), answer::getResults);
-          inDomain.append(answer.getInDomainCount(), answer::getInDomain);
-        }),
-        done -> new MapValues(results.toArray(), inDomain.toArray()));
-  }
-
-  private static int variables(MapInput map) {
-    if (map.hasMap()) {
-      IndexingMap message = map.getMap();
-      return message.getDimensionsCount() + message.getRangesCount() + message.getRuntimeCount();
-    }
-    return EvaluableMap.parse(map.getText()).variables();
-  }
-
-  private static CompletableFuture<Integer> rank(Calls calls, ShapeInput shape) {
-    return calls.askAsync(
-        ShapeServiceGrpc.getDescribeShapeMethod(),
-        Requests.describe(List.of(shape)),
-        answer -> (int) Requests.same(answer.getDescriptionsList(), 1).get(0).getRank());
+    EvaluateMapBatchRequest first = EvaluateMapBatchRequest.newBuilder().setMap(map).build();
+    return calls.exchange(
+        IndexingServiceGrpc.getEvaluateMapBatchMethod(),
+        parts(points.length, width, (long) UNARY_ANSWERS * Math.max(width, 1), (start, end) ->
+            (start == 0 ? first.toBuilder() : EvaluateMapBatchRequest.newBuilder()).addAllPoints(list(points).subList(start, end)).build()),
+        answers -> new MapValues(
+            longs(lists(answers, EvaluateMapBatchResponse::getResultsList)), booleans(lists(answers, EvaluateMapBatchResponse::getInDomainList))));
   }
 
   static CompletableFuture<Upload> upload(Calls calls, byte[] content) {
     String digest = sha256(content);
     GetModuleRequest known = GetModuleRequest.newBuilder().setName("modules/" + digest).build();
-    return Calls.thenAsk(
+    return Calls.chain(
         calls.askAsync(HloServiceGrpc.getGetModuleMethod(), known, answer -> new Upload(answer.getModule(), false)),
         CompletableFuture::completedFuture,
         error -> error.getCode() == Status.Code.NOT_FOUND ? send(calls, content, digest) : CompletableFuture.failedFuture(error));
@@ -174,26 +108,14 @@ final class Bulk {
   private static CompletableFuture<Upload> send(Calls calls, byte[] content, String digest) {
     if (content.length <= PART_BYTES) {
       PutModuleRequest request = PutModuleRequest.newBuilder().setData(UnsafeByteOperations.unsafeWrap(content)).setSha256(digest).build();
-      return calls.askAsync(HloServiceGrpc.getPutModuleMethod(), request, (PutModuleResponse answer) -> new Upload(answer.getModule(), true));
+      return calls.askAsync(HloServiceGrpc.getPutModuleMethod(), request, answer -> new Upload(answer.getModule(), true));
     }
-    AtomicReference<@Nullable UploadModuleResponse> answer = new AtomicReference<>();
-    Iterator<UploadModuleRequest> requests = new Parts<>(content.length, 1, PART_BYTES) {
-      @Override
-      UploadModuleRequest part(int start, int end) {
-        UploadModuleRequest.Builder part = UploadModuleRequest.newBuilder().setData(ByteString.copyFrom(content, start, end - start));
-        if (start == 0) {
-          part.setSha256(digest).setSizeBytes(content.length);
-        }
-        return part.build();
-      }
-    };
-    return Calls.then(calls.exchange(HloServiceGrpc.getUploadModuleMethod(), requests, answer::set), done -> {
-      UploadModuleResponse last = answer.get();
-      if (last == null) {
-        throw Requests.fewer(0, 1);
-      }
-      return new Upload(last.getModule(), true);
-    });
+    UploadModuleRequest first = UploadModuleRequest.newBuilder().setSha256(digest).setSizeBytes(content.length).build();
+    return calls.exchange(
+        HloServiceGrpc.getUploadModuleMethod(),
+        parts(content.length, 1, PART_BYTES, (start, end) ->
+            (start == 0 ? first.toBuilder() : UploadModuleRequest.newBuilder()).setData(ByteString.copyFrom(content, start, end - start)).build()),
+        answers -> new Upload(Calls.only(answers).getModule(), true));
   }
 
   static String sha256(byte[] content) {
@@ -204,98 +126,70 @@ final class Bulk {
     }
   }
 
-  private static void addAll(long[] numbers, int start, int end, LongConsumer add) {
-    for (int i = start; i < end; i++) {
-      add.accept(numbers[i]);
-    }
+  private static <R> CompletableFuture<R> withRank(Calls calls, ShapeInput shape, Function<Integer, CompletableFuture<R>> next) {
+    DescribeShapeRequest request = DescribeShapeRequest.newBuilder().addShapes(shape).build();
+    return Calls.chain(
+        calls.askAsync(
+            ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> (int) Calls.only(answer.getDescriptionsList()).getRank()),
+        next,
+        CompletableFuture::failedFuture);
   }
 
-  /** The requests of a stream: at least one, each with whole rows of `width` items and about `most` items. */
-  private abstract static class Parts<Q> implements Iterator<Q> {
-    private final int count;
-    private final int size;
-    private int start;
-    private boolean isStarted;
-
-    Parts(int count, int width, int most) {
-      int row = Math.max(width, 1);
-      this.count = count;
-      size = Math.max(most / row, 1) * row;
-    }
-
-    abstract Q part(int start, int end);
-
-    @Override
-    public boolean hasNext() {
-      return !isStarted || start < count;
-    }
-
-    @Override
-    public Q next() {
-      if (!hasNext()) {
-        throw new NoSuchElementException();
-      }
-      int end = (int) Math.min((long) start + size, count);
-      Q next = part(start, end);
-      start = end;
-      isStarted = true;
-      return next;
-    }
+  private interface Part<Q> {
+    Q of(int start, int end);
   }
 
-  private interface LongAt {
-    long at(int position);
+  /** The messages of a stream, each with whole rows of `width` of the `count` items, and with about `most` items. */
+  private static <Q> Iterator<Q> parts(int count, int width, long most, Part<Q> part) {
+    int row = Math.max(width, 1);
+    int size = (int) Math.min(Math.max(most / row, 1) * row, count);
+    return IntStream.rangeClosed(0, (count - 1) / size)
+        .map(i -> i * size)
+        .mapToObj(start -> part.of(start, start + Math.min(size, count - start)))
+        .iterator();
   }
 
-  private interface BooleanAt {
-    boolean at(int position);
+  private static List<Long> list(long[] numbers) {
+    return new AbstractList<>() {
+      @Override
+      public Long get(int i) {
+        return numbers[i];
+      }
+
+      @Override
+      public int size() {
+        return numbers.length;
+      }
+    };
   }
 
-  /** An array that grows. */
-  private static final class Longs {
-    private long[] items;
-    private int count;
-
-    Longs(int expected) {
-      items = new long[expected];
-    }
-
-    void append(int more, LongAt read) {
-      if (items.length - count < more) {
-        items = Arrays.copyOf(items, Math.max(Math.addExact(count, more), (int) Math.min(2L * items.length, Integer.MAX_VALUE - 8)));
-      }
-      for (int i = 0; i < more; i++) {
-        items[count + i] = read.at(i);
-      }
-      count += more;
-    }
-
-    long[] toArray() {
-      return count == items.length ? items : Arrays.copyOf(items, count);
-    }
+  private static <A, T> List<List<T>> lists(List<A> answers, Function<A, List<T>> list) {
+    return answers.stream().map(list).toList();
   }
 
-  /** An array that grows. */
-  private static final class Booleans {
-    private boolean[] items;
-    private int count;
+  private static int size(List<? extends List<?>> lists) {
+    return Math.toIntExact(lists.stream().mapToLong(List::size).sum());
+  }
 
-    Booleans(int expected) {
-      items = new boolean[expected];
-    }
-
-    void append(int more, BooleanAt read) {
-      if (items.length - count < more) {
-        items = Arrays.copyOf(items, Math.max(Math.addExact(count, more), (int) Math.min(2L * items.length, Integer.MAX_VALUE - 8)));
+  private static long[] longs(List<List<Long>> lists) {
+    long[] all = new long[size(lists)];
+    int count = 0;
+    for (List<Long> list : lists) {
+      for (long one : list) {
+        all[count++] = one;
       }
-      for (int i = 0; i < more; i++) {
-        items[count + i] = read.at(i);
-      }
-      count += more;
     }
+    return all;
+  }
 
-    boolean[] toArray() {
-      return count == items.length ? items : Arrays.copyOf(items, count);
+  private static boolean[] booleans(List<List<Boolean>> lists) {
+    boolean[] all = new boolean[size(lists)];
+    int count = 0;
+    for (List<Boolean> list : lists) {
+      for (boolean one : list) {
+        all[count++] = one;
+      }
     }
+    return all;
   }
 }

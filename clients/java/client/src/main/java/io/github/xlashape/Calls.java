@@ -3,27 +3,30 @@ package io.github.xlashape;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
-import io.grpc.Context;
-import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientCalls;
-import io.grpc.stub.StreamObserver;
+import io.grpc.stub.ClientResponseObserver;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
 import java.util.Spliterator;
-import java.util.Spliterators;
+import java.util.Spliterators.AbstractSpliterator;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
 
-/** Calls of all kinds, whose errors are {@link XlashapeException}s. */
+/** Calls of all kinds, whose errors are {@link XlashapeException}s. Cancelling a future cancels its call. */
 record Calls(Channel channel, Duration timeout) {
 
   private CallOptions options() {
@@ -38,174 +41,127 @@ record Calls(Channel channel, Duration timeout) {
     }
   }
 
-  /** The result of `read` on the answer. The future's cancellation cancels the call. */
+  /** The result of `read` on the answer. */
   <Q, A, R> CompletableFuture<R> askAsync(MethodDescriptor<Q, A> method, Q request, Function<A, R> read) {
-    CompletableFuture<R> future = new CompletableFuture<>();
-    ClientCall<Q, A> call = channel.newCall(method, options());
-    cancelWith(future, call);
-    ClientCalls.asyncUnaryCall(call, request, new StreamObserver<A>() {
-      private @Nullable A answer;
+    Reader<Q, A, R> reader = new Reader<>(answers -> read.apply(only(answers)), call -> {});
+    ClientCalls.asyncUnaryCall(channel.newCall(method, options()), request, reader);
+    return reader.result;
+  }
 
-      @Override
-      public void onNext(A value) {
-        answer = value;
-      }
-
-      @Override
-      public void onError(Throwable error) {
-        future.completeExceptionally(XlashapeException.of(error));
-      }
-
-      @Override
-      public void onCompleted() {
-        if (answer == null) {
-          onError(Status.INTERNAL.withDescription("the server ended the call without an answer").asRuntimeException());
-          return;
-        }
-        try {
-          future.complete(read.apply(answer));
-        } catch (RuntimeException | Error e) {
-          future.completeExceptionally(XlashapeException.of(e));
+  /** The result of `read` on all answers. Requests are sent as fast as the connection takes them, and answers are received meanwhile. */
+  <Q, A, R> CompletableFuture<R> exchange(MethodDescriptor<Q, A> method, Iterator<Q> requests, Function<List<A>, R> read) {
+    Reader<Q, A, R> reader = new Reader<>(read, call -> call.setOnReadyHandler(() -> {
+      while (call.isReady() && requests.hasNext()) {
+        call.onNext(requests.next());
+        if (!requests.hasNext()) {
+          call.onCompleted();
         }
       }
-    });
-    return future;
+    }));
+    ClientCalls.asyncBidiStreamingCall(channel.newCall(method, options()), reader);
+    return reader.result;
+  }
+
+  /** Collects the answers of a call. `start` is told of the call before it begins. */
+  private record Reader<Q, A, R>(
+      CompletableFuture<R> result, List<A> answers, Function<List<A>, R> read, Consumer<ClientCallStreamObserver<Q>> start)
+      implements ClientResponseObserver<Q, A> {
+    Reader(Function<List<A>, R> read, Consumer<ClientCallStreamObserver<Q>> start) {
+      this(new CompletableFuture<>(), new ArrayList<>(), read, start);
+    }
+
+    @Override
+    public void beforeStart(ClientCallStreamObserver<Q> call) {
+      start.accept(call);
+      whenCancelled(result, () -> call.cancel("cancelled", null));
+    }
+
+    @Override
+    public void onNext(A answer) {
+      answers.add(answer);
+    }
+
+    @Override
+    public void onError(Throwable error) {
+      result.completeExceptionally(XlashapeException.of(error));
+    }
+
+    @Override
+    public void onCompleted() {
+      try {
+        result.complete(read.apply(answers));
+      } catch (RuntimeException | Error e) {
+        onError(e);
+      }
+    }
   }
 
   /** The answers as they come. Closing the stream cancels the call. */
   <Q, A> Stream<A> answers(MethodDescriptor<Q, A> method, Q request) {
-    Context.CancellableContext context = Context.current().withCancellation();
-    Context previous = context.attach();
-    Iterator<A> messages;
-    try {
-      messages = ClientCalls.blockingServerStreamingCall(channel, method, options(), request);
-    } finally {
-      context.detach(previous);
-    }
-    return streamOf(new Iterator<A>() {
-      @Override
-      public boolean hasNext() {
-        try {
-          boolean hasNext = messages.hasNext();
-          if (!hasNext) {
-            context.close();
-          }
-          return hasNext;
-        } catch (StatusRuntimeException e) {
-          context.close();
-          throw XlashapeException.of(e);
-        }
-      }
-
-      @Override
-      public A next() {
-        return messages.next();
-      }
-    }).onClose(context::close);
-  }
-
-  static <T> Stream<T> streamOf(Iterator<T> items) {
-    return StreamSupport.stream(Spliterators.spliteratorUnknownSize(items, Spliterator.ORDERED | Spliterator.NONNULL), false);
-  }
-
-  /** Sends requests as fast as the connection takes them, and reads answers meanwhile. The future's cancellation cancels the call. */
-  <Q, A> CompletableFuture<@Nullable Void> exchange(MethodDescriptor<Q, A> method, Iterator<Q> requests, Consumer<A> read) {
-    CompletableFuture<@Nullable Void> future = new CompletableFuture<>();
     ClientCall<Q, A> call = channel.newCall(method, options());
-    cancelWith(future, call);
-    call.start(new ClientCall.Listener<A>() {
-      private boolean isComplete;
+    Iterator<A> answers = ClientCalls.blockingServerStreamingCall(call, request);
+    return streamOf(() -> {
+      try {
+        return answers.hasNext() ? answers.next() : null;
+      } catch (StatusRuntimeException e) {
+        throw XlashapeException.of(e);
+      }
+    }).onClose(() -> call.cancel("the stream was closed", null));
+  }
+
+  /** The items of all pages. A page is fetched, by its token, when its first item is read; the token of the page after the last is empty. */
+  <A, T> Stream<T> pages(String first, Function<String, A> fetch, Function<A, List<T>> items, Function<A, String> next) {
+    return streamOf(new Supplier<@Nullable A>() {
+      private @Nullable String token = first;
 
       @Override
-      public void onReady() {
-        try {
-          while (!isComplete && call.isReady()) {
-            if (requests.hasNext()) {
-              call.sendMessage(requests.next());
-            } else {
-              isComplete = true;
-              call.halfClose();
-            }
-          }
-        } catch (RuntimeException | Error e) {
-          fail(e);
+      public @Nullable A get() {
+        if (token == null) {
+          return null;
         }
+        A page = fetch.apply(token);
+        token = next.apply(page).isEmpty() ? null : next.apply(page);
+        return page;
       }
+    }).flatMap(page -> items.apply(page).stream());
+  }
 
+  /** What `next` gives, until it gives null. */
+  private static <T> Stream<T> streamOf(Supplier<? extends @Nullable T> next) {
+    return StreamSupport.stream(new AbstractSpliterator<T>(Long.MAX_VALUE, Spliterator.ORDERED | Spliterator.NONNULL) {
       @Override
-      public void onMessage(A answer) {
-        try {
-          read.accept(answer);
-          call.request(1);
-        } catch (RuntimeException | Error e) {
-          fail(e);
+      public boolean tryAdvance(Consumer<? super T> read) {
+        T item = next.get();
+        if (item != null) {
+          read.accept(item);
         }
+        return item != null;
       }
-
-      private void fail(Throwable error) {
-        isComplete = true;
-        future.completeExceptionally(XlashapeException.of(error));
-        call.cancel("the client failed", error);
-      }
-
-      @Override
-      public void onClose(Status status, Metadata trailers) {
-        if (status.isOk()) {
-          future.complete(null);
-        } else {
-          future.completeExceptionally(XlashapeException.of(status.asRuntimeException(trailers)));
-        }
-      }
-    }, new Metadata());
-    call.request(1);
-    return future;
+    }, false);
   }
 
-  private static void cancelWith(CompletableFuture<?> future, ClientCall<?, ?> call) {
-    future.whenComplete((result, error) -> {
-      if (future.isCancelled()) {
-        call.cancel("cancelled", null);
-      }
-    });
-  }
-
-  /** Asks `read` when `first` is there. Errors are not wrapped, and cancelling the result cancels `first` too. */
-  static <T, R> CompletableFuture<R> then(CompletableFuture<T> first, Function<T, R> read) {
-    return thenAsk(first, value -> CompletableFuture.completedFuture(read.apply(value)));
-  }
-
-  /** As `then`, with a second call. */
-  static <T, R> CompletableFuture<R> thenAsk(CompletableFuture<T> first, Function<T, CompletableFuture<R>> next) {
-    return thenAsk(first, next, CompletableFuture::failedFuture);
-  }
-
-  /** As `then`, with a second call, and with another one after an error. */
-  static <T, R> CompletableFuture<R> thenAsk(
+  /** What `next` asks for the result of `first`, or `otherwise` for its error. Errors are not wrapped, and cancelling the result cancels both. */
+  static <T, R> CompletableFuture<R> chain(
       CompletableFuture<T> first, Function<T, CompletableFuture<R>> next, Function<XlashapeException, CompletableFuture<R>> otherwise) {
     CompletableFuture<R> result = new CompletableFuture<>();
-    cancelWith(result, first);
-    first.whenComplete((value, error) -> {
-      try {
-        CompletableFuture<R> second = error == null ? next.apply(value) : otherwise.apply(XlashapeException.of(error));
-        cancelWith(result, second);
-        second.whenComplete((answer, failure) -> {
-          if (failure == null) {
-            result.complete(answer);
-          } else {
-            result.completeExceptionally(XlashapeException.of(failure));
-          }
-        });
-      } catch (RuntimeException | Error e) {
-        result.completeExceptionally(XlashapeException.of(e));
+    whenCancelled(result, () -> first.cancel(true));
+    first.handle((value, error) -> error == null ? next.apply(value) : otherwise.apply(XlashapeException.of(error))).thenCompose(second -> {
+      whenCancelled(result, () -> second.cancel(true));
+      return second;
+    }).whenComplete((value, error) -> {
+      if (error == null) {
+        result.complete(value);
+      } else {
+        result.completeExceptionally(XlashapeException.of(error));
       }
     });
     return result;
   }
 
-  private static void cancelWith(CompletableFuture<?> future, CompletableFuture<?> needed) {
+  private static void whenCancelled(CompletableFuture<?> future, Runnable action) {
     future.whenComplete((result, error) -> {
       if (future.isCancelled()) {
-        needed.cancel(true);
+        action.run();
       }
     });
   }
@@ -221,5 +177,18 @@ record Calls(Channel channel, Duration timeout) {
     } catch (ExecutionException e) {
       throw XlashapeException.of(e);
     }
+  }
+
+  static <T> T only(List<T> answers) {
+    return same(answers, 1).get(0);
+  }
+
+  /** Checks that the server answered each item of a request. */
+  static <T> List<T> same(List<T> answers, int expected) {
+    if (answers.size() != expected) {
+      throw new XlashapeException(
+          Status.Code.INTERNAL, "INVALID_ANSWER", "the server answered " + answers.size() + " of " + expected + " items", Map.of(), null);
+    }
+    return answers;
   }
 }

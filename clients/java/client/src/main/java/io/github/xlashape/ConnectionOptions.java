@@ -1,7 +1,12 @@
 package io.github.xlashape;
 
+import io.grpc.ChannelCredentials;
+import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannelBuilder;
-import java.nio.charset.StandardCharsets;
+import io.grpc.TlsChannelCredentials;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,10 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class ConnectionOptions {
   final List<String> addresses;
-  final boolean usesTls;
-  final byte @Nullable [] rootCertificates;
-  final byte @Nullable [] certificate;
-  final byte @Nullable [] key;
+  final ChannelCredentials credentials;
   final @Nullable String token;
   final Duration timeout;
   final int attempts;
@@ -34,10 +36,7 @@ public final class ConnectionOptions {
 
   private ConnectionOptions(Builder builder) {
     addresses = List.copyOf(builder.addresses);
-    usesTls = builder.usesTls;
-    rootCertificates = builder.rootCertificates;
-    certificate = builder.certificate;
-    key = builder.key;
+    credentials = builder.tls == null ? InsecureChannelCredentials.create() : builder.tls.build();
     token = builder.token;
     timeout = builder.timeout;
     attempts = builder.attempts;
@@ -58,16 +57,13 @@ public final class ConnectionOptions {
 
   @Override
   public String toString() {
-    return "ConnectionOptions(" + String.join(", ", addresses) + (usesTls ? ", TLS)" : ")");
+    return "ConnectionOptions(" + String.join(", ", addresses) + (credentials instanceof TlsChannelCredentials ? ", TLS)" : ")");
   }
 
   /** Builds {@link ConnectionOptions}. A builder is for one thread; what it has built does not change. */
   public static final class Builder {
     private final List<String> addresses = new ArrayList<>();
-    private boolean usesTls;
-    private byte @Nullable [] rootCertificates;
-    private byte @Nullable [] certificate;
-    private byte @Nullable [] key;
+    private TlsChannelCredentials.@Nullable Builder tls;
     private @Nullable String token;
     private Duration timeout = Duration.ofMinutes(1);
     private int attempts = 4;
@@ -95,7 +91,20 @@ public final class ConnectionOptions {
      * @return this builder
      */
     public Builder tls() {
-      usesTls = true;
+      return tls(credentials -> {});
+    }
+
+    private interface Change {
+      void apply(TlsChannelCredentials.Builder credentials) throws IOException;
+    }
+
+    private Builder tls(Change change) {
+      tls = tls == null ? TlsChannelCredentials.newBuilder() : tls;
+      try {
+        change.apply(tls);
+      } catch (IOException e) {
+        throw new UncheckedIOException(e); // not of bytes in memory
+      }
       return this;
     }
 
@@ -106,8 +115,7 @@ public final class ConnectionOptions {
      * @return this builder
      */
     public Builder rootCertificates(byte[] pem) {
-      rootCertificates = pem.clone();
-      return tls();
+      return tls(credentials -> credentials.trustManager(new ByteArrayInputStream(pem)));
     }
 
     /**
@@ -118,9 +126,7 @@ public final class ConnectionOptions {
      * @return this builder
      */
     public Builder clientCertificate(byte[] certificatePem, byte[] keyPem) {
-      certificate = certificatePem.clone();
-      key = keyPem.clone();
-      return tls();
+      return tls(credentials -> credentials.keyManager(new ByteArrayInputStream(certificatePem), new ByteArrayInputStream(keyPem)));
     }
 
     /**
@@ -131,10 +137,7 @@ public final class ConnectionOptions {
      * @throws XlashapeException if the token has characters other than those of ASCII that can be printed; the reason is INVALID_ARGUMENT
      */
     public Builder token(@Nullable String token) {
-      if (token != null && !StandardCharsets.US_ASCII.newEncoder().canEncode(token)
-          || token != null && token.chars().anyMatch(Character::isISOControl)) {
-        throw XlashapeException.mistake("INVALID_ARGUMENT", "token", "a token has printable characters of ASCII");
-      }
+      check(token == null || token.chars().allMatch(c -> c >= ' ' && c <= '~'), "token", "a token has printable characters of ASCII");
       this.token = token == null || token.isEmpty() ? null : token;
       return this;
     }
@@ -152,9 +155,7 @@ public final class ConnectionOptions {
     }
 
     static Duration checked(Duration timeout) {
-      if (timeout.isNegative()) {
-        throw XlashapeException.mistake("INVALID_ARGUMENT", "timeout", "a call cannot take " + timeout);
-      }
+      check(!timeout.isNegative(), "timeout", "a call cannot take " + timeout);
       return timeout;
     }
 
@@ -167,9 +168,7 @@ public final class ConnectionOptions {
      * @throws XlashapeException if it is another number; the reason is INVALID_ARGUMENT
      */
     public Builder attempts(int attempts) {
-      if (attempts < 1 || attempts > 5) {
-        throw XlashapeException.mistake("INVALID_ARGUMENT", "attempts", "a call has 1 to 5 attempts, not " + attempts);
-      }
+      check(attempts >= 1 && attempts <= 5, "attempts", "a call has 1 to 5 attempts, not " + attempts);
       this.attempts = attempts;
       return this;
     }
@@ -182,9 +181,7 @@ public final class ConnectionOptions {
      * @throws XlashapeException if the number is negative; the reason is INVALID_ARGUMENT
      */
     public Builder maxAnswerBytes(int bytes) {
-      if (bytes < 0) {
-        throw XlashapeException.mistake("INVALID_ARGUMENT", "max_answer_bytes", "a message cannot have " + bytes + " bytes");
-      }
+      check(bytes >= 0, "max_answer_bytes", "a message cannot have " + bytes + " bytes");
       maxAnswerBytes = bytes;
       return this;
     }
@@ -198,6 +195,12 @@ public final class ConnectionOptions {
     public Builder channelOptions(Consumer<? super ManagedChannelBuilder<?>> options) {
       channelOptions = Objects.requireNonNull(options, "options");
       return this;
+    }
+
+    private static void check(boolean holds, String field, String what) {
+      if (!holds) {
+        throw XlashapeException.mistake("INVALID_ARGUMENT", field, what);
+      }
     }
 
     /**

@@ -225,39 +225,12 @@ public final class EvaluableMap {
 
   /** Evaluates point number `point`, whose numbers are in the first registers, and writes its results. Whether it is in the domain. */
   private boolean evaluate(long[] registers, long[] written, int point) {
-    for (Step step : steps) {
-      long a = registers[step.left];
-      long b = registers[step.right];
-      long value;
-      switch (step.kind) {
-        case KIND_ADD:
-          value = a + b;
-          if (((a ^ value) & (b ^ value)) < 0) { // the sign differs from those of both summands
-            return evaluateExactly(registers, written, point);
-          }
-          break;
-        case KIND_MULTIPLY:
-          value = a * b;
-          if (Math.multiplyHigh(a, b) != value >> 63) { // the upper 64 of 128 bits are more than the sign
-            return evaluateExactly(registers, written, point);
-          }
-          break;
-        case KIND_FLOOR_DIVIDE:
-          value = Math.floorDiv(a, b);
-          break;
-        case KIND_CEIL_DIVIDE:
-          value = a / b + (a % b > 0 ? 1 : 0);
-          break;
-        case KIND_MODULO:
-          value = Math.floorMod(a, b);
-          break;
-        case KIND_MINIMUM:
-          value = Math.min(a, b);
-          break;
-        default:
-          value = Math.max(a, b);
+    try {
+      for (Step step : steps) {
+        registers[step.target] = combined(step.kind, registers[step.left], registers[step.right]);
       }
-      registers[step.target] = value;
+    } catch (ArithmeticException e) {
+      return evaluateExactly(registers, written, point);
     }
     for (Bounds constraint : constraints) {
       if (!constraint.contain(registers[constraint.register])) {
@@ -268,6 +241,23 @@ public final class EvaluableMap {
       written[point * results.length + i] = registers[results[i]];
     }
     return true;
+  }
+
+  static boolean divides(Kind kind) {
+    return kind == Kind.KIND_FLOOR_DIVIDE || kind == Kind.KIND_CEIL_DIVIDE || kind == Kind.KIND_MODULO;
+  }
+
+  /** The value of an operation, whose divisor is positive. Throws an ArithmeticException if it does not fit. */
+  static long combined(Kind kind, long a, long b) {
+    return switch (kind) {
+      case KIND_ADD -> Math.addExact(a, b);
+      case KIND_MULTIPLY -> Math.multiplyExact(a, b);
+      case KIND_FLOOR_DIVIDE -> Math.floorDiv(a, b);
+      case KIND_CEIL_DIVIDE -> a / b + (a % b > 0 ? 1 : 0);
+      case KIND_MODULO -> Math.floorMod(a, b);
+      case KIND_MINIMUM -> Math.min(a, b);
+      default -> Math.max(a, b);
+    };
   }
 
   /** The same with integers of 128 bits. A value that does not fit is null, and so is what is computed from it. */

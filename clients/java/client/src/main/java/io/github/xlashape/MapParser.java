@@ -9,6 +9,8 @@ import io.github.xlashape.v1.Variable;
 import io.grpc.Status;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * Reads the text of a map.
@@ -30,17 +32,24 @@ final class MapParser {
       "*", Kind.KIND_MULTIPLY, "/", Kind.KIND_FLOOR_DIVIDE, "floordiv", Kind.KIND_FLOOR_DIVIDE, "ceildiv", Kind.KIND_CEIL_DIVIDE,
       "mod", Kind.KIND_MODULO);
 
+  private static final Pattern NAME = Pattern.compile("[a-zA-Z_$][\\w$]*");
+
+  /** Spaces, and after them an arrow, a word, or any other character; nothing at the end of the text. */
+  private static final Pattern TOKEN = Pattern.compile("[ \\t\\r\\n]*+(->|[\\w$]++|(?s:.)|)");
+
   private final String text;
+  private final Matcher tokens;
   private final IndexingMap.Builder map = IndexingMap.newBuilder();
   private final Map<String, Integer> nodes = new HashMap<>(); // the expression of each variable
   private final Map<Integer, Variable.Builder> variables = new HashMap<>(); // by their expressions
   private int levels;
   private int start;
-  private int end;
-  private String token = ""; // text[start:end]; empty at the end of the text
+  private String token = ""; // at `start`; empty at the end of the text
 
   private MapParser(String text) {
     this.text = text;
+    tokens = TOKEN.matcher(text);
+    next();
   }
 
   static IndexingMap parse(String text) {
@@ -53,34 +62,16 @@ final class MapParser {
         return IndexingMap.newBuilder().setState(IndexingMap.State.STATE_UNDEFINED).build();
       default:
         MapParser parser = new MapParser(map);
-        parser.next();
         parser.map();
         return parser.map.build();
     }
   }
 
   private void next() {
-    start = nextStart();
-    end = start;
-    while (end < text.length() && isWord(text.charAt(end))) {
-      end++;
+    if (tokens.find()) {
+      token = tokens.group(1);
+      start = tokens.start(1);
     }
-    if (end == start && end < text.length()) {
-      end += text.startsWith("->", start) ? 2 : Character.charCount(text.codePointAt(start));
-    }
-    token = text.substring(start, end);
-  }
-
-  private int nextStart() {
-    int next = end;
-    while (next < text.length() && " \t\r\n".indexOf(text.charAt(next)) >= 0) {
-      next++;
-    }
-    return next;
-  }
-
-  private static boolean isWord(char c) {
-    return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z';
   }
 
   private static boolean isDigit(String token) {
@@ -88,18 +79,13 @@ final class MapParser {
   }
 
   private XlashapeException expected(String what) {
-    int line = 1;
-    int lineStart = 0;
-    for (int i = 0; i < start; i++) {
-      if (text.charAt(i) == '\n') {
-        line++;
-        lineStart = i + 1;
-      }
-    }
+    String before = text.substring(0, start);
+    long line = 1 + before.chars().filter(c -> c == '\n').count();
+    int column = 1 + before.codePointCount(before.lastIndexOf('\n') + 1, start);
     String found = token.isEmpty() ? "the end of the text" : "'" + (token.length() > 40 ? token.substring(0, 40) + "…" : token) + "'";
     return new XlashapeException(
         Status.Code.INVALID_ARGUMENT, "PARSE", "expected " + what + ", found " + found,
-        Map.of("line", Integer.toString(line), "column", Integer.toString(text.codePointCount(lineStart, start) + 1)), null);
+        Map.of("line", Long.toString(line), "column", Integer.toString(column)), null);
   }
 
   /** Passes a token that is as given. */
@@ -155,7 +141,7 @@ final class MapParser {
     expect(open);
     int count = 0;
     while (!take(close)) {
-      if (token.isEmpty() || !isWord(token.charAt(0)) || isDigit(token) || nodes.containsKey(token)) {
+      if (!NAME.matcher(token).matches() || nodes.containsKey(token)) {
         throw expected("the name of a new variable");
       }
       Variable.Builder variable = switch (kind) {
@@ -183,9 +169,9 @@ final class MapParser {
     int position = sum();
     expect("in");
     expect("[");
-    Interval.Builder interval = Interval.newBuilder().setLower(integer());
+    Interval.Builder interval = Interval.newBuilder().setLower(signedInteger());
     expect(",");
-    interval.setUpper(integer());
+    interval.setUpper(signedInteger());
     expect("]");
     Variable.Builder variable = variables.get(position);
     if (variable == null) {
@@ -199,9 +185,12 @@ final class MapParser {
     variable.setBounds(interval);
   }
 
-  /** Reads digits, and a sign that belongs to them: the least long has no positive counterpart. */
-  private long integer() {
-    String sign = take("-") ? "-" : "";
+  private long signedInteger() {
+    return integer(take("-") ? "-" : "");
+  }
+
+  /** Reads digits after a sign that belongs to them: the least long has no positive counterpart. */
+  private long integer(String sign) {
     if (isDigit(token)) {
       try {
         long value = Long.parseLong(sign + token);
@@ -223,7 +212,18 @@ final class MapParser {
     return add(Expression.newBuilder().setKind(Kind.KIND_CONSTANT).setValue(value));
   }
 
+  /** An operation, or its value if both operands are constants and the value fits. */
   private int operation(Kind kind, int first, int second) {
+    Expression left = map.getExpressions(first);
+    Expression right = map.getExpressions(second);
+    boolean isConstant = left.getKind() == Kind.KIND_CONSTANT && right.getKind() == Kind.KIND_CONSTANT;
+    if (isConstant && !(EvaluableMap.divides(kind) && right.getValue() <= 0)) {
+      try {
+        return constant(EvaluableMap.combined(kind, left.getValue(), right.getValue()));
+      } catch (ArithmeticException e) {
+        // A value that does not fit long is computed where the map is evaluated.
+      }
+    }
     return add(Expression.newBuilder().setKind(kind).addOperands(first).addOperands(second));
   }
 
@@ -269,10 +269,11 @@ final class MapParser {
       next();
       return variable;
     }
-    if (isDigit(token) || token.equals("-") && isDigit(text.substring(nextStart(), Math.min(nextStart() + 1, text.length())))) {
-      return constant(integer());
+    boolean isNegative = take("-");
+    if (isDigit(token)) {
+      return constant(integer(isNegative ? "-" : ""));
     }
-    if (take("-")) {
+    if (isNegative) {
       return negative(operand());
     }
     boolean isMinimum = token.equals("min");

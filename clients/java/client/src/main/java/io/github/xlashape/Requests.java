@@ -16,10 +16,8 @@ import io.github.xlashape.v1.MultiIndexResponse;
 import io.github.xlashape.v1.ShapeInput;
 import io.github.xlashape.v1.SimplifyMapRequest;
 import io.github.xlashape.v1.SimplifyMapResponse;
-import io.grpc.Status;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /** Requests, and what is taken out of their answers: the same for clients that wait and for those that do not. */
@@ -43,7 +41,7 @@ final class Requests {
   }
 
   static long position(LinearIndexResponse answer) {
-    return same(answer.getPositionsList(), 1).get(0);
+    return Calls.only(answer.getPositionsList());
   }
 
   static MultiIndexRequest multiIndex(ShapeInput shape, long position) {
@@ -51,7 +49,7 @@ final class Requests {
   }
 
   static long @Nullable [] index(MultiIndexResponse answer) {
-    boolean isElement = same(answer.getIsElementList(), 1).get(0);
+    boolean isElement = Calls.only(answer.getIsElementList());
     return isElement ? answer.getIndicesList().stream().mapToLong(Long::longValue).toArray() : null;
   }
 
@@ -68,7 +66,7 @@ final class Requests {
   }
 
   static MapOutput simplified(SimplifyMapResponse answer) {
-    return same(answer.getMapsList(), 1).get(0).getMap();
+    return Calls.only(answer.getMapsList()).getMap();
   }
 
   static ComposeMapsRequest compose(MapInput... chain) {
@@ -76,19 +74,6 @@ final class Requests {
   }
 
   static MapOutput composed(ComposeMapsResponse answer) {
-    return same(answer.getMapsList(), 1).get(0);
-  }
-
-  /** Checks that the server answered each item of a request. */
-  static <T> List<T> same(List<T> answers, int expected) {
-    if (answers.size() != expected) {
-      throw fewer(answers.size(), expected);
-    }
-    return answers;
-  }
-
-  static XlashapeException fewer(int found, int expected) {
-    return new XlashapeException(
-        Status.Code.INTERNAL, "INVALID_ANSWER", "the server answered " + found + " of " + expected + " items", Map.of(), null);
+    return Calls.only(answer.getMapsList());
   }
 }

@@ -130,7 +130,7 @@ public final class XlashapeClient implements AutoCloseable {
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public List<ShapeDescription> describeShapes(List<ShapeInput> shapes) {
-    return Requests.same(calls.ask(ShapeServiceGrpc.getDescribeShapeMethod(), Requests.describe(shapes)).getDescriptionsList(), shapes.size());
+    return Calls.same(calls.ask(ShapeServiceGrpc.getDescribeShapeMethod(), Requests.describe(shapes)).getDescriptionsList(), shapes.size());
   }
 
   /**
@@ -152,7 +152,7 @@ public final class XlashapeClient implements AutoCloseable {
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public List<ShapeSize> byteSizes(List<ShapeInput> shapes) {
-    return Requests.same(calls.ask(ShapeServiceGrpc.getByteSizeMethod(), Requests.byteSize(shapes)).getSizesList(), shapes.size());
+    return Calls.same(calls.ask(ShapeServiceGrpc.getByteSizeMethod(), Requests.byteSize(shapes)).getSizesList(), shapes.size());
   }
 
   /**
@@ -290,11 +290,11 @@ public final class XlashapeClient implements AutoCloseable {
    * @return the instructions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<Instruction> listInstructions(ListInstructionsRequest request) {
-    return Pages.stream(request.getPageToken(), token -> {
-      ListInstructionsRequest page = request.toBuilder().setPageToken(token).build();
-      ListInstructionsResponse answer = calls.ask(HloServiceGrpc.getListInstructionsMethod(), page);
-      return new Pages.Page<>(answer.getInstructionsList(), answer.getNextPageToken());
-    });
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(HloServiceGrpc.getListInstructionsMethod(), request.toBuilder().setPageToken(token).build()),
+        ListInstructionsResponse::getInstructionsList,
+        ListInstructionsResponse::getNextPageToken);
   }
 
   /**
@@ -304,11 +304,11 @@ public final class XlashapeClient implements AutoCloseable {
    * @return the sizes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<InstructionSize> instructionSizes(ByteSizesRequest request) {
-    return Pages.stream(request.getPageToken(), token -> {
-      ByteSizesRequest page = request.toBuilder().setPageToken(token).build();
-      ByteSizesResponse answer = calls.ask(HloServiceGrpc.getByteSizesMethod(), page);
-      return new Pages.Page<>(answer.getInstructionsList(), answer.getNextPageToken());
-    });
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(HloServiceGrpc.getByteSizesMethod(), request.toBuilder().setPageToken(token).build()),
+        ByteSizesResponse::getInstructionsList,
+        ByteSizesResponse::getNextPageToken);
   }
 
   /**

@@ -111,7 +111,8 @@ class EvaluableMapTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"UNDEFINED", "(d0) -> (d0 mod 0), domain: d0 in [0, 3]", "(d0) -> (7 / d0), domain: d0 in [0, 3]"})
+  @ValueSource(strings = {"UNDEFINED", "(d0) -> (d0 mod 0), domain: d0 in [0, 3]", "(d0) -> (7 / d0), domain: d0 in [0, 3]",
+      "(d0) -> (d0 mod (2 - 2)), domain: d0 in [0, 3]"})
   void mapsWithoutValues(String text) {
     assertEquals("INVALID_MAP", reasonOf(() -> EvaluableMap.parse(text)));
   }
@@ -136,11 +137,23 @@ class EvaluableMapTest {
       "- - -d0 | -2",
       "-9223372036854775808 + d0 | -9223372036854775806",
       "17 / 4 / d0 | 2",
-      "17 ceildiv 4 mod 3 | 2"})
+      "17 ceildiv 4 mod 3 | 2",
+      "9 * d0 mod (2 * 2) | 2",
+      "-9 * d0 floordiv (3 - -1) | -5",
+      "9 * d0 ceildiv max(-7, min(4, 5)) | 5",
+      "7 * d0 mod (9 mod (17 ceildiv 4)) | 2"})
   void operatorsBindAsInArithmetic(String expression, long expected) {
     // A divisor has to be a constant.
     String text = "(d0) -> (%s), domain: d0 in [2, 2]".formatted(expression.replace("/ d0", "/ 2"));
     assertArrayEquals(new long[] {expected}, EvaluableMap.parse(text).evaluate(2));
+  }
+
+  @Test
+  void constantsAreOneConstant() {
+    IndexingMap map = EvaluableMap.parse("() -> (2 * (3 + 4) - 9223372036854775807, 9223372036854775807 * 2 floordiv 4)").message();
+    assertEquals(Expression.newBuilder().setKind(Expression.Kind.KIND_CONSTANT).setValue(-9223372036854775793L).build(),
+        map.getExpressions(map.getResults(0)));
+    assertArrayEquals(new long[] {-9223372036854775793L, 4611686018427387903L}, EvaluableMap.of(map).evaluate());
   }
 
   @Test
