@@ -11,7 +11,7 @@ with Client("127.0.0.1:50051") as client:
 - `bulk`: calls with many items, in one message or as a stream.
 - `inputs`: converts arguments to requests. `results`: the types that methods return.
 - `status`: converts the error of a call to the exception that the server raised. `service_config`: which calls are retried.
-- `trace_context`: the span of the program that a call belongs to.
+- `trace_context`: the span of the program that a call belongs to. `early_status`: for asyncio, the status of a call that ends while it is still written.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from xlashape_client.connection import (
     metadata_of,
     until_ready,
 )
+from xlashape_client.early_status import keep_status
 from xlashape_client.methods import AsyncServiceMethods
 from xlashape_client.status import exception_of
 
@@ -133,7 +134,8 @@ class AsyncClient(AsyncServiceMethods):
         await turns.acquire()
         try:
             metadata = metadata_of(None if self._token is None else await self._bearer())
-            return await call(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
+            begun = call(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
+            return await (begun if isinstance(request, bytes) else keep_status(begun))
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except asyncio.CancelledError:
@@ -155,6 +157,8 @@ class AsyncClient(AsyncServiceMethods):
                 call = begin(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
             except _aio.UsageError as error:  # closed while the call waited for its turn
                 raise closed(self.address) from error
+            if not isinstance(request, bytes):
+                keep_status(call)
             self._streams.add(call)
             try:
                 while (response := await self._read(call)) is not None:
