@@ -16,9 +16,10 @@ from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest, CodeGenera
 
 from client_methods.emitter import Emitter  # noqa: E402
 from client_methods.go import Go  # noqa: E402
+from client_methods.java import Java  # noqa: E402
 from client_methods.model import SchemaError, methods_of  # noqa: E402
 
-LANGUAGES: dict[str, type[Emitter]] = {"go": Go}
+LANGUAGES: dict[str, type[Emitter]] = {"go": Go, "java": Java}
 
 
 def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:

@@ -22,6 +22,12 @@ def camel(name: str) -> str:
     return name[0] + pascal(name)[1:]
 
 
+def phrase(comment: str) -> str:
+    """The first sentence of a comment as a part of another one: `An array. It has a layout.` becomes `an array`."""
+    sentence = re.split(r"\.(?:\s|$)", comment, maxsplit=1)[0]
+    return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
+
+
 class Emitter(ABC):
     """Writes the methods of one language. The text is formatted as the language's own tool formats it."""
 

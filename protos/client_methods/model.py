@@ -40,6 +40,7 @@ class Field:
     is_repeated: bool = False
     is_message: bool = False
     is_enum: bool = False
+    comment: str = ""
 
     @property
     def is_input(self) -> bool:
@@ -49,10 +50,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Message:
-    """A request or an answer."""
+    """A request, an answer, or a message in one of them."""
 
     name: str
     fields: tuple[Field, ...]
+    comment: str = ""
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
@@ -111,6 +113,8 @@ class Batch(Method):
     """Of the answer."""
     part: Field | None
     """The field of an answer that is returned for one item; otherwise the answer."""
+    answer: Message
+    """The answer to one item."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +195,13 @@ def comments_of(file: FileDescriptorProto) -> dict[tuple[int, ...], str]:
 class _Schema:
     def __init__(self, files: list[FileDescriptorProto]) -> None:
         self.files = files
-        self.messages = {f".{file.package}.{message.name}": message for file in files for message in file.message_type}
-
-    def message(self, type_name: str) -> Message:
-        descriptor = self.messages[type_name]
-        return Message(descriptor.name, tuple(_field(field) for field in descriptor.field))
+        self.messages: dict[str, Message] = {}
+        for file in files:
+            comments = comments_of(file)
+            for i, message in enumerate(file.message_type):
+                fields = (_field(field, comments.get((4, i, 2, k), "")) for k, field in enumerate(message.field))
+                made = Message(message.name, tuple(fields), comments.get((4, i), ""))
+                self.messages[f".{file.package}.{message.name}"] = made
 
     def rpc(
         self, service: ServiceDescriptorProto, method: MethodDescriptorProto, comments: dict[tuple[int, ...], str]
@@ -203,8 +209,8 @@ class _Schema:
         file = next(file for file in self.files if service in file.service)
         path = (6, list(file.service).index(service), 2, list(service.method).index(method))
         client = SERVICES.get(service.name) or snake(service.name.removesuffix("Service"))
-        answer = self.message(method.output_type)
-        return Rpc(method.name, service.name, client, self.message(method.input_type), answer, comments.get(path, ""))
+        request, answer = self.messages[method.input_type], self.messages[method.output_type]
+        return Rpc(method.name, service.name, client, request, answer, comments.get(path, ""))
 
     def methods(self, service: ServiceDescriptorProto, rpcs: dict[str, Rpc]) -> list[Method]:
         streamed = {m.name: rpcs[m.name] for m in service.method if m.client_streaming and m.server_streaming}
@@ -248,10 +254,10 @@ class _Schema:
         return Unary(name, comment, rpc)
 
     def batch(self, rpc: Rpc, items: Field, answers: Field, told: Told) -> Batch:
-        within = self.message(f".{PACKAGE}.{items.type}").fields
+        within = self.messages[f".{PACKAGE}.{items.type}"].fields
         spread = within[0] if len(within) == 1 and within[0].is_repeated else None
         name = told.name or snake(rpc.name)
-        part = self.message(f".{PACKAGE}.{answers.type}").field(told.part) if told.part else None
+        answer = self.messages[f".{PACKAGE}.{answers.type}"]
         return Batch(
             name,
             told.comment or of_one(rpc.comment),
@@ -262,7 +268,8 @@ class _Schema:
             item=items.name.removesuffix("s"),
             spread=spread,
             answers=answers,
-            part=part,
+            part=answer.field(told.part) if told.part else None,
+            answer=answer,
         )
 
 
@@ -307,7 +314,7 @@ def _names(message: Message) -> set[str]:
     return {field.name for field in message.fields}
 
 
-def _field(field: FieldDescriptorProto) -> Field:
+def _field(field: FieldDescriptorProto, comment: str) -> Field:
     is_named = field.type in (field.TYPE_MESSAGE, field.TYPE_ENUM)
     kind = field.type_name.rpartition(".")[2] if is_named else FieldDescriptorProto.Type.Name(field.type)[5:].lower()
     return Field(
@@ -316,4 +323,5 @@ def _field(field: FieldDescriptorProto) -> Field:
         field.label == field.LABEL_REPEATED,
         field.type == field.TYPE_MESSAGE,
         field.type == field.TYPE_ENUM,
+        comment,
     )

@@ -33,7 +33,10 @@ service ScaleService {
 }
 message WeighShapeRequest { repeated ShapeInput shapes = 1; int64 gravity = 2; }
 message Weight { double grams = 1; }
-message WeighShapeResponse { repeated Weight weights = 1; }
+message WeighShapeResponse {
+  // One for each shape of the request.
+  repeated Weight weights = 1;
+}
 message DescribeScaleRequest { ModuleInput module = 1; }
 message DescribeScaleResponse { string text = 1; }
 message ListWeightsRequest { ModuleInput module = 1; int32 page_size = 2; string page_token = 3; }
@@ -56,6 +59,19 @@ EXPECTED = {
         "// WatchScale watches the scale, as [Client.DescribeScale] describes it. The iterator ends after the first error; leaving the loop ends the call.",
         "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) {",
         "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, error) {",
+    ],
+    "java": [
+        "   * Weighs a shape, in grams.",
+        "  public Weight weighShape(ShapeInput shape) {",
+        "  public CompletableFuture<Weight> weighShape(ShapeInput shape) {",
+        "   * @return one for each shape of the request",
+        "  public List<Weight> weighShapes(List<ShapeInput> shapes) {",
+        "    return calls.ask(ScaleServiceGrpc.getDescribeScaleMethod(), request, answer -> answer);",
+        "  public Stream<Weight> listWeights(ListWeightsRequest request) {",
+        "   * Watches the scale, as {@link #describeScale} describes it. Answers are read while the server computes.",
+        "  public CompletableFuture<Long> equalIndex(ShapeInput shape, long... index) {",
+        "  public long[] equalIndices(ShapeInput shape, long[] indices) {",
+        "  public CompletableFuture<long[]> equalIndices(ShapeInput shape, long[] indices) {",
     ],
 }
 """Language → lines of its file for the made-up service."""

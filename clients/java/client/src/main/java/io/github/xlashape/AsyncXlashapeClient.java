@@ -1,125 +1,29 @@
 package io.github.xlashape;
 
-import io.github.xlashape.v1.GetModuleResponse;
+import com.google.protobuf.ByteString;
+import com.google.protobuf.UnsafeByteOperations;
+import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.HloServiceGrpc;
-import io.github.xlashape.v1.IndexingServiceGrpc;
-import io.github.xlashape.v1.InstructionMapsRequest;
-import io.github.xlashape.v1.InstructionMapsResponse;
-import io.github.xlashape.v1.LinearOrder;
-import io.github.xlashape.v1.MapInput;
-import io.github.xlashape.v1.MapOutput;
-import io.github.xlashape.v1.Module;
-import io.github.xlashape.v1.OperandTilesRequest;
-import io.github.xlashape.v1.OperandTilesResponse;
-import io.github.xlashape.v1.ShapeDescription;
-import io.github.xlashape.v1.ShapeInput;
-import io.github.xlashape.v1.ShapeServiceGrpc;
-import io.github.xlashape.v1.ShapeSize;
+import io.github.xlashape.v1.PutModuleRequest;
+import io.github.xlashape.v1.UploadModuleRequest;
+import io.grpc.Status;
 import java.nio.charset.StandardCharsets;
-import java.util.List;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
 import java.util.concurrent.CompletableFuture;
-import org.jspecify.annotations.Nullable;
+import java.util.stream.IntStream;
 
 /**
  * The calls of {@link XlashapeClient} that have one answer, without waiting for it. A future that fails has an {@link XlashapeException}. Cancelling a
  * future cancels its call.
  */
-public final class AsyncXlashapeClient {
-  private final Calls calls;
+public final class AsyncXlashapeClient extends AsyncClientMethods {
+  /** The bytes of a part of a module. */
+  static final int PART_BYTES = 1 << 20;
 
   AsyncXlashapeClient(Calls calls) {
-    this.calls = calls;
-  }
-
-  /**
-   * Describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
-   *
-   * @param shape the shape
-   * @return the description
-   */
-  public CompletableFuture<ShapeDescription> describeShape(ShapeInput shape) {
-    return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), Requests.describe(List.of(shape)),
-        answer -> Calls.only(answer.getDescriptionsList()));
-  }
-
-  /**
-   * Describes each shape, in one call.
-   *
-   * @param shapes the shapes
-   * @return a description for each shape, in order
-   */
-  public CompletableFuture<List<ShapeDescription>> describeShapes(List<ShapeInput> shapes) {
-    return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), Requests.describe(shapes),
-        answer -> Calls.same(answer.getDescriptionsList(), shapes.size()));
-  }
-
-  /**
-   * Measures a shape in elements and bytes.
-   *
-   * @param shape the shape
-   * @return the sizes
-   */
-  public CompletableFuture<ShapeSize> byteSize(ShapeInput shape) {
-    return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), Requests.byteSize(List.of(shape)),
-        answer -> Calls.only(answer.getSizesList()));
-  }
-
-  /**
-   * Measures each shape, in one call.
-   *
-   * @param shapes the shapes
-   * @return the sizes of each shape, in order
-   */
-  public CompletableFuture<List<ShapeSize>> byteSizes(List<ShapeInput> shapes) {
-    return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), Requests.byteSize(shapes),
-        answer -> Calls.same(answer.getSizesList(), shapes.size()));
-  }
-
-  /**
-   * Finds the position in the buffer of the element at an index.
-   *
-   * @param shape an array
-   * @param index one number for every dimension; none for a scalar
-   * @return the position in elements
-   */
-  public CompletableFuture<Long> linearIndex(ShapeInput shape, long... index) {
-    return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), Requests.linearIndex(shape, index), Requests::position);
-  }
-
-  /**
-   * Finds the positions of the elements at any number of indices. Many indices are sent as a stream. It is not for scalars, whose indices have no
-   * numbers.
-   *
-   * @param shape an array
-   * @param order how positions are counted
-   * @param indices the indices one after another, each with one number for every dimension
-   * @return a position for each index, in elements
-   */
-  public CompletableFuture<long[]> linearIndices(ShapeInput shape, LinearOrder order, long[] indices) {
-    return Bulk.linearIndices(calls, shape, order, indices);
-  }
-
-  /**
-   * Finds the index of the element at a position of the buffer.
-   *
-   * @param shape an array
-   * @param position a position in elements
-   * @return one number for every dimension; null if the position is padding
-   */
-  public CompletableFuture<long @Nullable []> multiIndex(ShapeInput shape, long position) {
-    return calls.askAsync(ShapeServiceGrpc.getMultiIndexMethod(), Requests.multiIndex(shape, position), Requests::index);
-  }
-
-  /**
-   * Finds the indices of the elements at any number of positions. Many positions are sent as a stream.
-   *
-   * @param shape an array
-   * @param order how positions are counted
-   * @param positions positions in elements
-   * @return the indices, and which positions are padding
-   */
-  public CompletableFuture<ElementIndices> multiIndices(ShapeInput shape, LinearOrder order, long[] positions) {
-    return Bulk.multiIndices(calls, shape, order, positions);
+    super(calls);
   }
 
   /**
@@ -129,7 +33,35 @@ public final class AsyncXlashapeClient {
    * @return the module, and whether it was sent
    */
   public CompletableFuture<Upload> uploadModule(byte[] content) {
-    return Bulk.upload(calls, content);
+    String digest = sha256(content);
+    GetModuleRequest known = GetModuleRequest.newBuilder().setName("modules/" + digest).build();
+    return Calls.chain(
+        calls.askAsync(HloServiceGrpc.getGetModuleMethod(), known, answer -> new Upload(answer.getModule(), false)),
+        CompletableFuture::completedFuture,
+        error -> error.getCode() == Status.Code.NOT_FOUND ? send(content, digest) : CompletableFuture.failedFuture(error));
+  }
+
+  private CompletableFuture<Upload> send(byte[] content, String digest) {
+    if (content.length <= PART_BYTES) {
+      PutModuleRequest request = PutModuleRequest.newBuilder().setData(UnsafeByteOperations.unsafeWrap(content)).setSha256(digest).build();
+      return calls.askAsync(HloServiceGrpc.getPutModuleMethod(), request, answer -> new Upload(answer.getModule(), true));
+    }
+    UploadModuleRequest first = UploadModuleRequest.newBuilder().setSha256(digest).setSizeBytes(content.length).build();
+    return calls.exchange(
+        HloServiceGrpc.getUploadModuleMethod(),
+        IntStream.rangeClosed(0, (content.length - 1) / PART_BYTES).map(i -> i * PART_BYTES).mapToObj(start -> {
+          ByteString data = ByteString.copyFrom(content, start, Math.min(PART_BYTES, content.length - start));
+          return (start == 0 ? first.toBuilder() : UploadModuleRequest.newBuilder()).setData(data).build();
+        }).iterator(),
+        answers -> new Upload(Calls.only(answers).getModule(), true));
+  }
+
+  private static String sha256(byte[] content) {
+    try {
+      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(content));
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java has SHA-256", e);
+    }
   }
 
   /**
@@ -140,77 +72,5 @@ public final class AsyncXlashapeClient {
    */
   public CompletableFuture<Upload> uploadModuleText(String text) {
     return uploadModule(text.getBytes(StandardCharsets.UTF_8));
-  }
-
-  /**
-   * Describes a stored module. The code of the error is {@code NOT_FOUND} if the server does not have it, or no longer.
-   *
-   * @param name {@code modules/{sha256}}, the name of an uploaded module
-   * @return the module
-   */
-  public CompletableFuture<Module> getModule(String name) {
-    return calls.askAsync(HloServiceGrpc.getGetModuleMethod(), Requests.module(name), GetModuleResponse::getModule);
-  }
-
-  /**
-   * Removes a stored module.
-   *
-   * @param name {@code modules/{sha256}}, the name of an uploaded module
-   * @return null when it is removed
-   */
-  public CompletableFuture<@Nullable Void> deleteModule(String name) {
-    return calls.askAsync(HloServiceGrpc.getDeleteModuleMethod(), Requests.deleteModule(name), answer -> null);
-  }
-
-  /**
-   * Computes the maps of one instruction.
-   *
-   * @param request of which instruction
-   * @return its maps
-   */
-  public CompletableFuture<InstructionMapsResponse> instructionMaps(InstructionMapsRequest request) {
-    return calls.askAsync(IndexingServiceGrpc.getInstructionMapsMethod(), request, answer -> answer);
-  }
-
-  /**
-   * Computes the tile of each operand that a tile of an instruction's output reads.
-   *
-   * @param request which tile of which instruction
-   * @return the tiles
-   */
-  public CompletableFuture<OperandTilesResponse> operandTiles(OperandTilesRequest request) {
-    return calls.askAsync(IndexingServiceGrpc.getOperandTilesMethod(), request, answer -> answer);
-  }
-
-  /**
-   * Simplifies a map.
-   *
-   * @param map a map
-   * @return a map with the same domain and the same results
-   */
-  public CompletableFuture<MapOutput> simplifyMap(MapInput map) {
-    return calls.askAsync(IndexingServiceGrpc.getSimplifyMapMethod(), Requests.simplify(map), Requests::simplified);
-  }
-
-  /**
-   * Composes maps.
-   *
-   * @param chain two or more maps, the first of which is applied first
-   * @return one map from the source of the first to the target of the last
-   */
-  public CompletableFuture<MapOutput> composeMaps(MapInput... chain) {
-    return calls.askAsync(IndexingServiceGrpc.getComposeMapsMethod(), Requests.compose(chain), Requests::composed);
-  }
-
-  /**
-   * Lets the server evaluate a map at any number of points. Many points are sent as a stream. It is not for maps without variables, whose points have
-   * no numbers. {@link EvaluableMap} does the same without the server.
-   *
-   * @param map a map
-   * @param points the points one after another, each with one number for every variable
-   * @return the results, and which points are in the domain
-   */
-  public CompletableFuture<MapValues> evaluateMap(MapInput map, long[] points) {
-    return Bulk.evaluateMap(calls, map, points);
   }
 }

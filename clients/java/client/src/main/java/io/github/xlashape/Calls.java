@@ -33,15 +33,15 @@ record Calls(Channel channel, Duration timeout) {
     return timeout.isZero() ? CallOptions.DEFAULT : CallOptions.DEFAULT.withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS);
   }
 
-  <Q, A> A ask(MethodDescriptor<Q, A> method, Q request) {
+  /** The result of `read` on the answer. */
+  <Q, A, R> R ask(MethodDescriptor<Q, A> method, Q request, Function<A, R> read) {
     try {
-      return ClientCalls.blockingUnaryCall(channel, method, options(), request);
+      return read.apply(ClientCalls.blockingUnaryCall(channel, method, options(), request));
     } catch (StatusRuntimeException e) {
       throw XlashapeException.of(e);
     }
   }
 
-  /** The result of `read` on the answer. */
   <Q, A, R> CompletableFuture<R> askAsync(MethodDescriptor<Q, A> method, Q request, Function<A, R> read) {
     Reader<Q, A, R> reader = new Reader<>(answers -> read.apply(only(answers)), call -> {});
     ClientCalls.asyncUnaryCall(channel.newCall(method, options()), request, reader);
@@ -156,6 +156,11 @@ record Calls(Channel channel, Duration timeout) {
       }
     });
     return result;
+  }
+
+  /** What `next` asks for the result of `first`. */
+  static <T, R> CompletableFuture<R> then(CompletableFuture<T> first, Function<T, CompletableFuture<R>> next) {
+    return chain(first, next, CompletableFuture::failedFuture);
   }
 
   private static void whenCancelled(CompletableFuture<?> future, Runnable action) {
