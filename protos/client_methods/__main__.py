@@ -18,8 +18,10 @@ from client_methods.emitter import Emitter  # noqa: E402
 from client_methods.go import Go  # noqa: E402
 from client_methods.java import Java  # noqa: E402
 from client_methods.model import SchemaError, methods_of  # noqa: E402
+from client_methods.rust import Rust  # noqa: E402
+from client_methods.typescript import TypeScript  # noqa: E402
 
-LANGUAGES: dict[str, type[Emitter]] = {"go": Go, "java": Java}
+LANGUAGES: dict[str, type[Emitter]] = {"go": Go, "java": Java, "rust": Rust, "typescript": TypeScript}
 
 
 def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:

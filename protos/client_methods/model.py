@@ -41,6 +41,8 @@ class Field:
     is_message: bool = False
     is_enum: bool = False
     comment: str = ""
+    file: str = ""
+    """Of a message or an enum: the file that declares it, `xlashape/v1/types.proto`."""
 
     @property
     def is_input(self) -> bool:
@@ -55,6 +57,8 @@ class Message:
     name: str
     fields: tuple[Field, ...]
     comment: str = ""
+    file: str = ""
+    """The file that declares it."""
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
@@ -67,6 +71,8 @@ class Rpc:
     name: str
     service: str
     """The name of the service: `ShapeService`."""
+    file: str
+    """The file that declares the service."""
     client: str
     """The name of the generated client of the service in ours: `shapes`."""
     request: Message
@@ -195,12 +201,17 @@ def comments_of(file: FileDescriptorProto) -> dict[tuple[int, ...], str]:
 class _Schema:
     def __init__(self, files: list[FileDescriptorProto]) -> None:
         self.files = files
+        declared = [(file, declared) for file in files for declared in (*file.message_type, *file.enum_type)]
+        home = {f".{file.package}.{one.name}": file.name for file, one in declared}
         self.messages: dict[str, Message] = {}
         for file in files:
             comments = comments_of(file)
             for i, message in enumerate(file.message_type):
-                fields = (_field(field, comments.get((4, i, 2, k), "")) for k, field in enumerate(message.field))
-                made = Message(message.name, tuple(fields), comments.get((4, i), ""))
+                fields = (
+                    _field(field, comments.get((4, i, 2, k), ""), home.get(field.type_name, ""))
+                    for k, field in enumerate(message.field)
+                )
+                made = Message(message.name, tuple(fields), comments.get((4, i), ""), file.name)
                 self.messages[f".{file.package}.{message.name}"] = made
 
     def rpc(
@@ -210,7 +221,7 @@ class _Schema:
         path = (6, list(file.service).index(service), 2, list(service.method).index(method))
         client = SERVICES.get(service.name) or snake(service.name.removesuffix("Service"))
         request, answer = self.messages[method.input_type], self.messages[method.output_type]
-        return Rpc(method.name, service.name, client, request, answer, comments.get(path, ""))
+        return Rpc(method.name, service.name, file.name, client, request, answer, comments.get(path, ""))
 
     def methods(self, service: ServiceDescriptorProto, rpcs: dict[str, Rpc]) -> list[Method]:
         streamed = {m.name: rpcs[m.name] for m in service.method if m.client_streaming and m.server_streaming}
@@ -314,7 +325,7 @@ def _names(message: Message) -> set[str]:
     return {field.name for field in message.fields}
 
 
-def _field(field: FieldDescriptorProto, comment: str) -> Field:
+def _field(field: FieldDescriptorProto, comment: str, file: str) -> Field:
     is_named = field.type in (field.TYPE_MESSAGE, field.TYPE_ENUM)
     kind = field.type_name.rpartition(".")[2] if is_named else FieldDescriptorProto.Type.Name(field.type)[5:].lower()
     return Field(
@@ -324,4 +335,5 @@ def _field(field: FieldDescriptorProto, comment: str) -> Field:
         field.type == field.TYPE_MESSAGE,
         field.type == field.TYPE_ENUM,
         comment,
+        file,
     )

@@ -4,7 +4,8 @@ use futures_util::{stream, StreamExt};
 use tonic::{IntoStreamingRequest, Request, Response, Status, Streaming};
 
 use crate::client::within;
-use crate::{Client, Result};
+use crate::v1::{map_input, MapInput, ShapeInput};
+use crate::{Client, Map, Result};
 
 /// The number of `i64` that one message carries: 2 MiB, half of what gRPC receives by default.
 pub(crate) const UNARY_NUMBERS: usize = 1 << 18;
@@ -43,4 +44,20 @@ where
         answer(response);
     }
     Ok(())
+}
+
+impl Client {
+    /// How many numbers an index of the shape has.
+    pub(crate) async fn rank(&self, shape: &ShapeInput) -> Result<usize> {
+        Ok(self.describe_shape(shape.clone()).await?.rank() as usize)
+    }
+}
+
+/// How many numbers a point of the map has.
+pub(crate) fn variables(map: &MapInput) -> Result<usize> {
+    match &map.form {
+        Some(map_input::Form::Map(map)) => Ok(map.dimensions.len() + map.ranges.len() + map.runtime.len()),
+        Some(map_input::Form::Text(text)) => Ok(Map::parse(text)?.variables()),
+        None => Ok(1), // the server refuses it
+    }
 }

@@ -12,15 +12,15 @@
 //! Answers are the messages of [`v1`], whose comments say what each field means. An [`Error`] has the field of the request that is wrong, and for
 //! text its line and column. A [`Map`] evaluates an indexing map without the server.
 
+mod answers;
 mod bulk;
 mod client;
 mod error;
-mod indexing;
 mod inputs;
 mod map;
+mod methods;
 mod modules;
 mod parse;
-mod shapes;
 
 pub use client::{Builder, Client};
 pub use error::{Code, Error, Result};

@@ -6,8 +6,8 @@ import { FieldDescriptorProto_Label as Label, FieldDescriptorProto_Type as Type,
 
 import type { Client } from "../src/client.js";
 import { bytesOf, integersOf } from "../src/integers.js";
+import { evaluateMap, linearIndices, multiIndices } from "../src/methods.js";
 import { connect, IndexingMap, XlashapeError } from "../src/node.js";
-import { evaluateMap, linearIndices, multiIndices } from "../src/packed.js";
 import * as schema from "../src/schema.js";
 import {
   type Bulk, BulkSchema, type Call, type Evaluation, file_testee, type Pages, type Request, RequestSchema, type Response, ResponseSchema, type Start, Transport,

@@ -3,13 +3,15 @@
 import type { Transport } from "@connectrpc/connect";
 
 import { Code, XlashapeError } from "./errors.js";
+import type { MapInput } from "./gen/xlashape/v1/types_pb.js";
+import { IndexingMap } from "./indexing-map.js";
 import { bytesOf, integersOf } from "./integers.js";
 import type { PackedMessage, PackedQuestion } from "./packed.js";
 
 /** The integers in one message: 2 MiB, half of what gRPC receives by default. */
-export const MESSAGE_INTEGERS = 1 << 18;
+const MESSAGE_INTEGERS = 1 << 18;
 /** The integers in one message whose answer is several times as large. */
-export const SMALL_MESSAGE_INTEGERS = 1 << 14;
+const SMALL_MESSAGE_INTEGERS = 1 << 14;
 /** How many parts are on their way at once over a transport that has no streams of requests. */
 const AT_ONCE = 4;
 
@@ -21,10 +23,22 @@ export interface BulkQuestion {
   /** The fields of the integers: of the request, and of the answer. */
   fields: { request: string; answer: string; flags?: string };
   integers: BigInt64Array;
-  /** How many integers belong together. */
-  width: number;
-  /** How many integers a part has at most. */
-  most: number;
+  /** Whether an answer is several times as large as its question. */
+  isAnswerLarge: boolean;
+}
+
+/** How many integers belong together. */
+export interface Widths {
+  question: number;
+  answer: number;
+}
+
+/** The indices of the elements at many positions. */
+export interface BulkIndices {
+  /** The indices one after another, each with one number for every dimension. The numbers of padding are -1. */
+  indices: BigInt64Array;
+  /** For each position whether it holds an element. If not, it is padding. */
+  isElement: boolean[];
 }
 
 /** The answer to all parts. */
@@ -41,15 +55,24 @@ export interface BulkRoute {
   timeoutMs?: number | undefined;
 }
 
-/** Asks in one message. */
-export async function askOnce(route: BulkRoute, bulk: BulkQuestion, extra: Record<string, unknown> = {}): Promise<BulkAnswer> {
-  return joined(bulk, [await part(route, bulk, bulk.integers, extra)]);
+/** The integers of a point of a map, and of its results. */
+export function widthsOf({ form }: MapInput): Widths {
+  const map = form.case === "map" ? new IndexingMap(form.value) : IndexingMap.parse(form.value ?? "");
+  return { question: map.variableCount, answer: map.resultCount };
 }
 
-/** Asks in parts: as a stream, or with a call for each part where requests cannot be a stream. */
-export async function askInParts(route: BulkRoute, bulk: BulkQuestion): Promise<BulkAnswer> {
-  const { integers, width, most } = bulk;
-  const size = Math.max(Math.floor(most / Math.max(width, 1)), 1) * Math.max(width, 1);
+/** Asks in one message if the integers are few, and otherwise in parts: as a stream, or with a call for each part where requests cannot be a stream. */
+export async function ask(route: BulkRoute, bulk: BulkQuestion, widths: () => Promise<Widths>): Promise<BulkAnswer> {
+  if (bulk.integers.length <= (bulk.isAnswerLarge ? SMALL_MESSAGE_INTEGERS : MESSAGE_INTEGERS)) {
+    return joined(bulk, [await part(route, bulk, bulk.integers)]);
+  }
+  const { question, answer } = await widths();
+  const rows = Math.floor(MESSAGE_INTEGERS / Math.max(question, answer + (bulk.fields.flags ? 1 : 0), 1));
+  return joined(bulk, await askInParts(route, bulk, Math.max(rows, 1) * Math.max(question, 1)));
+}
+
+async function askInParts(route: BulkRoute, bulk: BulkQuestion, size: number): Promise<PackedMessage[]> {
+  const { integers } = bulk;
   const starts = Array.from({ length: Math.ceil(integers.length / size) }, (_, i) => i * size);
   const answers: PackedMessage[] = [];
   if (route.hasRequestStreams) {
@@ -69,7 +92,7 @@ export async function askInParts(route: BulkRoute, bulk: BulkQuestion): Promise<
       const left = end === undefined ? route : { ...route, timeoutMs: Math.max(end - Date.now(), 1) };
       const asked = starts.slice(i, i + AT_ONCE).map(async (start) => {
         try {
-          return await part(left, bulk, integers.subarray(start, start + size), {});
+          return await part(left, bulk, integers.subarray(start, start + size));
         } catch (error) {
           throw error instanceof XlashapeError ? moved(error, bulk.fields.request, start) : error;
         }
@@ -77,11 +100,11 @@ export async function askInParts(route: BulkRoute, bulk: BulkQuestion): Promise<
       answers.push(...(await Promise.all(asked)));
     }
   }
-  return joined(bulk, answers);
+  return answers;
 }
 
-async function part(route: BulkRoute, bulk: BulkQuestion, integers: BigInt64Array, extra: Record<string, unknown>): Promise<PackedMessage> {
-  const message = { ...bulk.first, ...extra, [bulk.fields.request]: bytesOf(integers) } as never;
+async function part(route: BulkRoute, bulk: BulkQuestion, integers: BigInt64Array): Promise<PackedMessage> {
+  const message = { ...bulk.first, [bulk.fields.request]: bytesOf(integers) } as never;
   const answer = await route.transport.unary(bulk.question.unary, route.signal, route.timeoutMs, undefined, message);
   return answer.message as PackedMessage;
 }

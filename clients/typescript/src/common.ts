@@ -1,7 +1,8 @@
 /** What Node and browsers have in common. */
 
+export type { BulkIndices } from "./bulk.js";
 export type { CallOptions } from "./calls.js";
-export { type BulkIndices, Client, type Uploaded } from "./client.js";
+export { Client, type Uploaded } from "./client.js";
 export { Code, type ErrorParts, XlashapeError } from "./errors.js";
 export { Direction } from "./gen/xlashape/v1/indexing_service_pb.js";
 export { LinearOrder } from "./gen/xlashape/v1/shape_service_pb.js";

@@ -20,6 +20,9 @@ export type ModuleLike = { readonly name: string } | { readonly text: string } |
 /** A map: its text, such as `(d0) -> (d0 * 4), domain: d0 in [0, 9]`, an {@link IndexingMap}, or a message of an answer. */
 export type MapLike = string | IndexingMap | IndexingMapMessage | MapInput;
 
+/** A request about a module, with the module in any form, and without the fields that have their default. */
+export type About<Request> = { module: ModuleLike } & Partial<Omit<Request, "module" | "$typeName" | "$unknown">>;
+
 /** @internal */
 export function shapeInput(shape: ShapeLike): ShapeInput {
   if (typeof shape === "string") {

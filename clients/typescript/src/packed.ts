@@ -6,9 +6,6 @@
 import { clone, createFileRegistry, type DescFile, type DescMethod, type DescMethodBiDiStreaming, type DescMethodUnary, type Message } from "@bufbuild/protobuf";
 import { FieldDescriptorProto_Label as Label, FieldDescriptorProto_Type as Type, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 
-import { file_xlashape_v1_indexing_service } from "./gen/xlashape/v1/indexing_service_pb.js";
-import { file_xlashape_v1_shape_service } from "./gen/xlashape/v1/shape_service_pb.js";
-
 /** A question about many integers: one message, and a stream of them both ways. */
 export interface PackedQuestion {
   unary: DescMethodUnary;
@@ -18,12 +15,8 @@ export interface PackedQuestion {
 /** A message whose numbers are bytes. */
 export type PackedMessage = Message & Record<string, unknown>;
 
-export const linearIndices = question(file_xlashape_v1_shape_service, "LinearIndex", "LinearIndices");
-export const multiIndices = question(file_xlashape_v1_shape_service, "MultiIndex", "MultiIndices");
-export const evaluateMap = question(file_xlashape_v1_indexing_service, "EvaluateMap", "EvaluateMapBatch");
-
-/** Made when it is first asked: a program that only asks small questions does not need it. */
-function question(file: DescFile, unary: string, stream: string): () => PackedQuestion {
+/** Makes a question of two RPCs of a file when it is first asked: a program that only asks small questions does not need it. */
+export function packedQuestion(file: DescFile, unary: string, stream: string): () => PackedQuestion {
   let made: PackedQuestion | undefined;
   return () => (made ??= packed(file, unary, stream));
 }

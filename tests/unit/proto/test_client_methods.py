@@ -73,6 +73,30 @@ EXPECTED = {
         "  public long[] equalIndices(ShapeInput shape, long[] indices) {",
         "  public CompletableFuture<long[]> equalIndices(ShapeInput shape, long[] indices) {",
     ],
+    "rust": [
+        "    /// Weighs a shape, in grams.",
+        "    pub async fn weigh_shape(&self, shape: impl Into<ShapeInput>) -> Result<Weight> {",
+        "    /// Weighs each shape, in grams. All shapes are sent in one call.",
+        "    pub async fn weigh_shapes<S: Into<ShapeInput>>(&self, shapes: impl IntoIterator<Item = S>) -> Result<Vec<Weight>> {",
+        "        same_number(ask!(self, scale.weigh_shape, request)?.weights, count)",
+        "    pub async fn describe_scale(&self, request: DescribeScaleRequest) -> Result<DescribeScaleResponse> {",
+        "    pub fn list_weights(&self, request: ListWeightsRequest) -> impl Stream<Item = Result<Weight>> + Send + use<> {",
+        "    /// Watches the scale, as [`Client::describe_scale`] describes it. The stream ends after the first error; dropping it ends the call.",
+        "    pub async fn equal_index(&self, shape: impl Into<ShapeInput>, index: &[i64]) -> Result<i64> {",
+        "    pub async fn equal_indices(&self, shape: impl Into<ShapeInput>, indices: Vec<i64>) -> Result<Vec<i64>> {",
+    ],
+    "typescript": [
+        "  /** Weighs a shape, in grams. */",
+        "  async weighShape(shape: ShapeLike, options?: CallOptions): Promise<Weight> {",
+        "  /** Weighs each shape, in grams. All shapes are sent in one call. */",
+        "  async weighShapes(shapes: readonly ShapeLike[], options?: CallOptions): Promise<Weight[]> {",
+        "    return sameNumber(answer.weights, shapes.length);",
+        "  async describeScale(request: About<DescribeScaleRequest>, options?: CallOptions): Promise<DescribeScaleResponse> {",
+        "  listWeights(request: About<ListWeightsRequest>, options?: CallOptions): AsyncGenerator<Weight> {",
+        "  /** Watches the scale, as `describeScale` describes it. Leaving the loop ends the call. */",
+        "  async equalIndex(shape: ShapeLike, index: Integers, options?: CallOptions): Promise<bigint> {",
+        "  async equalIndices(shape: ShapeLike, indices: Integers, options?: CallOptions): Promise<BigInt64Array> {",
+    ],
 }
 """Language → lines of its file for the made-up service."""
 

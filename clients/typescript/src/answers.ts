@@ -1,0 +1,52 @@
+/** What methods make of answers: items that have to be as many as those of the request, and iterators over pages and streams. */
+
+import type { DescMessage, DescMethodServerStreaming, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { Transport } from "@connectrpc/connect";
+
+import type { CallOptions } from "./calls.js";
+import { Code, XlashapeError } from "./errors.js";
+
+/** Checks that the server answered each item of a request. */
+export function sameNumber<T>(answers: T[], expected: number): T[] {
+  if (answers.length !== expected) {
+    throw invalidAnswer(`the server answered ${answers.length} of ${expected} items`);
+  }
+  return answers;
+}
+
+/** The message that the server has to answer with. */
+export function present<T>(value: T | undefined): T {
+  if (value === undefined) {
+    throw invalidAnswer("the server's answer lacks a message");
+  }
+  return value;
+}
+
+function invalidAnswer(rawMessage: string): XlashapeError {
+  return new XlashapeError({ code: Code.Internal, reason: "INVALID_ANSWER", rawMessage });
+}
+
+/** An option as a field of a request, if it is given. */
+export function given<Options, Name extends keyof Options>(options: Options | undefined, name: Name): Partial<Pick<Options, Name>> {
+  return options?.[name] === undefined ? {} : ({ [name]: options[name] } as Partial<Pick<Options, Name>>);
+}
+
+/** The items of all pages. `fetchPage` gives the items of the page of a token, and the token of the next page, which is empty after the last one. */
+export async function* pages<Item>(first: string | undefined, fetchPage: (pageToken: string) => Promise<[Item[], string]>): AsyncGenerator<Item> {
+  let pageToken = first ?? "";
+  do {
+    const [items, next] = await fetchPage(pageToken);
+    yield* items;
+    pageToken = next;
+  } while (pageToken !== "");
+}
+
+/** The answers of a stream, whose call ends when the loop over them is left: the generated clients do not end it. */
+export async function* answers<I extends DescMessage, O extends DescMessage>(
+  transport: Transport, method: DescMethodServerStreaming<I, O>, request: MessageInitShape<I>, options: CallOptions | undefined,
+): AsyncGenerator<MessageShape<O>> {
+  const requests = (async function* () {
+    yield request;
+  })();
+  yield* (await transport.stream(method, options?.signal, options?.timeoutMs, undefined, requests)).message;
+}
