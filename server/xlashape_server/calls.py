@@ -144,7 +144,7 @@ class Call(Turn):
         now = time.monotonic()
         if self.is_over or self.refusal is not None or now > self.deadline:
             self.check()
-        if now >= self._turn_end:
+        if now >= self.turn_end:
             self.yield_turn(now)
             if self.span is not None:
                 self.span.waited(now)

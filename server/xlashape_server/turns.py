@@ -2,7 +2,7 @@
 
 The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and delays the small calls of others.
 A call begins with a short turn, of which there are many. A call that is not done by its end, or whose request is large, takes long turns from then
-on, of which there are few, and gives its turn to the next one that waits at each end. Callers are served in rotation, and the connections of
+on, one of which is given at a time, and gives it to the next one that waits at each end. Callers are served in rotation, and the connections of
 each caller too.
 """
 
@@ -22,19 +22,24 @@ __all__ = ["Turn", "Turns"]
 # The interpreter's switch interval: how long a small call waits, at each of its steps, for a thread that computes. A short interval makes a small
 # call 60 µs slower where no thread computes for long.
 _SWITCH_SECONDS = 0.005
-_BUSY_SWITCH_SECONDS = 0.0005
+_BUSY_SWITCH_SECONDS = 0.0001
 _SHORT_SECONDS = 0.01
 _LONG_SECONDS = 0.02
-_LONG_TURNS = (
-    2  # at the same time: one, and one more beside a call that computes without checking whether its turn is over
-)
+# A second one would keep the interpreter's lock busy while the first is asked to release it: with two, one small call in ten waited 10 ms
+# instead of 1.5.
+_LONG_TURNS = 1
+_OVERDUE_SECONDS = 0.1  # after the end of a turn, when it is given to another call although its own does not end it
 _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still wait
 
 
 class _Gate:
-    """Places that are given to callers in rotation. Half of them are open to any caller; of the other half, each caller has a share."""
+    """Places that are given to callers in rotation. Half of them are open to any caller; of the other half, each caller has a share.
 
-    def __init__(self, places: int, shares: Shares) -> None:
+    Each call that waits calls `while_waiting` several times a second.
+    """
+
+    def __init__(self, places: int, shares: Shares, while_waiting: Callable[[], None] = lambda: None) -> None:
+        self._while_waiting = while_waiting
         self._open = deque([None] * (places // 2))  # a place for each entry; taking one from a deque needs no lock
         self._scarce = places - places // 2
         self._per_identity, self._per_connection = shares.of(self._scarce)
@@ -72,6 +77,7 @@ class _Gate:
         try:
             while not waiter.granted.acquire(timeout=_CHECK_SECONDS):
                 check()
+                self._while_waiting()
         except BaseException:
             with self._lock:
                 if not waiter.is_granted:
@@ -155,27 +161,50 @@ class _Waiter:
 
 
 class Turns:
-    """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may have their `shares`."""
+    """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may have their `shares`, and one long turn.
+
+    A call that does not end its long turn loses it: it computes without checking, as one step of some libraries may take long, or waits for a disk. Until
+    it checks, it computes beside the call that has the turn.
+    """
 
     def __init__(self, short: int, shares: Shares) -> None:
         self.short = _Gate(short, shares)
-        self.long = _Gate(_LONG_TURNS, Shares(1.0, 1.0))
+        self.long = _Gate(_LONG_TURNS, Shares(1.0, 1.0), self._free_overdue)
         self._lock = threading.Lock()
-        self._long_calls = 0
+        self._computing = 0
+        self._holders: dict[Turn, bool] = {}
+        """The calls that have a long turn, and whether their places are open ones."""
 
-    def long_begins(self) -> None:
-        """Counts a call that takes long turns. While there are any, the interpreter switches threads more often."""
+    def long_begins(self, turn: Turn, is_open: bool) -> None:
+        """Notes that a call has a long turn, perhaps by an open place. Until it ends that, the interpreter switches threads more often."""
         with self._lock:
-            self._long_calls += 1
-            if self._long_calls == 1:
+            self._holders[turn] = is_open
+            self._computing += 1
+            if self._computing == 1:
                 sys.setswitchinterval(_BUSY_SWITCH_SECONDS)
 
-    def long_ends(self) -> None:
-        """Ends the count of a call that takes long turns."""
+    def long_ends(self, turn: Turn) -> bool:
+        """Notes that a call ends its long turn. Returns whether it still has it."""
         with self._lock:
-            self._long_calls -= 1
-            if not self._long_calls:
+            self._computing -= 1
+            if not self._computing:
                 sys.setswitchinterval(_SWITCH_SECONDS)
+            return self._holders.pop(turn, None) is not None
+
+    def holds_long(self, turn: Turn) -> bool:
+        """Whether a call still has its long turn."""
+        return turn in self._holders
+
+    def _free_overdue(self) -> None:
+        """Takes long turns from calls that should have ended them some time ago."""
+        latest = time.monotonic() - _OVERDUE_SECONDS
+        with self._lock:
+            overdue = [(turn, self._holders.pop(turn)) for turn in [*self._holders] if turn.turn_end < latest]
+        for turn, is_open in overdue:
+            if is_open:
+                self.long.leave_open()
+            else:
+                self.long.leave(turn.caller)
 
 
 class Turn(ABC):
@@ -184,7 +213,7 @@ class Turn(ABC):
     `check` is called while the call waits. It raises if the call must stop.
     """
 
-    __slots__ = ("_gate", "_is_open", "_turn_end", "_turns", "is_large")
+    __slots__ = ("_gate", "_is_open", "_turns", "is_large", "turn_end")
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -192,7 +221,8 @@ class Turn(ABC):
         """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small calls."""
         self._gate: _Gate | None = None
         self._is_open = False
-        self._turn_end = 0.0
+        self.turn_end = 0.0
+        """When the turn is over, a time of time.monotonic()."""
 
     @property
     @abstractmethod
@@ -218,7 +248,7 @@ class Turn(ABC):
         gate = self._turns.short
         self._is_open = gate.enter_open() or gate.enter(self.caller, self.check)
         self._gate = gate
-        self._turn_end = time.monotonic() + _SHORT_SECONDS
+        self.turn_end = time.monotonic() + _SHORT_SECONDS
 
     def give_back_turn(self) -> None:
         """Ends the turn. May be called without one."""
@@ -226,12 +256,12 @@ class Turn(ABC):
         if gate is None:
             return
         self._gate = None
+        if gate is self._turns.long and not self._turns.long_ends(self):
+            return
         if self._is_open:
             gate.leave_open()
         else:
             gate.leave(self.caller)
-        if gate is self._turns.long:
-            self._turns.long_ends()
 
     def yield_turn(self, now: float) -> None:
         """At the end of a turn, gives it to the next call that waits, and waits for a long one."""
@@ -239,8 +269,8 @@ class Turn(ABC):
         if gate is None:
             return
         long = self._turns.long
-        if gate is long and not long.waiting:
-            self._turn_end = now + _LONG_SECONDS
+        if gate is long and not long.waiting and self._turns.holds_long(self):
+            self.turn_end = now + _LONG_SECONDS
             return
         self.give_back_turn()
         self._take_long_turn()
@@ -249,5 +279,5 @@ class Turn(ABC):
         long = self._turns.long
         self._is_open = long.enter(self.caller, self.check)
         self._gate = long
-        self._turns.long_begins()
-        self._turn_end = time.monotonic() + _LONG_SECONDS
+        self.turn_end = time.monotonic() + _LONG_SECONDS
+        self._turns.long_begins(self, self._is_open)

@@ -129,17 +129,48 @@ def test_large_requests_take_long_turns_so_that_small_ones_do_not_wait_for_them(
         assert len(guard.message(call, bytes(size))) == size
         return call
 
-    large = [began(1 << 20) for _ in range(3)]
-    for call in large[:2]:
-        call.take_turn()
+    first, second = began(1 << 20), began(1 << 20)
+    first.take_turn()
+    first.turn_end += 60
     with pytest.raises(DeadlineExceededError):
-        large[2].take_turn()
+        second.take_turn()
     with began(100):
         pass
-    for call in large[:2]:
-        call.give_back_turn()
+    first.give_back_turn()
     with began(1 << 20):
         pass
+
+
+def test_a_call_that_does_not_end_its_long_turn_loses_it() -> None:
+    worker = Worker()
+    stuck, second, third = (worker.call(caller(name)) for name in "abc")
+    for call in (stuck, second, third):
+        call.is_large = True
+    stuck.take_turn()
+    second.take_turn()  # `stuck` computes without a check
+    third.deadline = time.monotonic() + 0.1
+    second.turn_end += 60
+    with pytest.raises(DeadlineExceededError):
+        third.take_turn()  # there is still one turn
+
+    taken: list[str] = []
+
+    def check() -> None:
+        stuck.turn_end = 0.0
+        stuck.checkpoint()
+        taken.append("stuck")
+
+    thread = threading.Thread(target=check)
+    thread.start()
+    while not worker.turns.long.waiting:
+        time.sleep(0.001)
+    assert not taken  # it waits for a turn as all others do
+    second.give_back_turn()
+    thread.join(10)
+    assert taken
+    stuck.give_back_turn()
+    with worker.call(caller("d")) as last:
+        last.yield_turn(0.0)
 
 
 def test_a_call_that_computes_for_long_lets_others_in_between() -> None:
