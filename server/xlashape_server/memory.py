@@ -23,11 +23,16 @@ from types import TracebackType
 
 from xlashape.errors import LimitExceededError
 
-__all__ = ["Lease", "Memory", "reserve", "resident_bytes", "set_lease", "trim"]
+__all__ = ["Lease", "Memory", "keep_freed_memory", "reserve", "resident_bytes", "set_lease", "trim"]
 
 _SMALL = 64 << 10  # bytes; smaller sizes are not reserved, since a worker has room for them in all of its calls
 _LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger reservation
 _RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the allocator
+# Of glibc's malloc.h: numbers of settings, and the largest block that may be on the heap.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_MOST_ON_HEAP = 32 << 20
+_KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
+_HEAPS = 2  # each thread that finds one in use would make another, up to eight for each core, and each keeps memory
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -171,3 +176,19 @@ def trim() -> None:
             ctypes.CDLL(None).malloc_trim(0)
         except (OSError, AttributeError):  # another C library than glibc
             return
+
+
+def keep_freed_memory() -> None:
+    """Has the allocator keep large blocks for the next call, if the C library can. To be called before there are threads.
+
+    By itself it gives each block of megabytes back to the system, and gets the next one in pages of 4 KiB that the system clears one by one, while the
+    thread has the interpreter's lock: 4 ms for a message of 8 MB, several times in a call. What is kept is given back by `trim`.
+    """
+    if sys.platform == "linux":
+        try:
+            mallopt = ctypes.CDLL(None).mallopt
+        except (OSError, AttributeError):  # another C library than glibc
+            return
+        mallopt(_MMAP_THRESHOLD, _MOST_ON_HEAP)
+        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_ARENA_MAX, _HEAPS)

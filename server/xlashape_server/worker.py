@@ -35,6 +35,7 @@ from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc, rpcs
 from xlashape_server.health import CALLS as HEALTH_CALLS
 from xlashape_server.health import Health
+from xlashape_server.memory import keep_freed_memory
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
@@ -193,6 +194,7 @@ def main() -> None:
 
 def run() -> int:
     """Runs a worker until it is told to stop. Returns the exit code."""
+    keep_freed_memory()
     start_message = json.loads(sys.stdin.readline() or "null")
     if start_message is None:
         return 0
