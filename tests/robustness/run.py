@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from harness.callers import PAUSE_SECONDS
 from harness.checker import Report, check
+from harness.counts import check_counts
 from harness.faults import Kind, NotPossibleError, kinds
 from harness.history import Fault, History
 from harness.questions import questions
@@ -117,6 +118,8 @@ def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, A
         skipped.append("swap_certificate: there is no openssl to make certificates")
     report = Report()
     phase = "starting"
+    if find_spec("prometheus_client") is None:
+        skipped.append("metrics: prometheus_client must be installed to ask for them")
     try:
         with Scene(scratch, history, arguments.seed, bucket=store == "bucket", tls=tls) as scene:
             try:
@@ -151,6 +154,8 @@ def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, A
                 memory_budget=MEMORY,
                 memory_most=scene.memory_most,
             )
+            if not told["failures"]:
+                check_counts(history.entries, history.faults, scene.observers.scrapes, report)
             report.violations += [f"the server's log: {line}" for line in scene.log_errors()]
             if arguments.soak and not told["failures"]:
                 _judge_growth(scene, report)
@@ -195,7 +200,7 @@ def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: 
     finally:
         ended = time.monotonic()
         normal = scene.await_normal(_RECOVERY_SECONDS)
-        history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held))
+        history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held, kind.stops_main))
     seconds = f"back to normal after {normal - ended:.1f} s" if normal else "never back to normal"
     print(seconds, file=sys.stderr, flush=True)
 

@@ -5,11 +5,15 @@ mutations   requests changed at random
 http_fuzz   the same over HTTP
 coverage    which lines and branches have run
 callers     callers of several kinds, which record their requests and the answers
+async_callers  those with the client for asyncio
 http_callers   those over HTTP
 history     the record of a run
 prober      a process that checks health and makes small calls all the time
+scraper     a process that asks for metrics all the time
+observers   these two processes, and what they found
 attacks     processes that attack a server
 faults      the faults of a run
 scene       a server with its store, its bucket and its certificates, and all its callers
 checker     judges the record of a run
+counts      compares it with the calls that the server has counted
 """

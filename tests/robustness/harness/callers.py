@@ -1,4 +1,4 @@
-"""Callers that write down what they asked and got: the Python client, bare gRPC, and those of `http_callers`.
+"""Callers that write down what they asked and got: the Python client, bare gRPC, and those of `async_callers` and `http_callers`.
 
 Each is a thread with a connection of its own, which asks questions, uploads new modules, reads modules of all callers, and deletes some.
 """
@@ -24,6 +24,7 @@ from xlashape_client import Client
 __all__ = [
     "MAY_PASS",
     "PAUSE_SECONDS",
+    "SECONDS",
     "Caller",
     "GrpcTransport",
     "Modules",
@@ -31,12 +32,14 @@ __all__ = [
     "Transport",
     "name_of",
     "new_module",
+    "outcome_of_error",
     "upload_requests",
 ]
 
 MAY_PASS = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
 """The codes that a call may end with during a fault. Never INTERNAL or UNKNOWN."""
-_SECONDS = 10.0  # the deadline of a call
+SECONDS = 10.0
+"""The deadline of a call."""
 PAUSE_SECONDS = 0.01  # seconds between two calls, on average
 _LONG_BYTES = 200_000
 _MAX_OWN = (
@@ -83,7 +86,7 @@ class GrpcTransport:
         answers: list[bytes] = []
         try:
             call = self._channel.stream_stream(f"/xlashape.v1.{rpc}")
-            answers.extend(call(iter(requests), timeout=_SECONDS))
+            answers.extend(call(iter(requests), timeout=SECONDS))
         except grpc.RpcError as error:
             failed: Any = error
             return Outcome(failed.code().name, failed.details() or "", tuple(answers))
@@ -101,7 +104,7 @@ class PythonTransport:
     has_own_bytes = False
 
     def __init__(self, address: str, root: bytes | None) -> None:
-        self._client = Client(address, timeout=_SECONDS, root_certificates=root)
+        self._client = Client(address, timeout=SECONDS, root_certificates=root)
         self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
@@ -114,16 +117,19 @@ class PythonTransport:
             else:
                 answers.append(self._client.send(method.name, sent, None))
         except XlashapeError as error:
-            cause: Any = error.__cause__
-            if isinstance(cause, grpc.RpcError):
-                cause = cause if hasattr(cause, "code") else None
-                if cause is not None:
-                    return Outcome(cause.code().name, cause.details() or "", tuple(answers))
-            return Outcome(code_of(error), str(error), tuple(answers))
+            return outcome_of_error(error, tuple(answers))
         return Outcome("OK", "", tuple(answers))
 
     def close(self) -> None:
         self._client.close()
+
+
+def outcome_of_error(error: XlashapeError, answers: tuple[bytes, ...]) -> Outcome:
+    """What a call of the Python client has ended with, after these answers."""
+    cause: Any = error.__cause__
+    if isinstance(cause, grpc.RpcError) and hasattr(cause, "code"):
+        return Outcome(cause.code().name, cause.details() or "", answers)
+    return Outcome(code_of(error), str(error), answers)
 
 
 class Modules:
@@ -159,7 +165,7 @@ class Modules:
         """Waits until no caller uses a module, for as long as a call may take."""
         with self._users:
             self._is_at_rest = True
-            self._users.wait_for(lambda: not self._user_count, 2 * _SECONDS)
+            self._users.wait_for(lambda: not self._user_count, 2 * SECONDS)
         try:
             yield
         finally:
@@ -285,12 +291,12 @@ class Caller(threading.Thread):
     def _call(self, what: str, subject: str, rpc: str, requests: tuple[bytes, ...], right: str = "") -> Outcome:
         began = time.monotonic()
         outcome = self._transport.ask(rpc, requests)
-        self._note(what, subject, began, outcome, right, digest_of(outcome) if right else "")
+        self._note(what, subject, began, outcome, right, digest_of(outcome) if right else "", rpc)
         return outcome
 
-    def _note(self, what: str, subject: str, began: float, outcome: Outcome, right: str, got: str) -> None:
+    def _note(self, what: str, subject: str, began: float, outcome: Outcome, right: str, got: str, rpc: str) -> None:
         self._history.add(
-            Entry(self.name, what, subject, began, time.monotonic(), outcome.code, outcome.message, right, got)
+            Entry(self.name, what, subject, began, time.monotonic(), outcome.code, outcome.message, right, got, rpc)
         )
 
     def _upload(self) -> None:
@@ -319,7 +325,7 @@ class Caller(threading.Thread):
             got = hashlib.sha256(v1.GetModuleResponse.FromString(outcome.answers[0]).content).hexdigest()[:16]
         elif outcome.code == "NOT_FOUND" and name not in self._modules.kept():
             return "NOT_FOUND"  # it was deleted meanwhile, or a fault removed it
-        self._note(what, name, began, outcome, right, got)
+        self._note(what, name, began, outcome, right, got, "HloService/GetModule")
         return outcome.code
 
     def _remove(self, name: str) -> None:
@@ -330,4 +336,4 @@ class Caller(threading.Thread):
         if outcome.code == "OK" and self._tells_deletions:
             again = self._transport.ask("HloService/GetModule", read_requests(name))
             if again.code == "OK":
-                self._note("deleted", name, time.monotonic(), again, "NOT_FOUND", again.code)
+                self._note("deleted", name, time.monotonic(), again, "NOT_FOUND", again.code, "HloService/GetModule")

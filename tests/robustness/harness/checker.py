@@ -16,9 +16,11 @@ from harness.history import Entry, Fault
 
 __all__ = ["Report", "check"]
 
+_OBSERVED = ("health", "small", "metrics")  # what is not a call of a caller
 _SERVING = "0801"  # HealthCheckResponse(status=SERVING), in hex
 
 HEALTH_SECONDS = 1.0
+METRICS_SECONDS = 1.0
 NORMAL_SECONDS = 5.0
 P99_FACTOR = 5.0
 _P99_FLOOR_SECONDS = 0.005  # seconds; an idle call takes less than a switch between threads
@@ -56,7 +58,7 @@ def check(
     for entry in entries:
         if entry.what == "small" and entry.code == "OK" and entry.got != entry.expected:
             report.violations.append(f"{entry.caller}: {entry.subject}, which is not what the library answers")
-        elif entry.what not in ("health", "small"):
+        elif entry.what not in _OBSERVED:
             if entry.code == "NOT_FOUND" and entry.subject in removed:
                 continue
             found = _wrong(entry, _overlaps(entry, spans))
@@ -67,6 +69,7 @@ def check(
     (report.slow if len(late) <= _MAX_LATE else report.violations).extend(late)
     report.measured["seconds_stalled"] = round(sum(ended - began for began, ended in stalls), 1)
     _check_health(entries, faults, report)
+    _check_metrics(entries, faults, stalls, report)
     _check_latency(entries, faults, report)
     for fault in faults:
         seconds = fault.normal - fault.ended
@@ -78,7 +81,7 @@ def check(
         report.violations.append(
             f"a worker took {memory_most >> 20} MiB of memory, its budget is {memory_budget >> 20}"
         )
-    calls = [entry for entry in entries if entry.what not in ("health", "small")]
+    calls = [entry for entry in entries if entry.what not in _OBSERVED]
     report.measured.update(
         calls=len(calls),
         calls_by_code=dict(Counter(entry.code for entry in calls)),
@@ -145,6 +148,33 @@ def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Rep
             report.violations.append("health of 'live' was not serving")
     if not health:
         report.violations.append("health was never asked")
+
+
+def _check_metrics(
+    entries: Sequence[Entry], faults: Sequence[Fault], stalls: Sequence[tuple[float, float]], report: Report
+) -> None:
+    """Checks that metrics were right at all times, and answered within a second unless the main process was stopped."""
+    asked = [entry for entry in entries if entry.what == "metrics"]
+    if not asked:
+        return  # run.py says why
+    start = min(entry.began for entry in entries)
+    stopped = [(fault.began - 1, max(fault.normal, fault.ended) + 1) for fault in faults if fault.stops_main]
+    excused = {entry for entry in asked if _overlaps(entry, stopped)}
+    report.measured["metrics_questions"] = len(asked)
+    report.measured["metrics_seconds_at_most"] = round(
+        max((e.ended - e.began for e in asked if e not in excused), default=0), 3
+    )
+    for entry in asked:
+        told = f"at {entry.began - start:.1f} s, metrics: {entry.code} {entry.message}".rstrip()
+        told += _last_fault(entry, faults)
+        if entry.code == "WRONG":
+            report.violations.append(told)
+        elif entry in excused:
+            continue
+        elif entry.code == "UNAVAILABLE" or (entry.code == "LATE" and not _overlaps(entry, stalls)):
+            report.violations.append(told)
+        elif entry.ended - entry.began > METRICS_SECONDS:
+            report.slow.append(f"{told} after {entry.ended - entry.began:.2f} s")
 
 
 def _p99(seconds: Sequence[float]) -> float:

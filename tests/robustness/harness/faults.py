@@ -97,6 +97,8 @@ class Kind(NamedTuple):
     is_attack: bool = False
     removes: bool = False
     """Whether it removes modules for good."""
+    stops_main: bool = False
+    """Whether it stops the main process, so that metrics cannot be answered."""
 
 
 def _signal(pid: int, number: int) -> None:
@@ -278,8 +280,8 @@ def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, 
         Kind("kill_worker", _kill_worker, 0.0, stops=True),
         Kind("kill_workers", _kill_workers, 0.0, stops=True),
         Kind("stop_worker", _stop_worker, 4.0, stops=True),
-        Kind("stop_server", _stop_server),
-        Kind("kill_server", _kill_server, 1.0, stops=True),
+        Kind("stop_server", _stop_server, stops_main=True),
+        Kind("kill_server", _kill_server, 1.0, stops=True, stops_main=True),
     ]
     if setting.disk is not None:
         found += [Kind("full_disk", _full_disk, 3.0), Kind("read_only", _read_only, 3.0)]

@@ -16,8 +16,8 @@ __all__ = ["Entry", "Fault", "History"]
 class Entry(NamedTuple):
     """One call. Times are of time.monotonic(), which processes of a machine share.
 
-    `what` is "question", "upload", "read", "delete" or "health"; `subject` the number of the question, the name of the module or of the service.
-    `expected` is the digest of the right outcome, if there is only one; `got` the digest of the outcome.
+    `what` is "question", "upload", "read", "delete", "health" or "metrics"; `subject` the number of the question, the name of the module or of the
+    service. `rpc` is what was called, such as "ShapeService/ByteSize", by those who ask what the server is to have counted. `expected` is the digest of the right outcome, if there is only one; `got` the digest of the outcome.
     """
 
     caller: str
@@ -29,12 +29,13 @@ class Entry(NamedTuple):
     message: str
     expected: str
     got: str
+    rpc: str = ""
 
 
 class Fault(NamedTuple):
     """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`: whether it stops processes.
 
-    `held`: since when it was there, if making it took a while.
+    `held`: since when it was there, if making it took a while. `stops_main`: whether it stops the main process, which answers those who ask for metrics.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Fault(NamedTuple):
     stops: bool
     is_attack: bool
     held: float = 0.0
+    stops_main: bool = False
 
 
 def digest_of(outcome: Outcome) -> str:

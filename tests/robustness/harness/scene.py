@@ -11,7 +11,6 @@ import random
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -27,6 +26,7 @@ from server_processes import ServerProcess, children
 from small_disk import SmallDisk
 from stepped_clock import SteppedClock
 
+from harness.async_callers import async_transports
 from harness.callers import (
     Caller,
     GrpcTransport,
@@ -37,8 +37,9 @@ from harness.callers import (
     new_module,
     upload_requests,
 )
-from harness.history import Entry, History
+from harness.history import History
 from harness.http_callers import HTTP_TRANSPORTS
+from harness.observers import Observers
 from harness.prober import connect
 from harness.questions import Question, library
 from xlashape.proto import v1
@@ -78,6 +79,7 @@ _TICK_SECONDS, _STALL_SECONDS = (
     0.1,
     0.75,
 )  # a thread that sleeps for the one, and is not woken for the other, was on a machine that stalled
+_ASYNC_CALLERS = 3  # that share an event loop
 _LOG_LINES = 40  # of the server's, which are shown after a violation
 
 
@@ -104,7 +106,7 @@ class Scene(contextlib.ExitStack):
         self._stop = threading.Event()
         self._servers: list[ServerProcess] = []
         self._callers: list[Caller] = []
-        self._prober: subprocess.Popen[str] | None = None
+        self.observers = self.enter_context(Observers(history))
         self._config = Config(address="127.0.0.1:0")
         self._log: list[dict[str, Any]] = []
         self.stalls: list[tuple[float, float]] = []
@@ -147,6 +149,8 @@ class Scene(contextlib.ExitStack):
             values.update(tls_certificate=str(self.scratch / "server.pem"), tls_key=str(self.scratch / "server.key"))
         if find_spec("connectrpc") is not None:
             values["http"] = f"127.0.0.1:{_free_port()}"
+        if find_spec("prometheus_client") is not None:
+            values["metrics"] = f"127.0.0.1:{_free_port()}"
         self._config = Config(**values)
         self.store().mkdir(exist_ok=True)
         self.start_server()
@@ -243,10 +247,11 @@ class Scene(contextlib.ExitStack):
     # -- callers -----------------------------------------------------------------------------------------------------------------
 
     def start_callers(self, asked: list[Question], pause: float) -> None:
-        """Starts the callers, the prober, and the thread that measures the workers."""
+        """Starts the callers, those who watch the server from outside, and the thread that measures the workers."""
         root = Path(self.root()).read_bytes() if self._tls else None
         transports: list[Transport] = [GrpcTransport(self.address(), root) for _ in range(2)]
         transports += [PythonTransport(self.address(), root) for _ in range(2)]
+        transports += async_transports(self.address(), root, _ASYNC_CALLERS)
         http = self._http_address()
         if http:
             transports += [kind(http, root) for kind in HTTP_TRANSPORTS]
@@ -265,29 +270,15 @@ class Scene(contextlib.ExitStack):
         ]
         for caller in self._callers:
             caller.start()
-        script = str(Path(__file__).with_name("prober.py"))
-        process = subprocess.Popen(
-            [sys.executable, script, self.address(), self.root()], stdout=subprocess.PIPE, text=True
-        )
-        self._prober = process
-        self.callback(process.wait)
-        self.callback(process.kill)
         right = library()("ShapeService/ByteSize", (_SMALL,)).answers[0].hex()
-        threading.Thread(target=self._read_prober, args=(process, right), daemon=True).start()
+        self.observers.probe(self.address(), self.root(), right)
+        if self._config.metrics:
+            self.observers.scrape(self._config.metrics)
         threading.Thread(target=self._sample, daemon=True).start()
         threading.Thread(target=self._notice_stalls, daemon=True).start()
 
     def _http_address(self) -> str:
         return str(self._servers[-1].event.get("http") or "")
-
-    def _read_prober(self, process: subprocess.Popen[str], right: str) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if not line.endswith("\n"):
-                break  # it was ended
-            told = json.loads(line)
-            expected = right if told["what"] == "small" else ""
-            self.history.add(Entry(caller="prober", message="", expected=expected, **told))
 
     def _sample(self) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
@@ -355,10 +346,8 @@ class Scene(contextlib.ExitStack):
             time.sleep(0.1)
 
     def stop_callers(self) -> None:
-        """Ends the callers, and reads everything that the server has to have. RuntimeError if a caller ended by itself."""
-        assert self._prober is not None
-        if self._prober.poll() is not None:
-            raise RuntimeError(f"the prober ended by itself with code {self._prober.returncode}")
+        """Ends the callers and observers, and reads everything that the server has to have. RuntimeError if one of them ended by itself."""
+        self.observers.check()
         self._stop.set()
         end = time.monotonic() + _LAST_CALLS_SECONDS
         for caller in self._callers:
@@ -380,6 +369,7 @@ class Scene(contextlib.ExitStack):
         until = time.monotonic() + _LAST_READS_SECONDS
         for name, content in self.modules.kept().items():
             reader.read(name, content, "kept", until)
+        self.observers.finish()
 
     def log_lines(self) -> list[dict[str, Any]]:
         """The log of all servers of the run. What is not a line of JSON, such as the last line of a server that was killed, is a message."""

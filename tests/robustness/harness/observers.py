@@ -1,0 +1,97 @@
+"""Processes that ask the server all the time while callers and faults come and go: the prober and the scraper."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.history import Entry, History
+
+__all__ = ["Observers", "Scrape"]
+
+_LAST_SCRAPES_SECONDS = 1.5  # after the last call, in which its end is counted and asked for
+
+
+class Scrape(NamedTuple):
+    """The calls that a server had counted, by method and code, in an answer that was asked for at `began` (of time.monotonic()).
+
+    `server`: the time of its start, by which servers of one run differ.
+    """
+
+    began: float
+    ended: float
+    server: float
+    calls: dict[str, float]
+
+
+class Observers(contextlib.ExitStack):
+    """The processes, and what they found: in `history`, and in `scrapes`."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._threads: list[threading.Thread] = []
+        self.scrapes: list[Scrape] = []
+        """The first and the last answer of each server."""
+
+    def probe(self, address: str, root: str, right: str) -> None:
+        """Starts the prober. `right`: the answer to its small calls, in hex."""
+
+        def read(told: dict[str, Any]) -> None:
+            expected = right if told["what"] == "small" else ""
+            self._history.add(Entry(caller="prober", message="", expected=expected, **told))
+
+        self._start("prober", read, address, root)
+
+    def scrape(self, address: str) -> None:
+        """Starts the scraper."""
+
+        def read(told: dict[str, Any]) -> None:
+            began, ended, code = told["began"], told["ended"], told["code"]
+            self._history.add(Entry("scraper", "metrics", address, began, ended, code, told["message"], "", ""))
+            if "server" in told:
+                if [each.server for each in self.scrapes[-2:]] == [told["server"]] * 2:
+                    self.scrapes.pop()
+                self.scrapes.append(Scrape(began, ended, told["server"], told["calls"]))
+
+        self._start("scraper", read, address)
+
+    def _start(self, name: str, read: Callable[[dict[str, Any]], None], *arguments: str) -> None:
+        script = str(Path(__file__).with_name(f"{name}.py"))
+        process = subprocess.Popen([sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True)
+        self.callback(process.wait)
+        self.callback(process.kill)
+
+        def follow() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if not line.endswith("\n"):
+                    break  # it was ended
+                read(json.loads(line))
+
+        thread = threading.Thread(target=follow, name=name, daemon=True)
+        thread.start()
+        self._processes[name] = process
+        self._threads.append(thread)
+
+    def check(self) -> None:
+        """RuntimeError if one has ended by itself."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"the {name} ended by itself with code {process.returncode}")
+
+    def finish(self) -> None:
+        """Ends them after all calls have ended, once their counts have been asked for."""
+        time.sleep(_LAST_SCRAPES_SECONDS)
+        self.check()
+        self.close()
+        for thread in self._threads:
+            thread.join()
