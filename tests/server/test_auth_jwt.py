@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jwt_issuer
 import pytest
 from server_processes import wait_until
 
@@ -23,37 +24,12 @@ from xlashape_server.auth import Credentials, Gate, check
 from xlashape_server.callers import Caller
 
 
-class Issuer:
-    """An issuer of tokens, whose public keys are in `jwks.json` beside `auth.toml`."""
+class Issuer(jwt_issuer.Issuer):
+    """An issuer, and the gate that admits its tokens."""
 
     def __init__(self, folder: Path) -> None:
-        jwt = pytest.importorskip("jwt", reason="PyJWT is not installed")
-        from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-
-        self.folder = folder
-        self.keys = {
-            "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
-            "ES256": ec.generate_private_key(ec.SECP256R1()),
-            "EdDSA": ed25519.Ed25519PrivateKey.generate(),
-        }
-        self.public: list[dict[str, Any]] = []
-        for name, key in self.keys.items():
-            found = jwt.get_algorithm_by_name(name).to_jwk(key.public_key(), as_dict=True)
-            self.public.append({**found, "kid": name, "use": "sig"})
-        (folder / "jwks.json").write_text(json.dumps({"keys": self.public}))
-        (folder / "auth.toml").write_text(
-            '[jwt]\nkeys = "jwks.json"\nissuer = "https://issuer.example"\naudience = "xlashape"\n'
-        )
-        self.gate = Gate(Config(auth=str(folder / "auth.toml")))
-
-    def token(
-        self, algorithm: str = "RS256", *, key: Any = None, headers: dict[str, str] | None = None, **claims: Any
-    ) -> str:
-        import jwt
-
-        usual = {"iss": "https://issuer.example", "aud": "xlashape", "sub": "ann", "exp": time.time() + 300}
-        found = {name: value for name, value in (usual | claims).items() if value is not None}
-        return jwt.encode(found, key or self.keys[algorithm], algorithm, headers or {"kid": algorithm})
+        super().__init__(folder)
+        self.gate = Gate(Config(auth=self.auth))
 
     def identity(self, token: str, rpc: str = "ShapeService/ByteSize") -> str:
         return self.gate.admit(rpc, Caller("a", "a:1"), Credentials(f"Bearer {token}"))[0].identity
@@ -153,7 +129,7 @@ def test_new_keys_count_without_a_restart(tmp_path: Path) -> None:
     another = tmp_path / "another"
     another.mkdir()
     new = Issuer(another)
-    (tmp_path / "jwks.json").write_text(json.dumps({"keys": new.public}))
+    issuer.publish(new.public)
 
     def is_known() -> bool:
         with contextlib.suppress(UnauthenticatedError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from awaited_client import AwaitedClient
+from certificates import copied, make_authority, make_certificate, served_certificate
 from server_processes import wait_until
 
 from xlashape.errors import InvalidArgumentError, UnavailableError
@@ -25,18 +24,9 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of an authority (ca.*), a server at 127.0.0.1 (server.*) and a client (client.*)."""
     path = tmp_path_factory.mktemp("tls")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=path, check=True, capture_output=True)
-
-    new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # which Python asks for from 3.13 on
-    openssl(*new, "-x509", *usage, "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
-    (path / "san").write_text("subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
+    make_authority(path)
     for name in ("server", "client"):
-        openssl(*new, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "san")
-        openssl("x509", "-req", "-days", "2", "-in", f"{name}.csr", *signing, "-out", f"{name}.pem")
+        make_certificate(path, name)
     return path
 
 
@@ -74,25 +64,6 @@ def test_certificates_that_cannot_be_used_are_named(certificates: Path, wrong: d
     assert caught.value.field == next(iter(wrong))
 
 
-def copied(source: Path, target: Path, *names: str) -> None:
-    """Replaces files as collectors of secrets do: each at once."""
-    for name in names:
-        shutil.copy(source / name, target / f".{name}")
-        (target / f".{name}").replace(target / f"server{Path(name).suffix}")
-
-
-def served_certificate(server: Server, root: Path) -> str:
-    context = ssl.create_default_context(cafile=str(root))
-    context.set_alpn_protocols(["h2"])
-    with (
-        socket.create_connection(server.config.host_and_port(), timeout=10) as plain,
-        context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
-    ):
-        certificate: Any = secured.getpeercert()
-        subject: tuple[tuple[tuple[str, str], ...], ...] = certificate["subject"]
-    return dict(pair for entry in subject for pair in entry)["commonName"]
-
-
 def test_replaced_certificates_are_served_without_a_restart(certificates: Path, tmp_path: Path) -> None:
     copied(certificates, tmp_path, "server.pem", "server.key")
     root = certificates / "ca.pem"
@@ -101,16 +72,16 @@ def test_replaced_certificates_are_served_without_a_restart(certificates: Path, 
         Client(server.address, timeout=10, root_certificates=root.read_bytes()) as client,
     ):
         assert answer(client) == 17
-        assert served_certificate(server, root) == "server"
+        assert served_certificate(server.address, root) == "server"
         [worker] = server.worker_pids
         copied(certificates, tmp_path, "client.pem")  # the key does not belong to it: the old pair stays
         time.sleep(1.5)
-        assert served_certificate(server, root) == "server"
+        assert served_certificate(server.address, root) == "server"
         copied(certificates, tmp_path, "client.key")
-        wait_until(lambda: served_certificate(server, root) == "client")
+        wait_until(lambda: served_certificate(server.address, root) == "client")
         (tmp_path / "server.pem").write_text("gone")
         time.sleep(1.5)
-        assert served_certificate(server, root) == "client"
+        assert served_certificate(server.address, root) == "client"
         assert answer(client) == 17
         assert server.worker_pids == [worker]
 

@@ -1,0 +1,188 @@
+"""Servers whose clock steps while they run: what holds for a time follows the clock, and what is counted or waited for does not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from certificates import copied, make_authority, make_certificate, served_certificate
+from credentials import READER, WRITER, tokens
+from jwt_issuer import Issuer
+from optional import without
+from server_processes import ServerProcess, wait_until
+from stepped_clock import SteppedClock
+
+from xlashape.errors import LimitExceededError, UnauthenticatedError, UnavailableError
+from xlashape_client import Client
+from xlashape_server import Config
+
+TILED = "f32[3,5]{1,0:T(2,2)}"
+HOUR, DAY = 3600, 86_400
+STEPS = (HOUR, 0, -HOUR, 0)
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> SteppedClock:
+    try:
+        return SteppedClock(tmp_path)
+    except (OSError, subprocess.CalledProcessError) as error:
+        without(f"no clock that steps can be built: {error}")
+
+
+def served(clock: SteppedClock, **settings: str) -> ServerProcess:
+    return ServerProcess(Config(address="127.0.0.1:0", workers=1, log_level="info", **settings), env=clock.environment)
+
+
+def asks(address: str, token: str) -> int:
+    with Client(address, token=token, timeout=20) as client:
+        return client.linear_index(TILED, (2, 3))
+
+
+def is_refused(ask: Callable[[], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        ask()
+
+
+def test_a_jwt_expires_when_the_clock_steps_ahead_and_is_valid_again(tmp_path: Path, clock: SteppedClock) -> None:
+    issuer = Issuer(tmp_path)
+    with served(clock, auth=issuer.auth) as server:
+        token = issuer.token()
+        for step in (0, HOUR, 0, DAY, -60, 0):
+            clock.step(step)
+            for _ in range(2):  # a token that was verified is remembered
+                if step > 300:
+                    is_refused(lambda: asks(server.address, token), UnauthenticatedError, "not valid: .*expired")
+                else:
+                    assert asks(server.address, token) == 17
+        early = issuer.token(nbf=issuer.now() + HOUR, exp=issuer.now() + 2 * HOUR)
+        is_refused(lambda: asks(server.address, early), UnauthenticatedError, "not yet valid")
+        clock.step(HOUR + 60)
+        assert asks(server.address, early) == 17
+        is_refused(lambda: asks(server.address, token), UnauthenticatedError, "not valid: .*expired")
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_keys_that_are_replaced_while_the_clock_is_elsewhere_count(
+    tmp_path: Path, clock: SteppedClock, step: int
+) -> None:
+    issuer = Issuer(tmp_path)
+    (tmp_path / "other").mkdir()
+    other = Issuer(tmp_path / "other")
+    with served(clock, auth=issuer.auth) as server:
+
+        def is_known(issued_by: Issuer) -> bool:
+            try:
+                return asks(server.address, issued_by.token(exp=issuer.now() + DAY)) == 17
+            except UnauthenticatedError:
+                return False
+
+        assert is_known(issuer)
+        clock.step(step)
+        assert is_known(issuer)
+        issuer.publish(other.public)
+        wait_until(lambda: is_known(other))
+        assert not is_known(issuer)
+        clock.step(0)
+        issuer.publish(issuer.public)
+        wait_until(lambda: is_known(issuer))
+        assert not is_known(other)
+
+
+def test_a_step_gives_and_takes_no_calls(tmp_path: Path, clock: SteppedClock) -> None:
+    auth = tmp_path / "auth.toml"
+    # One call in 100 seconds, and so many that a test cannot use them up.
+    quotas = '[quotas."token:ann"]\ncalls_per_second = 0.01\n[quotas."token:bob"]\ncalls_per_second = 10000\n'
+    auth.write_text(tokens(ann=(READER, "read"), bob=(WRITER, "write")) + quotas)
+    with served(clock, auth=str(auth)) as server:
+        with pytest.raises(LimitExceededError):
+            for _ in range(10):
+                asks(server.address, READER)
+        for step in (0, *STEPS, -DAY, DAY):
+            clock.step(step)
+            is_refused(
+                lambda: asks(server.address, READER), LimitExceededError, "try again in 1?[0-9]?[0-9][.][0-9] seconds"
+            )
+            for _ in range(10):
+                assert asks(server.address, WRITER) == 17
+
+
+def test_a_step_gives_and_takes_no_processor_time(tmp_path: Path, clock: SteppedClock) -> None:
+    auth = tmp_path / "auth.toml"
+    quotas = (
+        '[quotas."token:ann"]\ncpu_seconds_per_minute = 0.001\n[quotas."token:bob"]\ncpu_seconds_per_minute = 600\n'
+    )
+    auth.write_text(tokens(ann=(READER, "read"), bob=(WRITER, "write")) + quotas)
+    text = "(d0) -> (" + " + ".join(f"((d0 * {i}) mod {i + 7})" for i in range(2, 60)) + "), domain: d0 in [0, 99999]"
+    points = np.arange(50_000).reshape(-1, 1)
+
+    def works(token: str) -> None:
+        with Client(server.address, token=token, timeout=20) as client:
+            client.evaluate_map_batch(text, points)
+
+    with served(clock, auth=str(auth)) as server:
+        with pytest.raises(LimitExceededError, match="quota of 0.001 CPU seconds per minute"):
+            for _ in range(1000):  # it begins with one second of processor time
+                works(READER)
+        for step in STEPS:
+            clock.step(step)
+            is_refused(lambda: works(READER), LimitExceededError, "quota of 0.001 CPU seconds per minute")
+            works(WRITER)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    if shutil.which("openssl") is None:
+        without("openssl is not installed")
+    make_authority(tmp_path, days=100)
+    for name, days in (("server", 100), ("another", 100), ("client", 2), ("later", 50)):
+        make_certificate(tmp_path, name, days)
+    return tmp_path
+
+
+def test_a_certificate_of_a_caller_expires_when_the_clock_steps_ahead(authority: Path, clock: SteppedClock) -> None:
+    folder = authority / "served"
+    folder.mkdir()
+    copied(authority, folder, "server.pem", "server.key")
+    auth = authority / "auth.toml"
+    auth.write_text("".join(f'[[certificate]]\nname = "{name}"\naccess = "read"\n' for name in ("client", "later")))
+    root = authority / "ca.pem"
+
+    def calls(name: str) -> int:
+        pair = {
+            "private_key": (authority / f"{name}.key").read_bytes(),
+            "certificate_chain": (authority / f"{name}.pem").read_bytes(),
+        }
+        with Client(server.address, timeout=3, root_certificates=root.read_bytes(), **pair) as client:
+            return client.linear_index(TILED, (2, 3))
+
+    def shown() -> str:
+        return served_certificate(server.address, root, authority / "later.pem", authority / "later.key")
+
+    settings = {
+        "tls_certificate": str(folder / "server.pem"),
+        "tls_key": str(folder / "server.key"),
+        "tls_client_ca": str(root),
+        "auth": str(auth),
+    }
+    with served(clock, **settings) as server:
+        for step in (0, 5 * DAY, 0, -DAY, 0):
+            clock.step(step)
+            if step:  # the one has expired, or neither holds yet
+                is_refused(lambda: calls("client"), UnavailableError, "[Hh]andshake|[Ss]ocket closed|[Cc]onnection")
+            else:
+                assert calls("client") == 17
+            if step >= 0:
+                assert calls("later") == 17
+        # The server's own certificate is read again, wherever its clock is.
+        clock.step(5 * DAY)
+        assert shown() == "server"
+        copied(authority, folder, "another.pem", "another.key")
+        wait_until(lambda: shown() == "another")
+        clock.step(0)
+        copied(authority, folder, "server.pem", "server.key")
+        wait_until(lambda: shown() == "server")
+        assert calls("client") == 17
