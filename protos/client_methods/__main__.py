@@ -14,6 +14,7 @@ if str(PROTOS) not in sys.path:
 
 from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest, CodeGeneratorResponse  # noqa: E402 - the path is needed first
 
+from client_methods.cpp import Cpp  # noqa: E402
 from client_methods.emitter import Emitter  # noqa: E402
 from client_methods.go import Go  # noqa: E402
 from client_methods.java import Java  # noqa: E402
@@ -21,7 +22,7 @@ from client_methods.model import SchemaError, methods_of  # noqa: E402
 from client_methods.rust import Rust  # noqa: E402
 from client_methods.typescript import TypeScript  # noqa: E402
 
-LANGUAGES: dict[str, type[Emitter]] = {"go": Go, "java": Java, "rust": Rust, "typescript": TypeScript}
+LANGUAGES: dict[str, type[Emitter]] = {"cpp": Cpp, "go": Go, "java": Java, "rust": Rust, "typescript": TypeScript}
 
 
 def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:

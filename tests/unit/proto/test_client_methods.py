@@ -60,6 +60,16 @@ EXPECTED = {
         "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) {",
         "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, error) {",
     ],
+    "cpp": [
+        "  /// Weighs a shape, in grams.",
+        "  v1::Weight WeighShape(const AnyShape& shape) const;",
+        "  std::vector<v1::Weight> WeighShapes(const std::vector<AnyShape>& shapes) const;",
+        "  return calls_->Ask(&v1::ScaleService::Stub::DescribeScale, request);",
+        "  Sequence<v1::Weight> ListWeights(v1::ListWeightsRequest request) const;",
+        "  /// Watches the scale, as DescribeScale() describes it. The answers come as a stream, while the server computes.",
+        "  std::int64_t EqualIndex(const AnyShape& shape, const std::vector<std::int64_t>& index) const;",
+        "  std::vector<std::int64_t> EqualIndices(const AnyShape& shape, const std::vector<std::int64_t>& indices) const;",
+    ],
     "java": [
         "   * Weighs a shape, in grams.",
         "  public Weight weighShape(ShapeInput shape) {",

@@ -1,0 +1,217 @@
+#ifndef XLASHAPE_SRC_CALLS_H_
+#define XLASHAPE_SRC_CALLS_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "mistake.h"
+#include "xlashape/client.h"
+#include "xlashape/v1/hlo_service.grpc.pb.h"
+#include "xlashape/v1/indexing_service.grpc.pb.h"
+#include "xlashape/v1/shape_service.grpc.pb.h"
+
+namespace xlashape {
+
+/// The number of int64 that one message carries: 2 MiB, half of what gRPC receives by default.
+constexpr std::size_t kUnaryNumbers = std::size_t{1} << 18;
+/// The number of questions in one message whose answers are several times as large.
+constexpr std::size_t kUnaryAnswers = std::size_t{1} << 14;
+
+/// How many numbers belong together, and about how many one message of a stream has.
+struct Parts {
+  std::size_t width;
+  std::size_t most;
+};
+
+/// Checks that the server answered each item of a request.
+inline void CheckNumber(std::size_t found, std::size_t expected) {
+  if (found == expected) return;
+  Refuse("INVALID_ANSWER", "", "the server answered " + std::to_string(found) + " of " + std::to_string(expected) + " items");
+}
+
+/// The items of an answer, if it has as many as the request.
+template <class Item>
+std::vector<Item> Each(google::protobuf::RepeatedPtrField<Item>* items, std::size_t expected) {
+  CheckNumber(static_cast<std::size_t>(items->size()), expected);
+  return {std::make_move_iterator(items->begin()), std::make_move_iterator(items->end())};
+}
+
+/// The only item of an answer.
+template <class Items>
+auto One(Items* items) {
+  CheckNumber(static_cast<std::size_t>(items->size()), 1);
+  return std::move(*items->begin());
+}
+
+/// Adds numbers of an answer to those before, and returns how many they are.
+template <class Number>
+std::size_t Append(const google::protobuf::RepeatedField<Number>& numbers, std::vector<Number>* to) {
+  to->insert(to->end(), numbers.begin(), numbers.end());
+  return static_cast<std::size_t>(numbers.size());
+}
+
+/// Makes the calls of a client with the generated stubs. Copies share the connection.
+class Calls {
+ public:
+  template <class Stub, class Request, class Answer>
+  using Unary = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Answer*);
+  template <class Stub, class Request, class Answer>
+  using Streaming = std::unique_ptr<grpc::ClientReader<Answer>> (Stub::*)(grpc::ClientContext*, const Request&);
+  template <class Stub, class Request, class Answer>
+  using BothWays = std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Stub::*)(grpc::ClientContext*);
+
+  Calls(const std::string& address, const Options& options);
+
+  template <class Stub>
+  Stub& stub() const {
+    return *std::get<std::shared_ptr<Stub>>(stubs_);
+  }
+
+  /// Gives the context of a call the token, and the timeout as deadline.
+  void Prepare(grpc::ClientContext* context) const;
+
+  /// How many numbers an index of an array has, or a point of a map.
+  std::size_t Width(const v1::ShapeInput& shape) const;
+  std::size_t Width(const v1::MapInput& map) const;
+
+  /// The answer to a request.
+  template <class Stub, class Request, class Answer>
+  Answer Ask(Unary<Stub, Request, Answer> method, const Request& request) const {
+    grpc::ClientContext context;
+    Prepare(&context);
+    Answer answer;
+    Check((stub<Stub>().*method)(&context, request, &answer));
+    return answer;
+  }
+
+  /// The answers as they come.
+  template <class Stub, class Request, class Answer>
+  Sequence<Answer> Stream(Streaming<Stub, Request, Answer> method, const Request& request) const {
+    auto stream = std::make_shared<Answers<Answer>>();
+    Prepare(&stream->context);
+    stream->reader = (stub<Stub>().*method)(&stream->context, request);
+    return Sequence<Answer>([stream](Answer* answer) { return stream->Next(answer); });
+  }
+
+  /// The items of all pages.
+  template <class Stub, class Request, class Answer, class Item>
+  Sequence<Item> Pages(Unary<Stub, Request, Answer> method, Request request,
+                       google::protobuf::RepeatedPtrField<Item>* (Answer::*items)()) const {
+    struct State {
+      Request request;
+      Answer page;
+      int next = 0;
+      bool is_last = false;
+    };
+    auto state = std::make_shared<State>(State{std::move(request), {}});
+    return Sequence<Item>([calls = *this, state, method, items](Item* item) {
+      while (state->next == (state->page.*items)()->size()) {
+        if (state->is_last) return false;
+        state->page = calls.Ask(method, state->request);
+        state->next = 0;
+        state->is_last = state->page.next_page_token().empty();
+        state->request.set_page_token(state->page.next_page_token());
+      }
+      *item = std::move(*(state->page.*items)()->Mutable(state->next++));
+      return true;
+    });
+  }
+
+  /// Asks about numbers: in one message if there are at most `few`, otherwise over a stream, whose parts `plan()` tells. `fill(request, is_first, begin,
+  /// end)` writes a message, `take(answer)` returns how many questions were answered.
+  template <class Stub, class Request, class Answer, class PartRequest, class PartAnswer, class Plan, class Fill, class Take>
+  void Bulk(Unary<Stub, Request, Answer> one, BothWays<Stub, PartRequest, PartAnswer> many, const std::vector<std::int64_t>& numbers,
+            std::size_t few, Plan plan, Fill fill, Take take) const {
+    if (numbers.size() <= few) {
+      Request request;
+      fill(request, true, numbers.begin(), numbers.end());
+      take(Ask(one, request));
+      return;
+    }
+    const Parts parts = plan();
+    const std::size_t width = std::max<std::size_t>(parts.width, 1);
+    const std::size_t size = std::max<std::size_t>(parts.most / width, 1) * width;
+    grpc::ClientContext context;
+    Prepare(&context);
+    const auto stream = (stub<Stub>().*many)(&context);
+    auto sent = std::async(std::launch::async, [&] {
+      try {
+        for (std::size_t start = 0; start < numbers.size(); start += size) {
+          PartRequest part;
+          fill(part, start == 0, numbers.begin() + static_cast<std::ptrdiff_t>(start),
+               numbers.begin() + static_cast<std::ptrdiff_t>(std::min(start + size, numbers.size())));
+          if (!stream->Write(part)) return;  // Finish gives the reason
+        }
+        stream->WritesDone();
+      } catch (...) {
+        context.TryCancel();
+        throw;
+      }
+    });
+    // What `take` throws ends the call, so that `sent` is not waited for in vain.
+    const auto cancel = [](grpc::ClientContext* call) { call->TryCancel(); };
+    const std::unique_ptr<grpc::ClientContext, decltype(cancel)> at_end(&context, cancel);
+    std::size_t answered = 0;
+    PartAnswer answer;
+    while (stream->Read(&answer)) answered += take(answer);
+    sent.get();  // the server has ended the call, so that a write ends too
+    Check(stream->Finish());
+    CheckNumber(answered, numbers.size() / width);
+  }
+
+  const std::shared_ptr<grpc::Channel> channel;
+  std::chrono::milliseconds timeout;
+
+ private:
+  /// A call that answers with a stream, which is cancelled if it is not read to its end.
+  template <class Answer>
+  class Answers {
+   public:
+    Answers() = default;
+    Answers(const Answers&) = delete;
+    Answers& operator=(const Answers&) = delete;
+    ~Answers() {
+      if (!reader || ended_) return;
+      context.TryCancel();
+      Answer rest;
+      while (reader->Read(&rest)) continue;
+      reader->Finish();
+    }
+
+    /// The next message; false at the end.
+    bool Next(Answer* answer) {
+      if (ended_) return false;
+      answer->Clear();
+      if (reader->Read(answer)) return true;
+      ended_ = true;
+      Check(reader->Finish());
+      return false;
+    }
+
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<Answer>> reader;
+
+   private:
+    bool ended_ = false;
+  };
+
+  std::tuple<std::shared_ptr<v1::ShapeService::Stub>, std::shared_ptr<v1::HloService::Stub>, std::shared_ptr<v1::IndexingService::Stub>> stubs_;
+  std::string token_;
+};
+
+}  // namespace xlashape
+
+#endif  // XLASHAPE_SRC_CALLS_H_
