@@ -317,8 +317,9 @@ def _say_where_data_goes(config: Config, server: Server) -> None:
     else:
         until = "also when the server stops" if config.store_directory else "until the server stops"
         _log.info("modules are kept in %s, %s, for %g hours after their last use", directory, until, hours)
-    for exposure in config.exposures():
-        _log.warning("%s: %s", server.address, exposure)
+    addresses = {"address": server.address, "http": server.http_address, "metrics": server.metrics_address}
+    for setting, exposure in config.exposures():
+        _log.warning("%s: %s", addresses[setting], exposure)
 
 
 def _free_socket(path: str) -> None:

@@ -246,19 +246,37 @@ class Config:
             return False
         return self.unix_path is not None or _is_local(self.host_and_port()[0])
 
-    def exposures(self) -> list[str]:
-        """What unauthenticated callers from other machines can do because of these settings, a sentence each. Empty for a loopback address."""
-        if self.is_loopback:
-            return []
-        found: list[str] = []
-        if not self.tls_certificate:
+    def exposures(self) -> list[tuple[str, str]]:
+        """What unauthenticated callers from other machines can do because of these settings: for each, the setting of the address and a sentence.
+
+        >>> [setting for setting, _ in Config(address="127.0.0.1:0", metrics="0.0.0.0:9464").exposures()]
+        ['metrics']
+        """
+        found: list[tuple[str, str]] = []
+        if not self.is_loopback:
+            setting = "address" if self.unix_path is None and not _is_local(self.host_and_port()[0]) else "http"
+            if not self.tls_certificate:
+                found.append(
+                    (
+                        setting,
+                        "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on",
+                    )
+                )
+            if not self.tls_client_ca and not self.auth:
+                found.append(
+                    (
+                        setting,
+                        "callers are not authenticated: anyone who reaches this address may upload, read and delete modules; "
+                        "auth names those who may, tls_client_ca asks for certificates",
+                    )
+                )
+        if self.metrics and not _is_local(self.metrics_host_and_port()[0]):
             found.append(
-                "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on"
-            )
-        if not self.tls_client_ca and not self.auth:
-            found.append(
-                "callers are not authenticated: anyone who reaches this address may upload, read and delete modules; "
-                "auth names those who may, tls_client_ca asks for certificates"
+                (
+                    "metrics",
+                    "metrics are shown without TLS to anyone who reaches this address; they name no caller and no module, "
+                    "but say how the server is used: let only those who watch reach it",
+                )
             )
         return found
 

@@ -280,5 +280,7 @@ def test_settings_that_are_wrong_are_named(settings: dict[str, str], message: st
 
 
 def test_an_address_of_http_that_all_machines_reach_is_warned_about() -> None:
-    assert Config(address="127.0.0.1:0", http="0.0.0.0:8080").exposures()
+    for address in ("127.0.0.1:0", "unix:/s"):
+        assert {name for name, _ in Config(address=address, http="0.0.0.0:8080").exposures()} == {"http"}
+    assert {name for name, _ in Config(address="0.0.0.0:0", http="0.0.0.0:8080").exposures()} == {"address"}
     assert not Config(address="127.0.0.1:0", http="127.0.0.1:8080").exposures()

@@ -161,6 +161,18 @@ def test_an_open_door_is_told() -> None:
         assert "callers are not authenticated" in messages[1]
 
 
+def test_metrics_that_others_reach_are_told_once() -> None:
+    pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
+    settings = {"address": "127.0.0.1:0", "workers": 2, "log_level": "warning"}
+    for host, count in (("0.0.0.0", 1), ("127.0.0.1", 0)):
+        with ServerProcess(Config(metrics=f"{host}:0", **settings)) as server:
+            assert server.stop() == 0
+            messages = [line["message"] for line in server.lines() if line["level"] == "warning"]
+            assert len(messages) == count
+            for message in messages:
+                assert message.startswith(f"{server.event['metrics']}: metrics are shown without TLS to anyone")
+
+
 @pytest.mark.parametrize(
     ("address", "is_loopback"),
     [
@@ -179,6 +191,8 @@ def test_an_open_door_is_told() -> None:
 def test_who_is_reached(address: str, is_loopback: bool) -> None:
     assert Config(address=address).is_loopback is is_loopback
     assert bool(Config(address=address).exposures()) is not is_loopback
+    if not address.startswith("unix:"):
+        assert bool(Config(metrics=address).exposures()) is not is_loopback
 
 
 def test_tls_with_certificates_of_callers_is_no_open_door() -> None:
