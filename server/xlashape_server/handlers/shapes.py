@@ -18,7 +18,7 @@ from xlashape.proto.wire import Fields
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.text.layout import layout_text
-from xlashape.shape.tiling.batches import multi_chunks
+from xlashape.shape.tiling.batches import write_multi_indices
 from xlashape.shape.tiling.compiled import index_sums
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 from xlashape_server.config import Config
@@ -159,28 +159,29 @@ class ShapeHandlers:
         shape: Shape,
         positions: NDArray[np.int64],
     ) -> bytes:
-        """The response with the indices at positions.
-
-        Chunk by chunk, since new memory takes longer than the arithmetic: with arrays of all indices, a million of rank 4 took 69 ms more than an
-        echo of the same bytes, of the processor's time.
-        """
+        """The response with the indices at positions. They are written where they are in the response: copies take as long as the arithmetic."""
         count, rank = len(positions), shape.rank
         item_count(count, 1, None, self._max_indices, "positions", "a position")
         response_size(count * (8 * rank + 1), self._max_answer, ("positions",))
-        written = BytesIO()
-        if rank and count:
-            written.write(head(response, "indices", 8 * rank * count))
-        is_element: list[bytes] = []
+        if not count:
+            return b""
+        first = head(response, "indices", 8 * rank * count) if rank else b""
+        second = head(response, "is_element", count)
+        numbers_end = len(first) + 8 * rank * count
+        written = BytesIO(bytes(numbers_end + len(second) + count))
+        written.write(first)
+        written.seek(numbers_end)
+        written.write(second)
+        buffer = written.getbuffer()
+        rows = np.frombuffer(buffer, "<i8", rank * count, len(first)).reshape(count, rank)
+        is_element = np.frombuffer(buffer, np.bool_, count, numbers_end + len(second))
         try:
             array, sums, conditions = index_sums(shape)
-            for rows, inside in multi_chunks(shape, rank, array.elements, sums, conditions, positions):
-                written.write(payload(rows))
-                is_element.append(inside.tobytes())
+            write_multi_indices(shape, array.elements, sums, conditions, positions, rows, is_element)
         except XlashapeError as error:
             raise placed(error, ("positions",), shape=("shape",), positions=("positions",)) from None
-        if count:
-            written.write(head(response, "is_element", count))
-            written.write(b"".join(is_element))
+        del rows, is_element
+        buffer.release()  # so that the value is not a copy
         return written.getvalue()
 
     def linear_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
