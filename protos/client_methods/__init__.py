@@ -7,7 +7,8 @@
     told.py       what the descriptors do not say
     emitter.py    what the languages have in common: names, comments, files
     go.py …       a language each: the text of a method of each kind
-    __main__.py   the plugin of buf, and the command
+    languages.py  all of them
+    __main__.py   the command, and the plugin of buf
 
 Each language has written by hand what its methods call: a call with its deadline, items of pages and of streams, numbers in parts.
 """

@@ -9,8 +9,9 @@ import pytest
 from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest
 
 import schema_compiler
-from client_methods.__main__ import LANGUAGES, answer
-from client_methods.model import Method, SchemaError, methods_of
+from client_methods.__main__ import answer
+from client_methods.languages import LANGUAGES, texts
+from client_methods.model import SchemaError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 REAL = CHECKOUT / "protos"
@@ -111,10 +112,6 @@ EXPECTED = {
 """Language → lines of its file for the made-up service."""
 
 
-def methods(protos: Path) -> list[Method]:
-    return methods_of(schema_compiler.compile_files(protos).file)
-
-
 def with_more(folder: Path, text: str) -> Path:
     """A copy of the schema with more in one of its files."""
     shutil.copytree(REAL / "xlashape", folder / "xlashape")
@@ -125,24 +122,22 @@ def with_more(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_committed_methods_are_those_of_the_schema(language: str) -> None:
-    emitter = LANGUAGES[language](methods(REAL))
-    for path, text in emitter.files().items():
+    for path, text in texts(schema_compiler.compile_files(REAL).file, [language]).items():
         assert "generated" in text.partition("\n")[0]
-        assert (CHECKOUT / emitter.folder / path).read_text() == text, "run `python protos/client_methods`"
+        assert (CHECKOUT / path).read_text() == text, "run `python protos/client_methods`"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_made_up_service_needs_nothing_else(language: str, tmp_path: Path) -> None:
-    texts = LANGUAGES[language](methods(with_more(tmp_path, MADE_UP))).files().values()
-    lines = [line for text in texts for line in text.splitlines()]
+    files = schema_compiler.compile_files(with_more(tmp_path, MADE_UP)).file
+    lines = [line for text in texts(files, [language]).values() for line in text.splitlines()]
     assert [line for line in EXPECTED[language] if line not in lines] == []
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_plugin_answers_protoc(language: str) -> None:
-    files = schema_compiler.compile_files(REAL)
-    response = answer(CodeGeneratorRequest(parameter=language, proto_file=files.file))
-    assert {file.name: file.content for file in response.file} == LANGUAGES[language](methods(REAL)).files()
+def test_the_plugin_answers_protoc() -> None:
+    files = schema_compiler.compile_files(REAL).file
+    response = answer(CodeGeneratorRequest(proto_file=files))
+    assert {file.name: file.content for file in response.file} == texts(files)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +155,9 @@ def test_the_plugin_answers_protoc(language: str) -> None:
     ids=["stream", "numbers"],
 )
 def test_what_no_kind_fits_is_an_error(made_up: str, told: str, tmp_path: Path) -> None:
-    protos = with_more(tmp_path, made_up)
+    files = schema_compiler.compile_files(with_more(tmp_path, made_up)).file
     with pytest.raises(SchemaError, match=told):
-        methods(protos)
-    response = answer(CodeGeneratorRequest(parameter="go", proto_file=schema_compiler.compile_files(protos).file))
+        texts(files)
+    response = answer(CodeGeneratorRequest(proto_file=files))
     assert told in response.error
     assert not response.file
