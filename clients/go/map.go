@@ -69,8 +69,7 @@ func NewMap(message *xlashapev1.IndexingMap) (*Map, error) {
 			registers = append(registers, first[group]+int(number))
 			continue
 		}
-		divides := kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO
-		if len(operands) < 2 || divides && len(operands) > 2 {
+		if len(operands) < 2 || divides(kind) && len(operands) > 2 {
 			return nil, invalid("has too few operands, or too many")
 		}
 		for _, operand := range operands {
@@ -78,7 +77,7 @@ func NewMap(message *xlashapev1.IndexingMap) (*Map, error) {
 				return nil, invalid("uses itself or a later expression")
 			}
 		}
-		if divides && m.constants[registers[operands[1]]] <= 0 {
+		if divides(kind) && m.constants[registers[operands[1]]] <= 0 {
 			return nil, invalid("divides by what is not a positive constant")
 		}
 		left := registers[operands[0]]
@@ -236,27 +235,12 @@ func (m *Map) evaluateExactly(inputs, result []int64) (bool, error) {
 		registers[i] = big.NewInt(value)
 	}
 	for _, s := range m.steps {
-		left, right, value := registers[s.left], registers[s.right], new(big.Int)
+		left, right := registers[s.left], registers[s.right]
 		registers[s.target] = nil
 		if left == nil || right == nil {
 			continue
 		}
-		switch s.kind {
-		case xlashapev1.Expression_KIND_ADD:
-			value.Add(left, right)
-		case xlashapev1.Expression_KIND_MULTIPLY:
-			value.Mul(left, right)
-		case xlashapev1.Expression_KIND_FLOOR_DIVIDE: // Div and Mod are Euclidean, which for positive divisors is the floor
-			value.Div(left, right)
-		case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-			value.Neg(value.Div(value.Neg(left), right))
-		case xlashapev1.Expression_KIND_MODULO:
-			value.Mod(left, right)
-		default:
-			if value = left; (right.Cmp(left) < 0) == (s.kind == xlashapev1.Expression_KIND_MINIMUM) {
-				value = right
-			}
-		}
+		value := exactly(s.kind, left, right)
 		if value.Cmp(leastOf128Bits) >= 0 && value.Cmp(greatestOf128Bits) <= 0 {
 			registers[s.target] = value
 		}
@@ -282,4 +266,28 @@ func (m *Map) evaluateExactly(inputs, result []int64) (bool, error) {
 		result[i] = registers[register].Int64()
 	}
 	return true, nil
+}
+
+func exactly(kind xlashapev1.Expression_Kind, left, right *big.Int) *big.Int {
+	value := new(big.Int)
+	switch kind {
+	case xlashapev1.Expression_KIND_ADD:
+		return value.Add(left, right)
+	case xlashapev1.Expression_KIND_MULTIPLY:
+		return value.Mul(left, right)
+	case xlashapev1.Expression_KIND_FLOOR_DIVIDE: // Div and Mod are Euclidean, which for positive divisors is the floor
+		return value.Div(left, right)
+	case xlashapev1.Expression_KIND_CEIL_DIVIDE:
+		return value.Neg(value.Div(value.Neg(left), right))
+	case xlashapev1.Expression_KIND_MODULO:
+		return value.Mod(left, right)
+	}
+	if (right.Cmp(left) < 0) == (kind == xlashapev1.Expression_KIND_MINIMUM) {
+		return right
+	}
+	return left
+}
+
+func divides(kind xlashapev1.Expression_Kind) bool {
+	return kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO
 }

@@ -1,6 +1,7 @@
 package xlashape
 
 import (
+	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
@@ -195,8 +196,20 @@ func (p *mapParser) add(kind xlashapev1.Expression_Kind, value int64, operands .
 	return uint32(len(p.message.Expressions) - 1)
 }
 
+// operation adds an operation, or its value if both operands are constants and the value fits.
+func (p *mapParser) operation(kind xlashapev1.Expression_Kind, first, second uint32) uint32 {
+	left, right := p.message.Expressions[first], p.message.Expressions[second]
+	isConstant := left.Kind == xlashapev1.Expression_KIND_CONSTANT && right.Kind == xlashapev1.Expression_KIND_CONSTANT
+	if isConstant && !(divides(kind) && right.Value <= 0) {
+		if value := exactly(kind, big.NewInt(left.Value), big.NewInt(right.Value)); value.IsInt64() {
+			return p.add(xlashapev1.Expression_KIND_CONSTANT, value.Int64())
+		}
+	}
+	return p.add(kind, 0, first, second)
+}
+
 func (p *mapParser) negative(of uint32) uint32 {
-	return p.add(xlashapev1.Expression_KIND_MULTIPLY, 0, of, p.add(xlashapev1.Expression_KIND_CONSTANT, -1))
+	return p.operation(xlashapev1.Expression_KIND_MULTIPLY, of, p.add(xlashapev1.Expression_KIND_CONSTANT, -1))
 }
 
 func (p *mapParser) sum() uint32 {
@@ -204,9 +217,9 @@ func (p *mapParser) sum() uint32 {
 	for {
 		switch {
 		case p.take("+"):
-			sum = p.add(xlashapev1.Expression_KIND_ADD, 0, sum, p.product())
+			sum = p.operation(xlashapev1.Expression_KIND_ADD, sum, p.product())
 		case p.take("-"):
-			sum = p.add(xlashapev1.Expression_KIND_ADD, 0, sum, p.negative(p.product()))
+			sum = p.operation(xlashapev1.Expression_KIND_ADD, sum, p.negative(p.product()))
 		default:
 			return sum
 		}
@@ -221,7 +234,7 @@ func (p *mapParser) product() uint32 {
 			return product
 		}
 		p.take(p.token())
-		product = p.add(kind, 0, product, p.operand())
+		product = p.operation(kind, product, p.operand())
 	}
 }
 
@@ -260,7 +273,7 @@ func (p *mapParser) operand() uint32 {
 		p.expect(",")
 		second := p.sum()
 		p.expect(")")
-		return p.add(kind, 0, first, second)
+		return p.operation(kind, first, second)
 	}
 	p.fail("an expression")
 	return 0

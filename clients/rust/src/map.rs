@@ -130,16 +130,7 @@ impl Map {
             let value = match *step {
                 Step::Constant(value) => NumCast::from(value),
                 Step::Operation(kind, left, right) => {
-                    registers[left].zip(registers[right]).and_then(|(a, b)| match kind {
-                        Kind::Add => a.checked_add(&b),
-                        Kind::Multiply => a.checked_mul(&b),
-                        Kind::FloorDivide => Some(a.div_euclid(&b)),
-                        Kind::CeilDivide if a.rem_euclid(&b).is_zero() => Some(a / b),
-                        Kind::CeilDivide => Some(a.div_euclid(&b) + I::one()),
-                        Kind::Modulo => Some(a.rem_euclid(&b)),
-                        Kind::Minimum => Some(a.min(b)),
-                        _ => Some(a.max(b)),
-                    })
+                    registers[left].zip(registers[right]).and_then(|(a, b)| combined(kind, a, b))
                 }
             };
             registers.push(value);
@@ -166,6 +157,24 @@ fn invalid(field: &str, message: impl Into<String>) -> Error {
     Error::mistake("INVALID_MAP", field, message)
 }
 
+/// The value of an operation, if it fits. Divisors are positive.
+pub(crate) fn combined<I: PrimInt + CheckedAdd + CheckedMul + Euclid>(kind: Kind, a: I, b: I) -> Option<I> {
+    match kind {
+        Kind::Add => a.checked_add(&b),
+        Kind::Multiply => a.checked_mul(&b),
+        Kind::FloorDivide => Some(a.div_euclid(&b)),
+        Kind::CeilDivide if a.rem_euclid(&b).is_zero() => Some(a / b),
+        Kind::CeilDivide => Some(a.div_euclid(&b) + I::one()),
+        Kind::Modulo => Some(a.rem_euclid(&b)),
+        Kind::Minimum => Some(a.min(b)),
+        _ => Some(a.max(b)),
+    }
+}
+
+pub(crate) fn divides(kind: Kind) -> bool {
+    matches!(kind, Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo)
+}
+
 /// The register of an expression, whose operands are in `registers`. Adds the steps that compute it.
 fn added(
     message: &IndexingMap,
@@ -185,14 +194,13 @@ fn added(
         Kind::Range => (dims, dims + ranges),
         Kind::Runtime => (dims + ranges, bounds.len()),
         kind => {
-            let divides = matches!(kind, Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo);
-            if expression.operands.len() < 2 || (divides && expression.operands.len() > 2) {
+            if expression.operands.len() < 2 || (divides(kind) && expression.operands.len() > 2) {
                 return Err("has too few operands, or too many");
             }
             let operands = expression.operands.iter().map(|&operand| registers.get(operand as usize).copied());
             let operands: Vec<_> = operands.collect::<Option<_>>().ok_or("uses itself or a later expression")?;
             let divisor = operands[1].checked_sub(bounds.len()).map(|step| steps[step]);
-            if divides && !matches!(divisor, Some(Step::Constant(1..))) {
+            if divides(kind) && !matches!(divisor, Some(Step::Constant(1..))) {
                 return Err("divides by what is not a positive constant");
             }
             return Ok(operands

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use crate::map::{combined, divides};
 use crate::v1::expression::Kind;
 use crate::v1::indexing_map::State;
 use crate::v1::{Constraint, Expression, IndexingMap, Interval, Variable};
@@ -202,9 +203,22 @@ impl<'a> Parser<'a> {
         self.message.expressions.len() as u32 - 1
     }
 
+    /// An operation, or its value if both operands are constants and the value fits.
+    fn operation(&mut self, kind: Kind, first: u32, second: u32) -> u32 {
+        let constant = |of: u32| {
+            let found = &self.message.expressions[of as usize];
+            (found.kind() == Kind::Constant).then_some(found.value)
+        };
+        let operands = constant(first).zip(constant(second)).filter(|&(_, right)| !divides(kind) || right > 0);
+        match operands.and_then(|(left, right)| combined(kind, left, right)) {
+            Some(value) => self.add(Kind::Constant, value, vec![]),
+            None => self.add(kind, 0, vec![first, second]),
+        }
+    }
+
     fn negative(&mut self, of: u32) -> u32 {
         let minus_one = self.add(Kind::Constant, -1, vec![]);
-        self.add(Kind::Multiply, 0, vec![of, minus_one])
+        self.operation(Kind::Multiply, of, minus_one)
     }
 
     fn sum(&mut self) -> Result<u32> {
@@ -215,7 +229,7 @@ impl<'a> Parser<'a> {
             if sign == "-" {
                 other = self.negative(other);
             }
-            sum = self.add(Kind::Add, 0, vec![sum, other]);
+            sum = self.operation(Kind::Add, sum, other);
         }
         Ok(sum)
     }
@@ -232,7 +246,7 @@ impl<'a> Parser<'a> {
             };
             self.at += 1;
             let other = self.operand()?;
-            product = self.add(kind, 0, vec![product, other]);
+            product = self.operation(kind, product, other);
         }
     }
 
@@ -263,7 +277,7 @@ impl<'a> Parser<'a> {
             self.expect(",")?;
             let second = self.sum()?;
             self.expect(")")?;
-            self.add(kind, 0, vec![first, second])
+            self.operation(kind, first, second)
         } else {
             return self.fail("an expression");
         };

@@ -38,35 +38,28 @@ export interface ErrorParts {
 export class XlashapeError extends Error {
   override readonly name = "XlashapeError";
   /** The status of the call: `Code.InvalidArgument`, `Code.NotFound`, `Code.ResourceExhausted`, `Code.DeadlineExceeded`, `Code.Unavailable`, … */
-  readonly code: Code;
+  readonly code!: Code;
   /**
    * The server's name for what is wrong: `PARSE`, `INVALID_INDEX`, `NOT_FOUND`, `LIMIT_EXCEEDED`, … Empty if the error does not come from xlashape,
    * but from the transport or from a proxy.
    */
-  readonly reason: string;
+  readonly reason!: string;
   /** What is wrong, in a sentence. */
-  readonly rawMessage: string;
+  readonly rawMessage!: string;
   /** The path of the wrong field in the request, such as `shapes[3].text`. Empty if no field is to blame. */
-  readonly field: string;
+  readonly field!: string;
   /** The line where text is wrong, from 1. 0 if the mistake is not in text. */
-  readonly line: number;
+  readonly line!: number;
   /** The column where text is wrong, from 1, in characters. 0 if the mistake is not in text. */
-  readonly column: number;
+  readonly column!: number;
   /** All other details by name: `limit`, `maximum` and `value` of an exceeded limit, `kind` and `name` of what was not found, … */
-  readonly details: Readonly<Record<string, string>>;
+  readonly details!: Readonly<Record<string, string>>;
 
   constructor(parts: ErrorParts) {
     const { code, reason = "", rawMessage = "", field = "", line = 0, column = 0, details = {} } = parts;
     const where = (field && `${field}: `) + (line > 0 ? `line ${line}, column ${column}: ` : "");
     super(`${where}${rawMessage} (${reason || nameOf(code)})`, "cause" in parts ? { cause: parts.cause } : undefined);
     Object.assign(this, { code, reason, rawMessage, field, line, column, details });
-    this.code = code;
-    this.reason = reason;
-    this.rawMessage = rawMessage;
-    this.field = field;
-    this.line = line;
-    this.column = column;
-    this.details = details;
   }
 
   /** What `JSON.stringify` writes. */

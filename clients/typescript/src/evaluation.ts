@@ -38,24 +38,22 @@ export function evaluateExactly(plan: Plan, point: ArrayLike<bigint>, field: str
   });
 }
 
-/** BigInts divide towards zero, and the remainder has the sign of the dividend. */
-function exactly(kind: Kind, a: bigint, b: bigint): bigint {
-  switch (kind) {
-    case Kind.ADD:
-      return a + b;
-    case Kind.MULTIPLY:
-      return a * b;
-    case Kind.FLOOR_DIVIDE:
-      return a % b < 0n ? a / b - 1n : a / b;
-    case Kind.CEIL_DIVIDE:
-      return a % b > 0n ? a / b + 1n : a / b;
-    case Kind.MODULO:
-      return ((a % b) + b) % b;
-    case Kind.MINIMUM:
-      return a < b ? a : b;
-    default:
-      return a > b ? a : b;
-  }
+type Operation = Exclude<Kind, Kind.UNSPECIFIED | Kind.CONSTANT | Kind.DIMENSION | Kind.RANGE | Kind.RUNTIME>;
+
+/** The values of operations. BigInts divide towards zero, and the remainder has the sign of the dividend. */
+const EXACTLY: Record<Operation, (a: bigint, b: bigint) => bigint> = {
+  [Kind.ADD]: (a, b) => a + b,
+  [Kind.MULTIPLY]: (a, b) => a * b,
+  [Kind.FLOOR_DIVIDE]: (a, b) => (a % b < 0n ? a / b - 1n : a / b),
+  [Kind.CEIL_DIVIDE]: (a, b) => (a % b > 0n ? a / b + 1n : a / b),
+  [Kind.MODULO]: (a, b) => ((a % b) + b) % b,
+  [Kind.MINIMUM]: (a, b) => (a < b ? a : b),
+  [Kind.MAXIMUM]: (a, b) => (a > b ? a : b),
+};
+
+/** The value of an operation. Divisors are positive. */
+export function exactly(kind: Kind, a: bigint, b: bigint): bigint {
+  return EXACTLY[kind as Operation](a, b);
 }
 
 /** Where points are read, and results written. Positions count numbers, not points. */

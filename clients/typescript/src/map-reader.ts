@@ -15,9 +15,11 @@
 import { create } from "@bufbuild/protobuf";
 
 import { Code, XlashapeError } from "./errors.js";
+import { exactly } from "./evaluation.js";
 import {
   Expression_Kind as Kind, type IndexingMap as Message, IndexingMap_State as State, IndexingMapSchema, type Variable, VariableSchema,
 } from "./gen/xlashape/v1/types_pb.js";
+import { divides } from "./plan.js";
 
 /**
  * The message of a map in text.
@@ -47,6 +49,8 @@ class Reader {
   private readonly names = new Map<string, number>();
   /** Each variable by its expression. */
   private readonly variables = new Map<number, Variable>();
+  /** The values of expressions of constants alone, of at most 128 bits. */
+  private readonly constants = new Map<number, bigint>();
   /** The tokens, and an empty one at the end of the text. */
   private readonly tokens: RegExpMatchArray[];
   private at = 0;
@@ -193,8 +197,28 @@ class Reader {
     return this.message.expressions.push({ $typeName: "xlashape.v1.Expression", kind, value, operands }) - 1;
   }
 
+  /** An operation. What it divides by is written as one constant, so that it may be an expression of constants: `d0 mod (2 * 2)`. */
+  private operation(kind: Kind, first: number, second: number): number {
+    const [left, right] = [this.constants.get(first), this.constants.get(second)];
+    const divisor = divides(kind) && right !== undefined && BigInt.asIntN(64, right) === right ? this.constant(right) : second;
+    const operation = this.add(kind, [first, divisor]);
+    if (left !== undefined && right !== undefined && !(divides(kind) && right <= 0n)) {
+      const value = exactly(kind, left, right);
+      if (BigInt.asIntN(128, value) === value) {
+        this.constants.set(operation, value);
+      }
+    }
+    return operation;
+  }
+
+  private constant(value: bigint): number {
+    const constant = this.add(Kind.CONSTANT, [], value);
+    this.constants.set(constant, value);
+    return constant;
+  }
+
   private negative(of: number): number {
-    return this.add(Kind.MULTIPLY, [of, this.add(Kind.CONSTANT, [], -1n)]);
+    return this.operation(Kind.MULTIPLY, of, this.constant(-1n));
   }
 
   private sum(): number {
@@ -202,7 +226,7 @@ class Reader {
     for (let sign = this.token; sign === "+" || sign === "-"; sign = this.token) {
       this.next();
       const term = this.product();
-      sum = this.add(Kind.ADD, [sum, sign === "-" ? this.negative(term) : term]);
+      sum = this.operation(Kind.ADD, sum, sign === "-" ? this.negative(term) : term);
     }
     return sum;
   }
@@ -211,7 +235,7 @@ class Reader {
     let product = this.operand();
     for (let kind = FACTORS.get(this.token); kind !== undefined; kind = FACTORS.get(this.token)) {
       this.next();
-      product = this.add(kind, [product, this.operand()]);
+      product = this.operation(kind, product, this.operand());
     }
     return product;
   }
@@ -233,7 +257,7 @@ class Reader {
       return known;
     }
     if (/^[0-9]/.test(token === "-" ? this.tokens[this.at + 1]![0] : token)) {
-      return this.add(Kind.CONSTANT, [], this.integer());
+      return this.constant(this.integer());
     }
     if (this.accept("-")) {
       return this.negative(this.operand());
@@ -251,8 +275,8 @@ class Reader {
     this.expect("(");
     const first = this.sum();
     this.expect(",");
-    const operands = [first, this.sum()];
+    const second = this.sum();
     this.expect(")");
-    return this.add(kind, operands);
+    return this.operation(kind, first, second);
   }
 }

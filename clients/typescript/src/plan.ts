@@ -33,6 +33,11 @@ export interface Step {
 
 const VARIABLES = [Kind.DIMENSION, Kind.RANGE, Kind.RUNTIME];
 
+/** Whether the second operand has to be a positive constant. */
+export function divides(kind: Kind): boolean {
+  return [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO].includes(kind);
+}
+
 /** Checks a map; the constructor of IndexingMap says what for. */
 export function planOf({ state, dimensions, ranges, runtime, expressions, results, constraints }: Message): Plan {
   if (state === State.UNDEFINED || !(state in State)) {
@@ -57,11 +62,10 @@ export function planOf({ state, dimensions, ranges, runtime, expressions, result
       check(value >= 0n && value < groups[group]!.length, "is a variable that the map does not have");
       found.push(groups.slice(0, group).flat().length + Number(value));
     } else {
-      const divides = [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO].includes(kind);
       check(kind in Kind && kind !== Kind.UNSPECIFIED, "is of an unknown kind");
-      check(divides ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
+      check(divides(kind) ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
       check(operands.every((operand) => operand < i), "uses itself or a later expression");
-      check(!divides || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
+      check(!divides(kind) || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
       found.push(operands.map((operand) => found[operand]!).reduce((left, right) => {
         const target = plan.registers.push(undefined) - 1;
         plan.steps.push({ kind, target, left, right });

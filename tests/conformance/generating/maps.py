@@ -47,6 +47,18 @@ _OVERFLOWS = (
     ("(d0) -> (d0 * -1), domain: d0 in [-9223372036854775808, 0]", INT64_MIN),
     ("(d0) -> (1, d0 * d0), domain: d0 in [0, 9223372036854775807]", 1 << 32),
 )
+_CONSTANTS = {
+    "product": "d0 mod (2 * 2)",
+    "difference": "d0 floordiv (9 - 2)",
+    "sum": "d0 ceildiv (3 + (2 - -1))",
+    "negative": "d0 mod -(-3)",
+    "quotients": "d0 floordiv (7 floordiv 2), d0 floordiv (7 ceildiv 2)",
+    "negative_quotients": "d0 mod (-7 floordiv 2 + 9), d0 mod (-7 ceildiv 2 + 9), d0 mod (-7 mod 4 + 2)",
+    "least_and_greatest": "d0 mod max(2, 3), d0 mod min(9, 4)",
+    "alone": "(3 * -3) floordiv 2, (3 * -3) ceildiv 2, d0 * (2 + 3) - (4 - 9)",
+    "beyond_int64_on_the_way": "d0 mod 2, 9223372036854775807 + 1 - 1",
+}
+"""Expressions of constants, which XLA never writes, and a divisor may be."""
 _BROKEN_TEXTS = {
     "nothing": "",
     "half_an_expression": "(d0) -> (d0 * ), domain: d0 in [0, 3]",
@@ -86,6 +98,10 @@ def maps() -> Cases:
         given = IndexingMap.parse(text)
         if given.variables:
             _add(cases, f"text/{number:02}", text, given, _points(given, chance, 4), batch=False, form="text")
+    for name, results in _CONSTANTS.items():
+        text = f"(d0) -> ({results}), domain: d0 in [-30, 30], d0 mod (3 * 2) in [0, 4]"
+        given = IndexingMap.parse(text)
+        _add(cases, f"constants/{name}", text, given, _points(given, chance, 16), batch=True, form="text")
     _others(cases)
     bounds.add(cases)
     return cases
