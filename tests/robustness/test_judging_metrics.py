@@ -88,6 +88,39 @@ def test_counters_fall_only_where_another_server_answers() -> None:
     assert told[4]["message"] == f"{series} was 2, and is not there"
 
 
+SCRAPE = """
+import http.client, socket, threading
+from harness.scraper import scrape
+told = []
+for sent in given:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def answer():
+            connection, _ = server.accept()
+            connection.recv(1000)
+            connection.sendall(sent.encode())
+            connection.close()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            told.append(scrape(*server.getsockname()))
+        except (OSError, http.client.HTTPException) as error:
+            told.append(type(error).__name__)
+        thread.join()
+print(json.dumps(told))
+"""
+
+
+def test_an_answer_that_is_cut_off_is_none() -> None:
+    whole = "HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\na 1\n"
+    assert found(SCRAPE, [whole, whole[:-1], whole[:17], whole[:12], ""]) == [
+        "a 1\n",
+        "IncompleteRead",
+        "HTTPException",
+        "HTTPException",
+        "RemoteDisconnected",
+    ]
+
+
 COUNT = """
 from harness.checker import Report
 from harness.counts import check_counts

@@ -79,6 +79,8 @@ def scrape(host: str, port: int) -> str:
         text = answer.read().decode()
         if answer.status != 200:
             raise http.client.HTTPException(f"status {answer.status}")
+        if answer.getheader("Content-Length") is None:
+            raise http.client.HTTPException("cut off within the headers")  # which http.client takes for their end
         return text
     finally:
         connection.close()
