@@ -62,6 +62,12 @@ def test_a_jwt_expires_when_the_clock_steps_ahead_and_is_valid_again(tmp_path: P
         is_refused(lambda: asks(server.address, early), UnauthenticatedError, "not yet valid")
         clock.step(HOUR + 60)
         assert asks(server.address, early) == 17
+        clock.step(-HOUR)
+        just_issued = issuer.token(iat=issuer.now())
+        is_refused(lambda: asks(server.address, just_issued), UnauthenticatedError, "not yet valid")
+        clock.step(-10)  # clocks may differ by half a minute
+        assert asks(server.address, just_issued) == 17
+        clock.step(HOUR + 60)
         is_refused(lambda: asks(server.address, token), UnauthenticatedError, "not valid: .*expired")
 
 
