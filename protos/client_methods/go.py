@@ -84,7 +84,8 @@ class Go(Emitter):
         results = [_type(returned, one=True), "error"]
         got = f"answer.Get{pascal(method.answers.name)}()"
         if method.plural:
-            single = [f"return one(c.{pascal(method.plural)}(ctx, {item}))"]
+            value = f"&{of[1:]}{_literal({pascal(method.spread.name): item})}" if method.spread else item
+            single = [f"return one(c.{pascal(method.plural)}(ctx, {value}))"]
             body = [f"answer, err := {_call(method.rpc, {items: many})}", f"return each({got}, len({many}), err)"]
             plural = self._function(
                 method.plural,

@@ -6,7 +6,7 @@ The kind of a method follows from its RPC:
 |---|---|---|
 | `Unary` | any other one without streams | the request, and the answer |
 | `Parameters` | named in `told.py` | some fields of the request, and the only field of the answer that counts |
-| `Batch` | the request begins with a repeated message, the answer has one repeated field alone | one item and its answer; all items and their answers |
+| `Batch` | the request begins with a repeated message, the answer has one repeated message alone | one item and its answer; all items and their answers |
 | `Pages` | `page_token` and `next_page_token` | an iterator over the items of all pages |
 | `Stream` | the answer is a stream | an iterator over the answers |
 | `Bulk` | without streams, beside one of the same fields with streams both ways | many numbers, in one message or in parts; one question |
@@ -254,13 +254,8 @@ class _Schema:
             return Parameters(name, comment, rpc, chosen, next(iter(rpc.answer.fields), None))
         repeated = [field for field in rpc.answer.fields if field.is_repeated]
         first = next(iter(rpc.request.fields), None)
-        if (
-            first
-            and first.is_repeated
-            and first.is_message
-            and list(rpc.answer.fields) == repeated
-            and len(repeated) == 1
-        ):
+        is_batch = first and first.is_repeated and first.is_message and list(rpc.answer.fields) == repeated
+        if first and is_batch and len(repeated) == 1 and repeated[0].is_message:
             return self.batch(rpc, first, repeated[0], told)
         return Unary(name, comment, rpc)
 
@@ -268,12 +263,15 @@ class _Schema:
         within = self.messages[f".{PACKAGE}.{items.type}"].fields
         spread = within[0] if len(within) == 1 and within[0].is_repeated else None
         name = told.name or snake(rpc.name)
+        plural = "" if spread else f"{name}s"
+        if plural.endswith("ss") and told.plural is None:
+            raise SchemaError(f"{rpc.name} is a plural already: say the names of its methods in RPCS of told.py")
         answer = self.messages[f".{PACKAGE}.{answers.type}"]
         return Batch(
             name,
             told.comment or of_one(rpc.comment),
             rpc,
-            plural=f"{name}s" if told.plural is None else told.plural,
+            plural=plural if told.plural is None else told.plural,
             plural_comment=told.plural_comment or f"{rpc.comment} All {items.name} are sent in one call.",
             items=items,
             item=items.name.removesuffix("s"),
@@ -285,14 +283,23 @@ class _Schema:
 
 
 def _bulk(rpc: Rpc, stream: Rpc, told: Told) -> Bulk:
-    [numbers] = [field for field in rpc.request.fields if field.is_repeated]
-    [answers] = [field for field in rpc.answer.fields if field.is_repeated and field.type != "bool"]
-    flags = next((field for field in rpc.answer.fields if field.is_repeated and field.type == "bool"), None)
+    inputs = [field for field in rpc.request.fields if field.is_input]
+    asked, _ = _repeated(rpc.request, "sfixed64")
+    answered, others = _repeated(rpc.answer, "sfixed64")
+    if [len(inputs), len(asked), len(answered)] != [1, 1, 1] or [field.type for field in others] not in ([], ["bool"]):
+        raise SchemaError(
+            f"{rpc.name} and {stream.name} have the same fields, and do not ask about many sfixed64 of one shape or map: "
+            "write their method by hand, and say so in WRITTEN_BY_HAND of told.py"
+        )
+    [numbers], [answers] = asked, answered
     for field in (numbers, answers):
         if field.name not in NUMBERS_A_ROW:
             raise SchemaError(
                 f"{rpc.name} has many {field.name}: say in NUMBERS_A_ROW of told.py how many belong together"
             )
+    width, answer_width = NUMBERS_A_ROW[numbers.name], NUMBERS_A_ROW[answers.name]
+    if (width, answer_width) not in {("rank", "1"), ("1", "rank"), ("variables", "results")}:
+        raise SchemaError(f"{rpc.name} makes {answers.name} of {numbers.name}, which no client can ask in parts")
     return Bulk(
         told.name or snake(rpc.name),
         told.comment or of_one(rpc.comment),
@@ -300,15 +307,21 @@ def _bulk(rpc: Rpc, stream: Rpc, told: Told) -> Bulk:
         plural=told.plural or snake(stream.name),
         plural_comment=told.plural_comment or rpc.comment,
         stream=stream,
-        subject=next(field for field in rpc.request.fields if field.is_input),
+        subject=inputs[0],
         options=tuple(field for field in rpc.request.fields if field.is_enum),
         numbers=numbers,
-        width=NUMBERS_A_ROW[numbers.name],
+        width=width,
         answers=answers,
-        answer_width=NUMBERS_A_ROW[answers.name],
-        flags=flags,
+        answer_width=answer_width,
+        flags=next(iter(others), None),
         has_count="count" in _names(rpc.request),
     )
+
+
+def _repeated(message: Message, kind: str) -> tuple[list[Field], list[Field]]:
+    """The repeated fields of a scalar type, and those of other types."""
+    repeated = [field for field in message.fields if field.is_repeated]
+    return [field for field in repeated if field.type == kind], [field for field in repeated if field.type != kind]
 
 
 def of_one(comment: str) -> str:

@@ -245,7 +245,7 @@ def _use(path: str, names: list[str]) -> str:
     line = f"use {path}::{names[0]};" if len(names) == 1 else f"use {path}::{{{', '.join(names)}}};"
     if len(line) <= _COLUMNS:
         return line
-    filled = textwrap.fill(", ".join(names) + ",", _COLUMNS, initial_indent="    ", subsequent_indent="    ")
+    filled = textwrap.fill(", ".join(names) + ",", _COLUMNS - 1, initial_indent="    ", subsequent_indent="    ")
     return f"use {path}::{{\n{filled}\n}};"
 
 

@@ -27,7 +27,7 @@ class Told:
     name: str = ""
     """The method's name in snake_case."""
     plural: str | None = None
-    """The name of the method for many questions in one call. Empty: there is none."""
+    """The name of the method for many questions in one call. Empty: there is none, as for items that consist of one repeated field."""
     parameters: tuple[str, ...] = ()
     """Of a call whose request is made of parameters: the fields that they are."""
     part: str = ""
@@ -61,7 +61,6 @@ RPCS = {
     ),
     "SimplifyMap": Told(plural="", part="map"),
     "ComposeMaps": Told(
-        plural="",
         comment="Composes two or more maps into one. The first is applied first, and each next one to the results of the one before it.",
     ),
     "EvaluateMap": Told(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,8 @@ service ScaleService {
   rpc EqualIndex(EqualIndexRequest) returns (EqualIndexResponse);
   // EqualIndex in bulk.
   rpc EqualIndices(stream EqualIndicesRequest) returns (stream EqualIndicesResponse);
+  // Piles each chain of shapes up.
+  rpc PileShapes(PileShapesRequest) returns (PileShapesResponse);
 }
 message WeighShapeRequest { repeated ShapeInput shapes = 1; int64 gravity = 2; }
 message Weight { double grams = 1; }
@@ -46,6 +50,9 @@ message EqualIndexRequest { ShapeInput shape = 1; repeated sfixed64 indices = 2;
 message EqualIndexResponse { repeated sfixed64 positions = 1; }
 message EqualIndicesRequest { ShapeInput shape = 1; repeated sfixed64 indices = 2; }
 message EqualIndicesResponse { repeated sfixed64 positions = 1; }
+message ShapeChain { repeated ShapeInput shapes = 1; }
+message PileShapesRequest { repeated ShapeChain chains = 1; }
+message PileShapesResponse { repeated Weight weights = 1; }
 """
 
 EXPECTED = {
@@ -60,6 +67,8 @@ EXPECTED = {
         "// WatchScale watches the scale, as [Client.DescribeScale] describes it. The iterator ends after the first error; leaving the loop ends the call.",
         "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) {",
         "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, error) {",
+        "// PileShapes piles a chain of shapes up.",
+        "func (c *Client) PileShapes(ctx context.Context, chain ...*xlashapev1.ShapeInput) (*xlashapev1.Weight, error) {",
     ],
     "cpp": [
         "  /// Weighs a shape, in grams.",
@@ -95,6 +104,7 @@ EXPECTED = {
         "    /// Watches the scale, as [`Client::describe_scale`] describes it. The stream ends after the first error; dropping it ends the call.",
         "    pub async fn equal_index(&self, shape: impl Into<ShapeInput>, index: &[i64]) -> Result<i64> {",
         "    pub async fn equal_indices(&self, shape: impl Into<ShapeInput>, indices: Vec<i64>) -> Result<Vec<i64>> {",
+        "    pub async fn pile_shapes<S: Into<ShapeInput>>(&self, chain: impl IntoIterator<Item = S>) -> Result<Weight> {",
     ],
     "typescript": [
         "  /** Weighs a shape, in grams. */",
@@ -107,6 +117,7 @@ EXPECTED = {
         "  /** Watches the scale, as `describeScale` describes it. Leaving the loop ends the call. */",
         "  async equalIndex(shape: ShapeLike, index: Integers, options?: CallOptions): Promise<bigint> {",
         "  async equalIndices(shape: ShapeLike, indices: Integers, options?: CallOptions): Promise<BigInt64Array> {",
+        "  async pileShapes(chain: readonly ShapeLike[], options?: CallOptions): Promise<Weight> {",
     ],
 }
 """Language → lines of its file for the made-up service."""
@@ -134,6 +145,21 @@ def test_a_made_up_service_needs_nothing_else(language: str, tmp_path: Path) -> 
     assert [line for line in EXPECTED[language] if line not in lines] == []
 
 
+@pytest.mark.parametrize(
+    ("language", "formatter"),
+    [("go", ["gofmt"]), ("rust", ["rustfmt", "--edition=2021", f"--config-path={CHECKOUT / 'clients' / 'rust'}"])],
+)
+def test_it_is_formatted(language: str, formatter: list[str], tmp_path: Path) -> None:
+    if shutil.which(formatter[0]) is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{formatter[0]} is not here")
+        pytest.skip(f"{formatter[0]} is not installed")
+    for protos in (REAL, with_more(tmp_path, MADE_UP)):
+        for text in texts(schema_compiler.compile_files(protos).file, [language]).values():
+            done = subprocess.run(formatter, input=text, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
 def test_the_plugin_answers_protoc() -> None:
     files = schema_compiler.compile_files(REAL).file
     response = answer(CodeGeneratorRequest(proto_file=files))
@@ -148,11 +174,25 @@ def test_the_plugin_answers_protoc() -> None:
             "Fill takes a stream, and no RPC without streams has the same fields",
         ),
         (
+            MADE_UP.replace("repeated ShapeChain chains", "repeated ShapeInput shapes"),
+            "PileShapes is a plural already: say the names of its methods in RPCS of told.py",
+        ),
+        (
+            MADE_UP.replace("repeated sfixed64 indices", "repeated int32 indices"),
+            "EqualIndex and EqualIndices have the same fields, and do not ask about many sfixed64 of one shape or map",
+        ),
+        (
+            MADE_UP.replace(
+                "ShapeInput shape = 1; repeated sfixed64 indices", "MapInput map = 1; repeated sfixed64 positions"
+            ),
+            "EqualIndex makes positions of positions, which no client can ask in parts",
+        ),
+        (
             MADE_UP.replace("sfixed64 positions", "sfixed64 weights"),
             "EqualIndex has many weights: say in NUMBERS_A_ROW of told.py how many belong together",
         ),
     ],
-    ids=["stream", "numbers"],
+    ids=["stream", "plural", "small_numbers", "pairs", "numbers"],
 )
 def test_what_no_kind_fits_is_an_error(made_up: str, told: str, tmp_path: Path) -> None:
     files = schema_compiler.compile_files(with_more(tmp_path, made_up)).file
