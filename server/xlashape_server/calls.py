@@ -16,8 +16,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import TypeAlias
 
@@ -70,6 +69,7 @@ class Call(Turn):
         "code",
         "cut_off",
         "deadline",
+        "is_conversation",
         "is_endless",
         "is_over",
         "lease",
@@ -100,6 +100,8 @@ class Call(Turn):
         """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
         self.span: CallSpan | None = None
         """Where it is traced."""
+        self.is_conversation = False
+        """Whether it computes for each message of its caller, and takes a turn when that has come."""
         self.is_endless = False
         """Whether it may take as long as its caller likes."""
         self.started = now = time.monotonic()
@@ -158,29 +160,20 @@ class Call(Turn):
         """Ends the stage of receiving: a message has arrived."""
         self.stage, self.stage_end = "working", self.deadline + _MARGIN_SECONDS
 
-    @contextmanager
-    def receiving(self, *, is_first: bool) -> Generator[None]:
-        """Surrounds waiting for the next message of the caller. A call that has a turn gives it up meanwhile."""
-        has_turn = self.has_turn
+    def receives(self, *, is_first: bool) -> None:
+        """Begins to wait for the next message of the caller, without a turn."""
         self.give_back_turn()
         if is_first:
             self.receives_first()
         else:
             self.stage, self.stage_end = "receiving", self.deadline + _MARGIN_SECONDS
-        try:
-            yield
-        finally:
-            self.received()
-        if has_turn:
-            self.take_turn()
 
     def __enter__(self) -> Call:
-        """Begins the stage of working: takes a turn, and makes the call's checkpoint and lease those of this thread."""
-        if self.span is None:
+        """Begins the stage of working: makes the call's checkpoint and lease those of this thread, and takes a turn unless it is a conversation."""
+        since = 0.0 if self.span is None else time.monotonic()
+        if not self.is_conversation:
             self.take_turn()
-        else:
-            since = time.monotonic()
-            self.take_turn()
+        if self.span is not None:
             self.span.works(since)
         set_lease(self.lease)
         set_checkpoint(self.checkpoint)

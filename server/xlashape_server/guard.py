@@ -11,7 +11,7 @@
         call.work_ended()
     call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
 
-`call.receiving()` surrounds waiting for a message of the caller. Streams of answers come from `guard.answers`, streams of requests go through
+`call.receives()` and `call.received()` surround waiting for a message of the caller. Streams of answers come from `guard.answers`, streams of requests go through
 `guard.messages`. The calls in progress, and how long each of their stages may last, are in `calls`.
 """
 
@@ -169,8 +169,12 @@ class Guard:
         """The messages of a stream of requests. The call has no turn while it waits for a message."""
         is_first = True
         while True:
-            with call.receiving(is_first=is_first):
+            call.receives(is_first=is_first)
+            try:
                 data = next(stream, None)
+            finally:
+                call.received()
+            call.take_turn()
             if data is None:
                 return
             is_first = False
@@ -195,6 +199,7 @@ class Guard:
     def answers(self, call: Call, handler: Callable[[A, float], Iterable[bytes]], request: A) -> Iterator[bytes]:
         """The answers of a handler that streams them. The call has no turn while an answer is sent."""
         reserved = call.lease.size
+        call.is_conversation = isinstance(request, Generator)  # of `messages`, which takes a turn for each
         with call:
             answers = iter(handler(request, call.deadline))
         while True:

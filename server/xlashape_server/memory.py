@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 
 from xlashape.errors import LimitExceededError
@@ -33,14 +32,19 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _MOST_ON_HEAP = 32 << 20
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
 _HEAPS = 2  # each thread that finds one in use would make another, up to eight for each core, and each keeps memory
-_STATM = Path("/proc/self/statm")
+_statm: dict[int, int] = {}
+"""The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer than to read it."""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 def resident_bytes() -> int:
     """The resident memory of this process, in bytes; 0 on systems that do not report it."""
+    process = os.getpid()
     try:
-        return int(_STATM.read_bytes().split()[1]) * _PAGE
+        file = _statm.get(process)
+        if file is None:
+            file = _statm[process] = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        return int(os.pread(file, 100, 0).split()[1]) * _PAGE
     except OSError:
         return 0
 

@@ -1,0 +1,117 @@
+"""Streams of requests are read with a timeout for each message, from grpc's own iterators without a thread for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+
+from xlashape.errors import DeadlineExceededError
+from xlashape.proto import v1
+from xlashape_server import Config, Server
+from xlashape_server.streams import received
+
+LATE = "the deadline passed before the stream of requests ended"
+
+
+@contextmanager
+def echo(seconds: float, seen: list[str]) -> Iterator[Any]:
+    """A function that asks a server of grpc, which answers each message with itself, and notes the names of its threads in `seen`."""
+
+    def handler(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        try:
+            with closing(received(requests, time.monotonic() + seconds)) as stream:
+                for request in stream:
+                    seen.extend(thread.name for thread in threading.enumerate())
+                    yield request
+        except DeadlineExceededError as error:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
+
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool)
+        handlers: dict[str, Any] = {"Echo": grpc.stream_stream_rpc_method_handler(handler)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Echo", handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as made:
+            channel: Any = made
+            yield channel.stream_stream("/test.Echo/Echo")
+        server.stop(0).wait()
+
+
+def stalled(first: bytes, wait: threading.Event) -> Iterator[bytes]:
+    """A message, and then none."""
+    yield first
+    wait.wait(60)
+
+
+def test_messages_of_grpc_come_in_order_without_a_thread_that_reads_them() -> None:
+    seen: list[str] = []
+    with echo(60, seen) as ask:
+        messages = [bytes([number]) * number for number in range(100)]
+        assert list(ask(iter(messages))) == messages
+        assert list(ask(iter([]))) == []
+    assert seen
+    assert "requests" not in seen, "this version of grpc has other names for what its iterators wait for"
+
+
+def test_messages_of_another_iterator_are_read_too() -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    later = time.monotonic() + 60
+    assert list(received(iter([1, 2, 3]), later)) == [1, 2, 3]
+    assert list(received(iter([]), later)) == []
+    stream = received(broken(), later)
+    assert next(stream) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(stream)
+
+
+def test_a_message_of_another_iterator_that_does_not_come_is_not_waited_for() -> None:
+    wait = threading.Event()
+    with closing(received(stalled(b"first", wait), time.monotonic() + 0.2)) as stream:
+        assert next(stream) == b"first"
+        with pytest.raises(DeadlineExceededError, match=LATE):
+            next(stream)
+    wait.set()
+
+
+def test_a_message_of_grpc_that_does_not_come_is_not_waited_for() -> None:
+    wait = threading.Event()
+    with echo(0.5, []) as ask:
+        answers = ask(stalled(b"first", wait), timeout=60)
+        assert next(answers) == b"first"
+        with pytest.raises(grpc.RpcError) as caught:
+            next(answers)
+        wait.set()
+    error: Any = caught.value
+    assert (error.code(), error.details()) == (grpc.StatusCode.DEADLINE_EXCEEDED, LATE)
+
+
+def test_a_stream_that_stalls_ends_with_the_servers_limit_and_its_details() -> None:
+    wait = threading.Event()
+    shape = v1.ShapeInput(text="f32[3,5]")
+    first = v1.LinearIndicesRequest(shape=shape, indices=[1, 2]).SerializeToString()
+    config = Config(address="127.0.0.1:0", workers=1, max_call_seconds=1)
+    with Server(config) as server, grpc.insecure_channel(server.address) as made:
+        channel: Any = made
+        answers = channel.stream_stream("/xlashape.v1.ShapeService/LinearIndices")(stalled(first, wait), timeout=60)
+        assert v1.LinearIndicesResponse.FromString(next(answers)).positions == [7]
+        with pytest.raises(grpc.RpcError) as caught:
+            next(answers)
+        wait.set()
+    error: Any = caught.value
+    assert (error.code(), error.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "the call took more than 1 seconds")
+    [data] = [value for key, value in error.trailing_metadata() if key == "grpc-status-details-bin"]
+    info = error_details_pb2.ErrorInfo()
+    assert status_pb2.Status.FromString(data).details[0].Unpack(info)
+    assert info.metadata["limit"] == "call_seconds"
