@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
@@ -22,7 +22,7 @@ LATE = "the deadline passed before the stream of requests ended"
 
 
 @contextmanager
-def echo(seconds: float, seen: list[str]) -> Iterator[Any]:
+def echo(seconds: float, seen: list[str]) -> Generator[Any]:
     """A function that asks a server of grpc, which answers each message with itself, and notes the names of its threads in `seen`."""
 
     def handler(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xlashape.caches import cached
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT32_MAX, INT64_MAX, INT64_MIN
 from xlashape.shape.arguments.indices import index_length, outside_buffer, outside_dimension
@@ -68,31 +70,102 @@ def write_multi_indices(
     """The same for an array of integers [n], written to `rows` int64[n, rank] and `is_element` bool[n]."""
     if not len(numbers):
         return
-    outputs, rank = len(sums.outputs), rows.shape[1]
-    chunk = _Chunk(sums, len(numbers), outputs)
+    rank = rows.shape[1]
+    has_pairs = rank > 1 and sums.give_int16 and sums.fits_int32 and sys.byteorder == "little"
+    columns = (rank + 1) // 2 if has_pairs else rank
+    if has_pairs:
+        sums, tests = _pairs(sums, conditions, rank)
+    else:
+        tests = tuple([(output, size, False) for output, size in conditions])
+    chunk = _Chunk(sums, len(numbers), len(sums.outputs))
+    halves = np.empty((chunk.length if has_pairs else 0, rank), np.int16)
     for start in range(0, len(numbers), chunk.length):
         part = numbers[start : start + chunk.length]
-        end = start + len(part)
+        length = len(part)
         if not chunk.take(part[np.newaxis], (elements,)):
             raise _bad_position(shape, elements, part, start)
         chunk.run()
-        columns = [chunk.output(number) for number in range(outputs)]
-        inside = is_element[start:end]
-        if conditions:
-            output, size = conditions[0]
-            np.less(columns[output], size, out=inside)
-            for output, size in conditions[1:]:
-                inside &= columns[output] < size
-            if not inside.all():
-                # -1 where there is no element has all bits set: for a million positions 1 ms, instead of 6 by an index of rows.
-                padding = inside.astype(columns[0].dtype)
-                padding -= 1
-                for column in columns[:rank]:
-                    column |= padding
+        outputs = [chunk.output(number) for number in range(len(sums.outputs))]
+        inside = is_element[start : start + length]
+        inside.fill(True)
+        for output, size, is_lower in tests:
+            value = outputs[output]
+            if is_lower:
+                value = np.bitwise_and(value, 0xFFFF, out=chunk.scratch)
+            np.logical_and(inside, np.less(value, size), out=inside)
+        if tests and not inside.all():
+            # -1 where there is no element has all bits set: for a million positions 1 ms, instead of 6 by an index of rows.
+            padding = np.subtract(inside, 1, out=chunk.scratch, dtype=chunk.scratch.dtype)
+            for column in outputs[:columns]:
+                np.bitwise_or(column, padding, out=column)
+        target = rows[start : start + length]
+        if not has_pairs:
+            for number, column in enumerate(outputs[:columns]):
+                target[:, number] = column
+            continue
+        for number, column in enumerate(outputs[: rank // 2]):
+            pair: NDArray[np.int32] = np.ndarray((length,), np.int32, halves, 4 * number, (2 * rank,))
+            pair[...] = column
+        if rank % 2:
+            halves[:length, -1] = outputs[columns - 1]
+        target[...] = halves[:length]
+
+
+_Tests: TypeAlias = tuple[tuple[int, int, bool], ...]
+"""There is an element where each of these outputs, or its lower half, is below the size."""
+
+
+def _weight(arguments: tuple[Any, ...], _: object) -> int:
+    sums: FloorSums = arguments[0]
+    terms = sum(len(step) for step, _ in sums.steps) + sum(map(len, sums.outputs))
+    return 1000 + 400 * (len(sums.steps) + len(sums.outputs)) + 300 * terms
+
+
+@cached(max_bytes=4 << 20, weigh=_weight)
+def _pairs(sums: FloorSums, conditions: tuple[tuple[int, int], ...], rank: int) -> tuple[FloorSums, _Tests]:
+    """The formula with two of its first `rank` outputs in one, the second as the upper half of an int32; and the conditions for it.
+
+    Arithmetic takes as long for both as for one, and one pass writes both. Then one pass converts the halves to int64.
+    """
+    outputs: list[Terms] = []
+    for first in range(0, rank, 2):
+        terms = dict(sums.outputs[first])
+        for register, coefficient in sums.outputs[first + 1] if first + 1 < rank else ():
+            terms[register] = terms.get(register, 0) + (coefficient << 16)
+        outputs.append(tuple(sorted(terms.items())))
+    tests: list[tuple[int, int, bool]] = []
+    for output, size in conditions:
+        if output >= rank:
+            tests.append((len(outputs) + output - rank, size, False))
+        elif output % 2:
+            tests.append((output // 2, size << 16, False))  # the lower half decides nothing
         else:
-            inside.fill(True)
-        for number, column in enumerate(columns[:rank]):
-            rows[start:end, number] = column
+            tests.append((output // 2, size, output + 1 < rank))
+    return sums._replace(outputs=(*outputs, *sums.outputs[rank:])), tuple(tests)
+
+
+class _Plan(NamedTuple):
+    """A formula with coefficients modulo 2^64 or 2^32; of each step, also whether what is divided is never negative."""
+
+    steps: tuple[tuple[Terms, int, bool], ...]
+    outputs: tuple[Terms, ...]
+
+
+@cached(max_bytes=4 << 20, weigh=_weight)
+def _plan(sums: FloorSums) -> _Plan:
+    """The plan for a formula. Terms are in the order that takes the fewest operations: first one whose product is made in place."""
+    half = 1 << (31 if sums.fits_int32 else 63)
+
+    def planned(terms: Terms) -> Terms:
+        wrapped = [(register, (coefficient + half) % (2 * half) - half) for register, coefficient in terms]
+        return tuple(sorted(wrapped, key=lambda term: 2 * (term[1] == -1) + (term[1] == 1)))
+
+    steps: list[tuple[Terms, int, bool]] = []
+    positive = [True] * sums.inputs  # registers that are never negative, as far as the signs of coefficients show
+    for terms, divisor in sums.steps:
+        positive.append(all(coefficient > 0 and positive[register] for register, coefficient in terms))
+        steps.append((planned(terms), divisor, positive[-1]))
+    return _Plan(tuple(steps), tuple(map(planned, sums.outputs)))
 
 
 class _Chunk:
@@ -109,35 +182,34 @@ class _Chunk:
         self.inputs = self.registers[: sums.inputs]
         self._results = np.empty((min(outputs, len(sums.outputs)), self.length), self._signed)
         self._first = sums.inputs
-        self._steps: list[tuple[Terms, int, bool]] = []
-        positive = [True] * sums.inputs  # registers that are never negative, as far as the signs of coefficients show
-        for terms, divisor in sums.steps:
-            positive.append(all(coefficient > 0 and positive[register] for register, coefficient in terms))
-            self._steps.append((self._plan(terms), self._wrap(divisor), positive[-1]))
-        self._outputs = [self._plan(terms) for terms in sums.outputs]
+        self._steps, self._outputs = _plan(sums)
         self.cut(self.length)
 
     def cut(self, length: int) -> None:
         """Sets the number of rows in use."""
         self._used = length
         self._rows = [register[:length] for register in self.registers]
-        self._scratch = self._rows[-1]
+        self.scratch = self._rows[-1]
 
     def take(self, columns: NDArray[Any], sizes: tuple[int, ...]) -> bool:
         """Sets the inputs, a row of integers for each, which may have more bits. False if a number is not in [0, its size)."""
         if columns.shape[1] != self._used:
             self.cut(columns.shape[1])
-        if self._bits == 32 and columns.dtype.itemsize == 8 and columns.size:
+        if not columns.size:
+            return True
+        if columns.dtype.itemsize == 8:
             # A negative number is a huge unsigned one: one comparison checks both ends.
             native = columns.astype(np.int64 if columns.dtype.kind == "i" else np.uint64, copy=False)
             unsigned: NDArray[np.uint64] = native.view(np.uint64)
             if unsigned.flags.f_contiguous:  # of a flat array, NumPy finds the largest number in half the time
                 unsigned = cast("NDArray[np.uint64]", unsigned.T.reshape(-1))
-            if int(unsigned.max()) > INT32_MAX:
+            largest = int(unsigned.max())
+            if (len(sizes) == 1 and largest >= sizes[0]) or (self._bits == 32 and largest > INT32_MAX):
                 return False
         inputs = self.inputs[:, : self._used]
         np.copyto(inputs, columns, casting="unsafe")
-        return not columns.size or not (inputs.view(self._unsigned).max(axis=1) >= np.array(sizes, np.uint64)).any()
+        largest_of_each: list[int] = inputs.view(self._unsigned).max(axis=1).tolist()
+        return all(number < size for number, size in zip(largest_of_each, sizes, strict=True))
 
     def run(self) -> None:
         """Computes every step from the inputs."""
@@ -162,7 +234,7 @@ class _Chunk:
         return result
 
     def sum(self, terms: Terms, out: NDArray[np.signedinteger[Any]]) -> None:
-        """Σ coefficient · register, modulo 2^64 or 2^32. `out` has the type of the registers, and the terms are as `_plan` gives them."""
+        """Σ coefficient · register, modulo 2^64 or 2^32. `out` has the type of the registers, and the terms are those of a plan."""
         if not terms:
             out.fill(0)
             return
@@ -180,19 +252,9 @@ class _Chunk:
             elif coefficient == -1:
                 np.subtract(total, source, out=out)
             else:
-                np.multiply(source, coefficient, out=self._scratch)
-                np.add(total, self._scratch, out=out)
+                np.multiply(source, coefficient, out=self.scratch)
+                np.add(total, self.scratch, out=out)
             total = out
-
-    def _plan(self, terms: Terms) -> Terms:
-        """The terms with coefficients modulo 2^64 or 2^32, in an order that takes the fewest operations: first one whose product is made in place."""
-        wrapped = [(register, self._wrap(coefficient)) for register, coefficient in terms]
-        return tuple(sorted(wrapped, key=lambda term: 2 * (term[1] == -1) + (term[1] == 1)))
-
-    def _wrap(self, number: int) -> int:
-        """The int64 or int32 that equals the number modulo 2^64 or 2^32."""
-        half = 1 << (self._bits - 1)
-        return (number + half) % (2 * half) - half
 
 
 def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> NDArray[Any]:

@@ -31,13 +31,14 @@ class FloorSums(NamedTuple):
     The first `inputs` registers hold the inputs. Each of `steps` appends one register: the sum of its terms, floor-divided by its
     divisor. The `outputs` are sums of terms. For inputs inside their bounds every register and every output fits int64. Partial
     sums may not; arithmetic modulo 2^64 still gives the right result. Where the form `fits_int32`, the same holds for int32 and 2^32, and so
-    do the divisors fit.
+    do the divisors fit. Where they `give_int16`, all outputs are in [0, 2^15).
     """
 
     inputs: int
     steps: tuple[tuple[Terms, int], ...]
     outputs: tuple[Terms, ...]
     fits_int32: bool = False
+    give_int16: bool = False
 
     def evaluate(self, inputs: Sequence[int]) -> list[int]:
         """The outputs for ints.
@@ -194,6 +195,7 @@ class _Tape:
             tuple(renamed),
             tuple([tuple(sorted([(number[r], c) for r, c in terms.items()])) for terms in outputs]),
             upper <= INT32_MAX and self._fits_int32(needed),
+            upper < 1 << 15,
         )
 
     def _fits_int32(self, needed: set[int]) -> bool:
@@ -211,7 +213,7 @@ def trace(sizes: Sequence[int], formula: Callable[[list[Recorder]], Sequence[Rec
     """The compiled form of `formula` for inputs v with 0 <= v < size. An int among its results must be 0.
 
     >>> trace((256,), lambda v: [v[0] // 128 * 1024 + v[0] % 128])
-    FloorSums(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),), fits_int32=True)
+    FloorSums(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),), fits_int32=True, give_int16=True)
     """
     tape = _Tape(sizes)
     results = formula([Recorder(tape, {i: 1}, size - 1) for i, size in enumerate(sizes)])
