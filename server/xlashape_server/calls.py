@@ -43,6 +43,8 @@ _CHECK_SECONDS = 0.1  # seconds between checks by the watch
 _MOST_CUT_OFF = (
     100  # calls at a look: each wakes its thread, and a small call of somebody else would wait for thousands of them
 )
+_CUT_OFF_AT_ONCE = 4  # without a pause, in which the woken threads end and small calls are answered
+_CUT_OFF_PAUSE_SECONDS = 0.002
 _SEND_BYTES_PER_SECOND = 8 << 20  # bytes per second that a caller must read, after the seconds that each message has
 _TRIMMED_BYTES = (
     128 << 20
@@ -303,7 +305,9 @@ class Watch:
         now = time.monotonic()
         late = [call for call in list(self.calls.values()) if now > call.stage_end and not call.is_over]
         late.sort(key=lambda call: call.stage_end)
-        for call in late[:_MOST_CUT_OFF]:
+        for number, call in enumerate(late[:_MOST_CUT_OFF], 1):
+            if not number % _CUT_OFF_AT_ONCE:
+                time.sleep(_CUT_OFF_PAUSE_SECONDS)
             call.stage_end = now + 1.0  # kept, to try again if the call does not end
             error = self._lateness(call, now)
             facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
