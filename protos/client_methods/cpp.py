@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from client_methods.emitter import GENERATOR, Emitter, pascal
-from client_methods.model import Batch, Bulk, Field, Pages, Parameters, Rpc, Stream, Unary
+from client_methods.model import Batch, Bulk, Field, Pages, Parameters, Rpc, SchemaError, Stream, Unary
 
 _COLUMNS = 155
 _SCALARS = {"string": "std::string", "bytes": "std::string", "bool": "bool", "double": "double", "float": "float"}
@@ -218,7 +218,7 @@ class Cpp(Emitter):
             "results": "kUnaryAnswers * std::max<std::size_t>(width, 1)",
         }[method.answer_width]
         if method.flags:
-            result, to = _PAIRS[answers], f"&found.{answers}"
+            result, to = _pair(method), f"&found.{answers}"
             flags = method.flags.name
             take = [
                 "[&](const auto& answer) {",
@@ -250,6 +250,14 @@ class Cpp(Emitter):
         parameters = [_parameter(subject), f"const std::vector<std::int64_t>& {numbers}"]
         parameters += [f"{_parameter(field)} = {_default(field)}" for field in method.options]
         return self._function(method.plural, method.plural_comment, result, parameters, body)
+
+
+def _pair(method: Bulk) -> str:
+    """The struct of many numbers and of their flags."""
+    name = method.answers.name
+    if name not in _PAIRS:
+        raise SchemaError(f"{method.rpc.name} gives {name} with a flag each: name their struct in _PAIRS of cpp.py")
+    return _PAIRS[name]
 
 
 def _stub(rpc: Rpc) -> str:

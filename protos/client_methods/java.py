@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from client_methods.emitter import GENERATOR, Emitter, camel, pascal, phrase
-from client_methods.model import Batch, Bulk, Field, Method, Pages, Parameters, Rpc, Stream, Unary
+from client_methods.model import Batch, Bulk, Field, Method, Pages, Parameters, Rpc, SchemaError, Stream, Unary
 
 _PACKAGE = "io.github.xlashape"
 _COLUMNS = 155
@@ -262,7 +262,7 @@ class Java(Emitter):
         parameters[numbers] = ("long[]", phrase(method.numbers.comment))
         result, returned = "long[]", phrase(method.answers.comment)
         if method.flags:
-            result = _RECORDS[method.answers.name]
+            result = _pair(method)
             returned += f"; {phrase(method.flags.comment)}"
         told = [method.plural_comment, *_tags(parameters, returned)]
         declared = [f"{kind} {name}" for name, (kind, _) in parameters.items()]
@@ -303,7 +303,15 @@ def _read(method: Bulk, stream: Rpc | None = None) -> str:
     kept = [field for field in (method.answers, method.flags) if field]
     lists = [f"answers, {stream.answer.name}::{_get(field)}" if stream else f"answer.{_get(field)}()" for field in kept]
     read = [f"Bulk.{name}({one})" for name, one in zip(("longs", "booleans"), lists, strict=False)]
-    return f"new {_RECORDS[method.answers.name]}({', '.join(read)})" if method.flags else read[0]
+    return f"new {_pair(method)}({', '.join(read)})" if method.flags else read[0]
+
+
+def _pair(method: Bulk) -> str:
+    """The record of many numbers and of their flags."""
+    name = method.answers.name
+    if name not in _RECORDS:
+        raise SchemaError(f"{method.rpc.name} gives {name} with a flag each: name their record in _RECORDS of java.py")
+    return _RECORDS[name]
 
 
 def _tags(parameters: dict[str, tuple[str, str]], returned: str) -> list[str]:

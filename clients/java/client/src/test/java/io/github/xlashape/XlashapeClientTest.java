@@ -10,13 +10,19 @@ import com.google.protobuf.Any;
 import com.google.rpc.ErrorInfo;
 import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.ByteSizeResponse;
+import io.github.xlashape.v1.DescribeShapeRequest;
+import io.github.xlashape.v1.DescribeShapeResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.Instruction;
+import io.github.xlashape.v1.LinearIndicesRequest;
+import io.github.xlashape.v1.LinearIndicesResponse;
+import io.github.xlashape.v1.LinearOrder;
 import io.github.xlashape.v1.ListInstructionsRequest;
 import io.github.xlashape.v1.ListInstructionsResponse;
 import io.github.xlashape.v1.OperandReadsRequest;
 import io.github.xlashape.v1.OperandReadsResponse;
+import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.github.xlashape.v1.ShapeSize;
 import io.grpc.Context;
@@ -190,6 +196,48 @@ class XlashapeClientTest {
     begun.await();
     future.cancel(true);
     assertTrue(cancelled.await(20, TimeUnit.SECONDS));
+  }
+
+  @Test
+  void questionsInBulkAreOneFuture() throws Exception {
+    CountDownLatch cancelled = new CountDownLatch(1);
+    CountDownLatch begun = new CountDownLatch(2);
+    XlashapeClient client = connect(serve(NOTHING, new ShapeServiceGrpc.ShapeServiceImplBase() {
+      @Override
+      public void describeShape(DescribeShapeRequest request, StreamObserver<DescribeShapeResponse> observer) {
+        if (request.getShapes(0).getText().isEmpty()) {
+          observer.onError(Status.NOT_FOUND.asException());
+          return;
+        }
+        begun.countDown();
+        observer.onNext(DescribeShapeResponse.newBuilder().addDescriptions(ShapeDescription.newBuilder().setRank(2)).build());
+        observer.onCompleted();
+      }
+
+      @Override
+      public StreamObserver<LinearIndicesRequest> linearIndices(StreamObserver<LinearIndicesResponse> observer) {
+        ((ServerCallStreamObserver<LinearIndicesResponse>) observer).setOnCancelHandler(cancelled::countDown);
+        begun.countDown();
+        return new StreamObserver<>() {
+          @Override
+          public void onNext(LinearIndicesRequest part) {}
+
+          @Override
+          public void onError(Throwable error) {}
+
+          @Override
+          public void onCompleted() {}
+        };
+      }
+    }));
+    long[] many = new long[1 << 19];
+    CompletableFuture<long[]> future = client.async().linearIndices(Inputs.shape("f32[9,9]"), LinearOrder.LINEAR_ORDER_PHYSICAL, many);
+    begun.await();
+    future.cancel(true);
+    assertTrue(cancelled.await(20, TimeUnit.SECONDS));
+    CompletableFuture<Throwable> error = new CompletableFuture<>();
+    client.async().linearIndices(Inputs.shape(""), LinearOrder.LINEAR_ORDER_PHYSICAL, many).whenComplete((found, e) -> error.complete(e));
+    assertEquals(Status.Code.NOT_FOUND, assertInstanceOf(XlashapeException.class, error.get()).getCode());
   }
 
   @Test
