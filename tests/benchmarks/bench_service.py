@@ -32,7 +32,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import Pool
 from pathlib import Path
@@ -281,7 +281,8 @@ def main(arguments: argparse.Namespace) -> bool:
         if arguments.metrics:
             settings["metrics"] = "127.0.0.1:0"
         token = TOKEN if arguments.auth else ""
-        server = stack.enter_context(Server(Config(**settings)))
+        with unseen_logs():
+            server = stack.enter_context(Server(Config(**settings)))
         # Spawned: grpc does not like to be forked once it was used.
         pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(PROCESSES))
         worker = server.worker_pids[0]
@@ -307,6 +308,19 @@ def main(arguments: argparse.Namespace) -> bool:
                 good = waits(pool, case, sides, arguments.seconds) and good
         peer.stdin.close()
     return good
+
+
+@contextlib.contextmanager
+def unseen_logs() -> Generator[None]:
+    """Has a server that is started meanwhile write its log to nowhere, which is not where the table goes."""
+    shown = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
 
 
 def answer_sizes(side: Side, case: Case) -> list[int]:
