@@ -88,6 +88,8 @@ class Call(Turn):
     ) -> None:
         self._turns = watch.turns
         self._gate = None
+        self._is_open = False
+        self.turn_end = 0.0
         self.is_large = False
         self._watch = watch
         self._identify = identify
@@ -308,6 +310,8 @@ class Watch:
         for number, call in enumerate(late[:_MOST_CUT_OFF], 1):
             if not number % _CUT_OFF_AT_ONCE:
                 time.sleep(_CUT_OFF_PAUSE_SECONDS)
+            if call.is_over or call.stage_end >= now:
+                continue  # it has ended, or gone on, during a pause
             call.stage_end = now + 1.0  # kept, to try again if the call does not end
             error = self._lateness(call, now)
             facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}

@@ -11,13 +11,14 @@
         call.work_ended()
     call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
 
-`call.receives()` and `call.received()` surround waiting for a message of the caller. Streams of answers come from `guard.answers`, streams of requests go through
+`call.receives()` and `call.received()` surround waiting for a message of the caller; the call has no turn from then until it takes one. Streams of answers come from `guard.answers`, streams of requests go through
 `guard.messages`. The calls in progress, and how long each of their stages may last, are in `calls`.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
@@ -174,7 +175,12 @@ class Guard:
                 data = next(stream, None)
             finally:
                 call.received()
+            if data is None and call.is_conversation:
+                return
+            waits = time.monotonic()
             call.take_turn()
+            if call.span is not None:
+                call.span.waited(waits)
             if data is None:
                 return
             is_first = False

@@ -26,12 +26,12 @@ __all__ = ["Lease", "Memory", "keep_freed_memory", "reserve", "resident_bytes", 
 
 _SMALL = 64 << 10  # bytes; smaller sizes are not reserved, since a worker has room for them in all of its calls
 _LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger reservation
-_RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the allocator
+_RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the collector of cycles
 # Of glibc's malloc.h: numbers of settings, and the largest block that may be on the heap.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _MOST_ON_HEAP = 32 << 20
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
-_HEAPS = 1  # the heaps of other threads are of 64 MiB, and whole ones are given back: with two, some workers cleared each block of 32 MB again
+_HEAPS = 1  # further heaps consist of parts of 64 MiB, which glibc gives back as wholes: in those, blocks of nearly 32 MiB were cleared again and again
 _statm: dict[int, int] = {}
 """The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer than to read it."""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -43,9 +43,9 @@ def resident_bytes() -> int:
     try:
         file = _statm.get(process)
         if file is None:
-            file = _statm[process] = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+            file = _statm[process] = os.open("/proc/self/statm", os.O_RDONLY)
         return int(os.pread(file, 100, 0).split()[1]) * _PAGE
-    except OSError:
+    except (OSError, AttributeError):
         return 0
 
 
@@ -83,10 +83,9 @@ class Memory:
             if self._fits(size):
                 self._reserved += size
                 return
-            reserved = self._reserved
+            left = self.maximum - max(self.base + self._reserved, resident_bytes())
         raise LimitExceededError(
-            f"the call needs about {size} bytes, and the server has {max(0, self.maximum - self.base - reserved)} of "
-            f"{self.maximum} left; try again",
+            f"the call needs about {size} bytes, and the server has {max(0, left)} of {self.maximum} left; try again",
             limit="worker_memory",
             maximum=self.maximum,
             value=size,
@@ -98,15 +97,16 @@ class Memory:
             self._reserved -= size
 
     def relieve(self) -> None:
-        """Gets memory back from caches, the collector of cycles and the allocator, once a second at most."""
+        """Gets memory back from the allocator, and, once a second at most, from caches and the collector of cycles."""
         now = time.monotonic()
         with self._lock:
-            if now - self._last_relief < _RELIEF_SECONDS:
-                return
-            self._last_relief = now
-        if self._relieve is not None:
-            self._relieve()
-        gc.collect()
+            is_due = now - self._last_relief >= _RELIEF_SECONDS
+            if is_due:
+                self._last_relief = now
+        if is_due:
+            if self._relieve is not None:
+                self._relieve()
+            gc.collect()
         trim()
 
     def _fits(self, size: int) -> bool:
@@ -182,8 +182,8 @@ def trim() -> None:
             return
 
 
-def keep_freed_memory() -> None:
-    """Has the allocator keep large blocks for the next call, if the C library can. To be called before there are threads.
+def keep_freed_memory(most: int) -> None:
+    """Has the allocator keep at most so many bytes of large blocks for the next call, if the C library can. To be called before there are threads.
 
     By itself it gives each block of megabytes back to the system, and gets the next one in pages of 4 KiB that the system clears one by one, while the
     thread has the interpreter's lock: 4 ms for a message of 8 MB, several times in a call. What is kept is given back by `trim`.
@@ -194,5 +194,5 @@ def keep_freed_memory() -> None:
         except (OSError, AttributeError):  # another C library than glibc
             return
         mallopt(_MMAP_THRESHOLD, _MOST_ON_HEAP)
-        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_TRIM_THRESHOLD, min(most, _KEPT_BYTES))
         mallopt(_ARENA_MAX, _HEAPS)

@@ -2,8 +2,8 @@
 
 The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and delays the small calls of others.
 A call begins with a short turn, of which there are many. A call that is not done by its end, or whose request is large, takes long turns from then
-on, one of which is given at a time, and gives it to the next one that waits at each end. Callers are served in rotation, and the connections of
-each caller too.
+on. There is one long turn at a time; at its end, the next call that waits has one. Callers are served in rotation, and the connections of each
+caller too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LONG_SECONDS = 0.02
 # A second one would keep the interpreter's lock busy while the first is asked to release it: with two, one small call in ten waited 10 ms
 # instead of 1.5.
 _LONG_TURNS = 1
-_OVERDUE_SECONDS = 0.1  # after the end of a turn, when it is given to another call although its own does not end it
+_OVERDUE_SECONDS = 0.1  # after the end of a turn, from when a call that waits is given one although it was not ended
 _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still wait
 
 
 class _Gate:
-    """Places that are given to callers in rotation. Half of them are open to any caller; of the other half, each caller has a share.
+    """Places that are given to callers in rotation. Half of them, rounded down, are open to any caller; of the others, each caller has a share.
 
     Each call that waits calls `while_waiting` several times a second.
     """

@@ -51,6 +51,7 @@ __all__ = ["connection_options", "main", "make_server", "run"]
 
 _log = logging.getLogger("xlashape_server.worker")
 
+_KEPT_PART = 8  # the part of a worker's memory that freed blocks may keep
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
 _MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
 _KEEPALIVE_ANSWER_MS = 20_000  # seconds in which a client must answer a ping
@@ -194,11 +195,11 @@ def main() -> None:
 
 def run() -> int:
     """Runs a worker until it is told to stop. Returns the exit code."""
-    keep_freed_memory()
     start_message = json.loads(sys.stdin.readline() or "null")
     if start_message is None:
         return 0
     config = Config.from_json(json.dumps(start_message["config"]))
+    keep_freed_memory(config.max_worker_memory // _KEPT_PART)
     worker, log = start_message["worker"], os.fdopen(start_message["log"], "w", encoding="utf-8")
     logs.configure(config.log_level, log, worker=worker, pid=os.getpid())
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error

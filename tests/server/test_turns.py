@@ -258,6 +258,49 @@ def test_the_watch_cuts_off_thousands_of_calls_bit_by_bit_the_latest_first() -> 
     assert ended[:250] == [*range(250)]
 
 
+def test_the_watch_lets_calls_go_on_that_do_so_while_it_cuts_off_others() -> None:
+    ended: list[int] = []
+    worker = Worker()
+    calls: list[Call] = []
+
+    def cut_off(number: int) -> None:
+        ended.append(number)
+        calls[-1].received()  # its message comes
+
+    for i in range(10):
+        calls.append(worker.call(caller("a"), cut_off=lambda call, error, i=i: cut_off(i)))
+        calls[-1].receives(is_first=True)
+        calls[-1].stage_end = time.monotonic() - 1000 + i
+    worker.watch.start()
+    end = time.monotonic() + 20
+    while len(ended) < 9 and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    assert ended == [*range(9)]
+    assert calls[-1].stage == "working"
+
+
+def test_a_call_may_be_checked_before_its_first_turn() -> None:
+    call = Worker().call(caller("a"))
+    call.checkpoint()
+    assert not call.has_turn
+
+
+def test_freed_blocks_that_the_allocator_keeps_are_memory_for_calls() -> None:
+    code = """
+from xlashape_server.memory import Memory, keep_freed_memory
+keep_freed_memory(1 << 30)
+memory = Memory(1 << 40)
+memory.maximum = memory.base + (64 << 20)
+blocks = [bytes(bytearray(6 << 20)) for _ in range(8)]
+above = bytes(bytearray(1 << 20))
+memory.relieve()  # the next one within a second does less
+del blocks
+memory.take(40 << 20)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_memory_is_given_to_those_who_reserve_it() -> None:
     relieved: list[bool] = []
     memory = Memory(1 << 40, lambda: relieved.append(True))
@@ -314,7 +357,7 @@ def test_a_worker_keeps_large_blocks_for_the_next_call() -> None:
     code = """
 import resource, threading
 from xlashape_server.memory import keep_freed_memory
-keep_freed_memory()
+keep_freed_memory(1 << 30)
 def use():
     for _ in range(100):
         bytes(memoryview(bytearray(16 << 20)))
