@@ -205,3 +205,28 @@ def test_the_checker_notices_a_server_that_stays_broken_and_too_much_memory() ->
     assert len(violations) == 2
     assert "full_disk: the server did not get back to normal" in violations[0]
     assert "a worker took 101 MiB of memory" in violations[1]
+
+
+def test_a_module_that_is_deleted_while_a_fault_removes_all_is_excused() -> None:
+    support = FOLDER.parent / "support"
+    code = f"""
+import json, sys
+sys.path[:0] = [{str(FOLDER)!r}, {str(support)!r}]
+from harness.callers import Modules
+modules = Modules()
+for name in "abcd":
+    modules.acknowledged(name, b"")
+forgotten = [modules.forget("a")]
+modules.deleted("a")
+forgotten.append(modules.forget("b"))  # its deletion is under way when the fault begins
+with modules.removed():
+    forgotten.append(modules.forget("c"))
+    modules.acknowledged("e", b"")
+    forgotten.append(modules.forget("e"))
+    modules.acknowledged("f", b"")
+modules.acknowledged("g", b"")
+forgotten.append(modules.forget("g"))
+print(json.dumps([forgotten, sorted(modules.excused), list(modules.kept())]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[True, True, False, True, True], [*"bcdef"], []]

@@ -144,6 +144,8 @@ class Modules:
         self._user_count = 0
         self._is_at_rest = False
         self._kept: dict[str, bytes] = {}
+        self._leaving: set[str] = set()
+        self._is_removed = False
         self.excused: set[str] = set()
         """Modules that a fault has removed."""
 
@@ -181,17 +183,34 @@ class Modules:
     def forget(self, name: str) -> bool:
         """Notes that a caller is about to delete the module. False if the module is not kept, because a fault has removed it."""
         with self._lock:
+            if self._is_removed:
+                self.excused.add(name)
+            self._leaving.add(name)
             return self._kept.pop(name, None) is not None
+
+    def deleted(self, name: str) -> None:
+        """Notes that the call that deletes the module has ended."""
+        with self._lock:
+            self._leaving.discard(name)
 
     def kept(self) -> dict[str, bytes]:
         """The modules that the server must have."""
         with self._lock:
             return dict(self._kept)
 
-    def excuse_all(self) -> None:
-        """Notes that a fault removes all modules."""
+    @contextmanager
+    def removed(self) -> Generator[None]:
+        """Notes that a fault removes all modules while the block runs, those too that are stored or deleted meanwhile."""
+        self._excuse_all(is_removed=True)
+        try:
+            yield
+        finally:
+            self._excuse_all(is_removed=False)
+
+    def _excuse_all(self, *, is_removed: bool) -> None:
         with self._lock:
-            self.excused.update(self._kept)
+            self._is_removed = is_removed
+            self.excused.update(self._kept, self._leaving)
             self._kept.clear()
 
 
@@ -333,6 +352,7 @@ class Caller(threading.Thread):
             return
         request = (v1.DeleteModuleRequest(name=name).SerializeToString(),)
         outcome = self._call("delete", name, "HloService/DeleteModule", request)
+        self._modules.deleted(name)
         if outcome.code == "OK" and self._tells_deletions:
             again = self._transport.ask("HloService/GetModule", read_requests(name))
             if again.code == "OK":

@@ -72,8 +72,8 @@ class Setting(Protocol):
         """The directory of the store."""
         ...
 
-    def modules_are_gone(self) -> None:
-        """Notes that the fault has removed all modules."""
+    def modules_removed(self) -> AbstractContextManager[None]:
+        """While the block runs, the fault removes all modules."""
         ...
 
     def set_bucket_fault(self, fault: str) -> None:
@@ -185,13 +185,12 @@ def _empty(folder: Path) -> None:
 
 
 def _store_removed(setting: Setting, r: random.Random) -> Iterator[None]:
-    setting.modules_are_gone()
-    store = setting.store()
-    _empty(store)
-    if setting.disk is None:
-        shutil.rmtree(store, ignore_errors=True)
-    yield
-    setting.modules_are_gone()  # modules that were acknowledged while files were being removed
+    with setting.modules_removed():
+        store = setting.store()
+        _empty(store)
+        if setting.disk is None:
+            shutil.rmtree(store, ignore_errors=True)
+        yield
 
 
 def _cache_removed(setting: Setting, r: random.Random) -> Iterator[None]:

@@ -199,8 +199,8 @@ class Scene(contextlib.ExitStack):
     def store(self) -> Path:
         return self.scratch / "disk" / "store"
 
-    def modules_are_gone(self) -> None:
-        self.modules.excuse_all()
+    def modules_removed(self) -> contextlib.AbstractContextManager[None]:
+        return self.modules.removed()
 
     def modules_at_rest(self) -> contextlib.AbstractContextManager[None]:
         return self.modules.at_rest()
