@@ -21,6 +21,7 @@ from connectrpc.request import RequestContext
 from connectrpc.server import ConnectASGIApplication, Endpoint
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
+from h11 import LocalProtocolError
 
 from xlashape_server.auth import Credentials
 from xlashape_server.callers import Caller, Places
@@ -137,7 +138,7 @@ class Application:
         _exchange.set(exchange)
         try:
             await self._protocols(cast("Any", scope), cast("Any", exchange.receive), cast("Any", exchange.send))
-        except OSError as error:  # also of TLS: the connection has ended before the answer was sent, or was cut off
+        except (OSError, LocalProtocolError) as error:  # the connection ended, or hypercorn answered a broken request
             _log.debug("%s: the connection of %s ended: %r", name, caller.connection, error)
             abort()
         finally:
