@@ -32,7 +32,7 @@ class Emitter(ABC):
     """Writes the methods of one language. The text is formatted as the language's own tool formats it."""
 
     folder: ClassVar[str]
-    """The folder that the paths of files are relative to, from the checkout."""
+    """The folder, below the checkout, from which the paths in `files` begin."""
     comment_columns: ClassVar[int]
     """How many characters a line of a comment has, indentation included."""
     words: ClassVar[dict[str, str]]

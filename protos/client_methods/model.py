@@ -146,7 +146,7 @@ class Bulk(Method):
     stream: Rpc
     """The RPC with the same fields, with streams both ways."""
     subject: Field
-    """What the question is about: a shape, a map."""
+    """The field of the request that says what the numbers belong to: a shape or a map."""
     options: tuple[Field, ...]
     """Enums of the request."""
     numbers: Field
@@ -190,7 +190,7 @@ def methods_of(files: Iterable[FileDescriptorProto]) -> list[Method]:
 
 
 def comments_of(file: FileDescriptorProto) -> dict[tuple[int, ...], str]:
-    """Path of a declaration, as `SourceCodeInfo` gives it → the comment above it, paragraphs on one line each."""
+    """The comments above the declarations of a file, by the path that `SourceCodeInfo` gives each declaration. Each paragraph is one line."""
     found: dict[tuple[int, ...], str] = {}
     for location in file.source_code_info.location:
         paragraphs = re.split(r"\n\s*\n", location.leading_comments.strip())

@@ -149,7 +149,7 @@ def asked(at: float, code: str = "OK", rpc: str = RPC) -> tuple[object, ...]:
         ([asked(2), asked(3)], [], [(9, 9, 1, {f"{RPC} OK": 1, f"{RPC} INTERNAL": 1})], 2),
         # What others ask too may be counted more often.
         ([asked(2, "OK", "ShapeService/ByteSize")], [], [(9, 9, 1, {"ShapeService/ByteSize OK": 99})], 0),
-        # Of a call that its caller gave up, nobody knows how often it was counted.
+        # The server may have counted a call that its caller gave up as often as it was sent, or not at all.
         ([asked(2), asked(3, "DEADLINE_EXCEEDED")], [], [(9, 9, 1, {f"{RPC} OK": 2})], 0),
         ([asked(2), asked(3, "DEADLINE_EXCEEDED")], [], [(9, 9, 1, {f"{RPC} OK": 6})], 1),
         # Nor of one beside which the server was killed; the counts of both servers are added.

@@ -73,7 +73,7 @@ class Emulator:
                 time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ends the process. Objects stay."""
+        """Ends the emulator's process. The objects that it stores are there again after `start`."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGINT)  # on which both write down what they have
@@ -114,7 +114,7 @@ class Emulator:
 
 
 class FakeGcsServer(Emulator):
-    """https://github.com/fsouza/fake-gcs-server, behind a door that turns one request of the XML API into one of the JSON API.
+    """The emulator https://github.com/fsouza/fake-gcs-server, behind a proxy that turns uploads of the XML API into uploads of the JSON API.
 
     It has objects, listings and deletions in the XML API, which obstore speaks, but takes uploads in the JSON API only.
     """

@@ -32,7 +32,7 @@ class _Inner:
         return getattr(self._call, name)
 
     def set_internal_error(self, text: str) -> None:
-        """Ends the call with INTERNAL unless the server has ended it, or does in a moment."""
+        """Ends the call with INTERNAL, unless the status that the server sent arrives within `_GRACE_SECONDS`."""
         if not self._call.done():
             asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._fail, text)
 

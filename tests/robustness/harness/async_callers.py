@@ -55,7 +55,7 @@ class _Loop:
 
 
 class AsyncTransport:
-    """One of those that use a loop."""
+    """Asks through AsyncClient, on an event loop that several callers share."""
 
     name = "asyncio"
     takes_streams = True

@@ -20,7 +20,7 @@ _LAST_SCRAPES_SECONDS = 1.5  # after the last call, in which its end is counted 
 
 
 class Scrape(NamedTuple):
-    """The calls that a server had counted, by method and code, in an answer that was asked for at `began` (of time.monotonic()).
+    """One answer of /metrics: how many calls the server had counted, by method and code. `began`, a time of time.monotonic(), is when it was asked for.
 
     `server`: the time of its start, by which servers of one run differ.
     """

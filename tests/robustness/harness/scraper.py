@@ -87,7 +87,7 @@ def scrape(host: str, port: int) -> str:
 
 
 def main(address: str) -> None:
-    """Asks until the process is killed."""
+    """Asks for /metrics again and again, and prints a line of JSON for each answer, until the process is killed."""
     host, _, port = address.rpartition(":")
     judge = Judge()
     while True:

@@ -124,7 +124,7 @@ EXPECTED = {
 
 
 def with_more(folder: Path, text: str) -> Path:
-    """A copy of the schema with more in one of its files."""
+    """A copy of the schema, with `text` at the end of shape_service.proto."""
     shutil.copytree(REAL / "xlashape", folder / "xlashape")
     path = folder / "xlashape" / "v1" / "shape_service.proto"
     path.write_text(path.read_text() + text)
