@@ -7,9 +7,8 @@ The endpoints are made from the descriptors, and call the same handlers as gRPC.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
@@ -28,7 +27,8 @@ from xlashape_server.callers import Caller, Places
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
-from xlashape_server.web.exchanges import LINGER_SECONDS, Exchange
+from xlashape_server.web.answers import Send, refuse, send_answer, with_headers
+from xlashape_server.web.exchanges import Exchange
 from xlashape_server.web.headers import ENCODINGS, UNARY_TYPES, accepts_gzip, encodings_header, timeout_of
 from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, compressed, json_to_proto, proto_to_json
 from xlashape_server.web.origins import Origins
@@ -37,8 +37,6 @@ __all__ = ["Application"]
 
 _log = logging.getLogger("xlashape_server.web")
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 Context = RequestContext[Any, Any]
 Handler = Callable[..., Any]
 
@@ -50,8 +48,6 @@ _GRPC_TYPES = ("application/grpc", "application/grpc+proto", "application/grpc+j
 _COMPRESSED_BYTES = (
     1024  # of an answer; smaller ones are sent as they are, since compressing takes longer than it saves
 )
-_SENT_AT_ONCE = 256 << 10  # bytes of an answer
-_PLAIN = (b"content-encoding", b"identity")  # connectrpc's name for no compression
 
 
 class Application:
@@ -87,9 +83,9 @@ class Application:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get("origin")
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-            await _answer(send, 204, self._origins.preflight(origin))
+            await send_answer(send, 204, self._origins.preflight(origin))
             return
-        send = _with_headers(send, self._origins.headers(origin))
+        send = with_headers(send, self._origins.headers(origin))
         method = self._methods.get(scope["path"])
         if method is None:
             path = scope["path"][:100]
@@ -97,7 +93,7 @@ class Application:
                 f"there is no {path}; RPCs are at /PACKAGE.SERVICE/METHOD, such as /xlashape.v1.ShapeService/ByteSize"
             )
             self._guard.unknown_method()
-            await _refuse(scope, receive, send, 404, Code.UNIMPLEMENTED, text, [])
+            await refuse(scope, receive, send, 404, Code.UNIMPLEMENTED, text, [])
             return
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST":
@@ -105,12 +101,12 @@ class Application:
             if media_type not in expected:
                 text = f"content-type: expected {' or '.join(expected)}, found {media_type[:100] or 'none'}"
                 accepted = [(b"accept-post", ", ".join(expected).encode())]
-                await _refuse(scope, receive, send, 415, Code.INVALID_ARGUMENT, text, accepted)
+                await refuse(scope, receive, send, 415, Code.INVALID_ARGUMENT, text, accepted)
                 return
         elif scope["method"] != "GET" or not _may_get(method):
             text = f"{scope['method'][:20]}: {method.name} is asked with {'GET or ' if _may_get(method) else ''}POST"
             allowed = [(b"allow", b"GET, POST" if _may_get(method) else b"POST")]
-            await _refuse(scope, receive, send, 405, Code.UNIMPLEMENTED, text, allowed)
+            await refuse(scope, receive, send, 405, Code.UNIMPLEMENTED, text, allowed)
             return
         seconds, ignored = timeout_of(headers)
         if scope["method"] == "GET":
@@ -382,68 +378,3 @@ def _media_types(method: MethodDescriptor, scope: dict[str, Any]) -> tuple[str, 
 
 def _is_json(context: Context) -> bool:
     return context.request_headers.get("content-type", "").endswith("json")
-
-
-def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
-    """`send` with additional headers in each answer: the length, if the answer has one part; for errors, that caches must not keep them."""
-    start: dict[str, Any] | None = None
-
-    async def sending(message: dict[str, Any]) -> None:
-        nonlocal start
-        if message["type"] == "http.response.start":
-            own = [each for each in message.get("headers", ()) if each != _PLAIN]
-            own += headers
-            if message["status"] != 200:
-                own.append((b"cache-control", b"no-store"))
-            if message["status"] == 401:
-                own.append((b"www-authenticate", b"Bearer"))
-            start = {**message, "headers": own}
-            return
-        if start is not None:
-            if not message.get("more_body", False) and not start.get("trailers", False):
-                start["headers"].append((b"content-length", b"%d" % len(message.get("body", b""))))
-            await send(start)
-            start = None
-        # A connection of asyncio with TLS takes any one write whole: only those that follow wait until what was written is read.
-        body, at = message.get("body", b""), 0
-        while len(body) - at > _SENT_AT_ONCE:
-            await send({"type": message["type"], "body": body[at : at + _SENT_AT_ONCE], "more_body": True})
-            at += _SENT_AT_ONCE
-        await send({**message, "body": body[at:]} if at else message)
-
-    return sending
-
-
-async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _refuse(
-    scope: dict[str, Any],
-    receive: Receive,
-    send: Send,
-    status: int,
-    code: Code,
-    text: str,
-    headers: list[tuple[bytes, bytes]],
-) -> None:
-    """Answers a request that belongs to none of these protocols with an error in Connect's form. HTTP/1.1 is told to close a connection with unread bytes."""
-    if not await _rest_came(receive) and scope["http_version"].startswith("1"):
-        headers = [*headers, (b"connection", b"close")]
-    body = json.dumps({"code": code.value, "message": text}, ensure_ascii=False).encode()
-    await _answer(send, status, [(b"content-type", b"application/json"), *headers], body)
-
-
-async def _rest_came(receive: Receive) -> bool:
-    """Whether the whole body of the request arrives within a short time. A client that still sends would not read an answer."""
-
-    async def read() -> None:
-        while (await receive()).get("more_body", False):
-            pass
-
-    try:
-        await asyncio.wait_for(read(), LINGER_SECONDS)
-    except asyncio.TimeoutError:
-        return False
-    return True
