@@ -80,6 +80,22 @@ class Application:
         """Answers one request of `caller`, whose certificate has these names. `abort` ends its connection."""
         if scope["type"] != "http":
             return  # WebSockets, which hypercorn refuses then
+        path = scope["path"][:100]
+        try:
+            await self._answer(caller, certificate_names, abort, scope, receive, send)
+        except (OSError, LocalProtocolError) as error:  # the connection ended, or hypercorn answered a broken request
+            _log.debug("%s: the connection of %s ended: %r", path, caller.connection, error)
+            abort()
+
+    async def _answer(
+        self,
+        caller: Caller,
+        certificate_names: tuple[str, ...],
+        abort: Callable[[], None],
+        scope: dict[str, Any],
+        receive: Any,
+        send: Send,
+    ) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get("origin")
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
@@ -134,9 +150,6 @@ class Application:
         _exchange.set(exchange)
         try:
             await self._protocols(cast("Any", scope), cast("Any", exchange.receive), cast("Any", exchange.send))
-        except (OSError, LocalProtocolError) as error:  # the connection ended, or hypercorn answered a broken request
-            _log.debug("%s: the connection of %s ended: %r", name, caller.connection, error)
-            abort()
         finally:
             exchange.end()
 
