@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
 import traceback
+import weakref
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
@@ -52,7 +54,9 @@ class Service:
 
     def __init__(self) -> None:
         config = Config(max_call_seconds=60, log_level="error")
-        store = Store(tempfile.mkdtemp(prefix="xlashape-fuzz-"), max_bytes=1 << 28, max_age=86_400)
+        folder = tempfile.mkdtemp(prefix="xlashape-fuzz-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        store = Store(folder, max_bytes=1 << 28, max_age=86_400)
         modules = Modules(config, store)
         self.guard = Guard(config, modules.cache.clear)
         self.guard.watch.start()

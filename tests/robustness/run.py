@@ -14,6 +14,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -40,6 +41,7 @@ _REST_SECONDS = 1.0  # seconds between faults
 _RECOVERY_SECONDS = 60.0  # seconds; a recovery that takes longer counts as none
 _MOST_SHOWN = 60  # of violations that are alike, usually
 _SOAK_GROWTH = 1.1  # growth of memory, open files and threads between the second and the last quarter of a soak
+_ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a run as Ctrl-C does
 
 
 def main() -> int:
@@ -72,6 +74,9 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="Where the history goes.")
     parser.add_argument("--json", action="store_true", help="Print one document of JSON.")
     arguments = parser.parse_args()
+    for each in _ENDING:
+        if signal.getsignal(each) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(each, _end)
     print(f"seed {arguments.seed}", file=sys.stderr)
     stores = ["directory", "bucket"] if arguments.store == "both" else [arguments.store]
     began = time.monotonic()
@@ -88,6 +93,13 @@ def main() -> int:
         print(f"seed {arguments.seed}", flush=True)
     found_bad = ["violations", "failures", *(["slow"] if arguments.strict else [])]
     return 1 if any(found[name] for found in told.values() for name in found_bad) else 0
+
+
+def _end(signal_number: int, frame: object) -> None:
+    """Ends the run as Ctrl-C does, by which everything that it has started and mounted goes too. A second signal does not interrupt that."""
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _show(store: str, name: str, found: list[str] | dict[str, Any]) -> None:
@@ -193,14 +205,18 @@ def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: 
     time.sleep(_REST_SECONDS)
     print(f"{kind.name}: ", end="", file=sys.stderr, flush=True)
     began = held = time.monotonic()
+    failure: Exception | None = None
     try:
         for _ in kind.run(scene, r):
             held = time.monotonic()
             time.sleep(kind.seconds * hold)
-    finally:
-        ended = time.monotonic()
-        normal = scene.await_normal(_RECOVERY_SECONDS)
-        history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held, kind.stops_main))
+    except Exception as error:
+        failure = error
+    ended = time.monotonic()
+    normal = scene.await_normal(_RECOVERY_SECONDS)
+    history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held, kind.stops_main))
+    if failure is not None:
+        raise failure
     seconds = f"back to normal after {normal - ended:.1f} s" if normal else "never back to normal"
     print(seconds, file=sys.stderr, flush=True)
 

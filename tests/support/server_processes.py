@@ -6,12 +6,13 @@ import contextlib
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from bound_processes import start_code
 
 from xlashape_server import Config
 
@@ -26,14 +27,14 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
 
 
 class ServerProcess:
-    """`serve` in a process of its own. `event` is what it announced, `lines()` its log so far."""
+    """`serve` in a process of its own, which ends with this one. `event` is what it announced, `lines()` its log so far."""
 
     def __init__(self, config: Config, **popen: Any) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, config.to_json()],
+        self.process = start_code(
+            SERVE,
+            config.to_json(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             start_new_session=True,
             **popen,
         )

@@ -8,7 +8,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from bound_processes import start_script
 from small_disk import SmallDisk
 from stepped_clock import SteppedClock
 
@@ -245,10 +245,10 @@ def _clock(name: str, seconds: int) -> Kind:
 
 def _attack(name: str) -> Kind:
     def run(setting: Setting, r: random.Random) -> Iterator[None]:
-        command = [sys.executable, str(Path(__file__).with_name("attacks.py")), name, *setting.target()]
+        script = Path(__file__).with_name("attacks.py")
         with (
             tempfile.TemporaryFile("w+") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+            start_script(script, name, *setting.target(), stdout=subprocess.PIPE, stderr=errors) as process,
         ):
             try:
                 _await_line(process, _READY_SECONDS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from bound_processes import start_script
 
 from harness.history import Entry, History
 
@@ -65,8 +66,8 @@ class Observers(contextlib.ExitStack):
         self._start("scraper", read, address)
 
     def _start(self, name: str, read: Callable[[dict[str, Any]], None], *arguments: str) -> None:
-        script = str(Path(__file__).with_name(f"{name}.py"))
-        process = subprocess.Popen([sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True)
+        script = Path(__file__).with_name(f"{name}.py")
+        process = start_script(script, *arguments, stdout=subprocess.PIPE)
         self.callback(process.wait)
         self.callback(process.kill)
 

@@ -6,8 +6,10 @@ import base64
 import gzip
 import json
 import random
+import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +55,8 @@ def code_of(error: XlashapeError) -> str:
 def library() -> Callable[[str, tuple[bytes, ...]], Outcome]:
     """A function that answers a call in this process: the service's handlers, without a server."""
     config = Config()
-    store = Store(tempfile.mkdtemp(prefix="xlashape-harness-"), max_bytes=1 << 30, max_age=86_400)
+    folder = tempfile.mkdtemp(prefix="xlashape-harness-")
+    store = Store(folder, max_bytes=1 << 30, max_age=86_400)
     known = {
         f"{rpc.method.containing_service.name}/{rpc.method.name}": rpc for rpc in rpcs(config, Modules(config, store))
     }
@@ -70,6 +73,7 @@ def library() -> Callable[[str, tuple[bytes, ...]], Outcome]:
             return Outcome(code_pb2.Code.Name(status.code), status.message, tuple(answers))
         return Outcome("OK", "", tuple(answers))
 
+    weakref.finalize(ask, shutil.rmtree, folder, ignore_errors=True)
     return ask
 
 

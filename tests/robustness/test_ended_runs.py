@@ -1,0 +1,72 @@
+"""A run that is ended takes all that it has started with it: servers, observers and attackers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from server_processes import children, wait_until
+
+RUN = Path(__file__).resolve().with_name("run.py")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness reads /proc, which only Linux has")
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for each in children(pid):
+            found += [each, *below(each)]
+    return found
+
+
+def command(pid: int) -> str:
+    """What a process was started with; nothing if it has ended, whether or not somebody has asked for its exit code."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
+
+
+@pytest.fixture
+def attacked(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A run in the middle of an attack, and all processes below it."""
+    arguments = ["--store", "directory", "--faults", "flood", "--hold", "100"]
+    process = subprocess.Popen(
+        [sys.executable, str(RUN), *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    try:
+        wait_until(lambda: any("attacks.py" in command(each) for each in below(process.pid)), 120)
+        yield process, below(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+        for disk in tmp_path.glob("*/disk"):
+            subprocess.run(["umount", "--lazy", str(disk)], check=False, capture_output=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
+def test_nothing_outlives_a_run(
+    attacked: tuple[subprocess.Popen[bytes], list[int]], number: signal.Signals, tmp_path: Path
+) -> None:
+    process, started = attacked
+    told = " ".join(map(command, started))
+    for name in ("prober.py", "attacks.py flood", "serve(Config", "worker"):
+        assert name in told
+    process.send_signal(number)
+    process.wait(60)
+    wait_until(lambda: not any(map(command, started)), 60)
+    if number != signal.SIGKILL:
+        assert process.returncode == -signal.SIGINT  # as after Ctrl-C
+        # The server was killed: the next one removes the folder of its metrics.
+        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("xlashape-metrics-")] == []

@@ -1,0 +1,38 @@
+"""Processes that end when the one that started them does, however that came about: each has a pipe for standard input, which the system closes then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["start_code", "start_script"]
+
+_END_SECONDS = 30  # in which a process may end by itself before it is made to
+_WATCH = f"""
+import os, signal, threading, time
+def watch():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep({_END_SECONDS})
+    os._exit(1)
+threading.Thread(target=watch, daemon=True).start()
+"""
+_RUN = """
+import os, runpy, sys
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def start_code(code: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
+    """Starts Python with this code, as `python -c` does. It gets SIGTERM when this process has ended, and also when the returned object is deleted."""
+    command = [sys.executable, "-c", _WATCH + code, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, **popen)
+
+
+def start_script(script: Path, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
+    """The same with a script."""
+    return start_code(_RUN, str(script), *arguments, **popen)
