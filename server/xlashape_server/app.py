@@ -16,6 +16,7 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import socket
 import stat
 import sys
@@ -190,6 +191,14 @@ class Server:
             with contextlib.suppress(OSError):
                 Path(self.config.unix_path).unlink()
 
+    def write_stacks(self) -> None:
+        """Has each worker that answers calls write the stacks of its threads to the log."""
+        for worker in self._workers:
+            pid = worker.pid
+            if pid and worker.is_ready:  # until then it would end
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR1)
+
     def _serve_metrics(self, store: Store) -> None:
         """Answers at the address of metrics, if there is one. It does so while workers start, and until the server has stopped."""
         if self._metrics_files is None:
@@ -260,7 +269,7 @@ class Server:
 
 
 def serve(config: Config | None = None, announce: Callable[[Server], None] | None = None) -> int:
-    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. Returns the exit code.
+    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. SIGUSR1 has the workers write their stacks. Returns the exit code.
 
     `announce` is called once the server answers. Without it, one line of JSON goes to standard output:
     {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
@@ -268,7 +277,7 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     config = config or Config()
     logs.configure(config.log_level, pid=os.getpid())
     server = Server(config)
-    with StopSignals() as signals:
+    with StopSignals(server.write_stacks) as signals:
         try:
             server.start()
             _say_where_data_goes(config, server)

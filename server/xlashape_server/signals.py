@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 __all__ = ["StopSignals"]
@@ -22,8 +23,11 @@ _WAKE = 0  # written by `wake`; no signal has this number
 class StopSignals:
     """Within the `with` block, SIGTERM, SIGINT and SIGHUP only end `wait`. Only the main thread can enter the block.
 
-    A signal that is ignored, such as SIGHUP under nohup, stays ignored.
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored. With `report`, SIGUSR1 has `wait` call it, and ends nothing.
     """
+
+    def __init__(self, report: Callable[[], None] | None = None) -> None:
+        self._report = report
 
     def __enter__(self) -> StopSignals:
         self._read, self._write = os.pipe()
@@ -31,7 +35,7 @@ class StopSignals:
         self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._previous = {
             number: signal.signal(number, _nothing)
-            for number in _NUMBERS
+            for number in (_NUMBERS if self._report is None else (*_NUMBERS, signal.SIGUSR1))
             if signal.getsignal(number) is not signal.SIG_IGN
         }
         return self
@@ -53,8 +57,11 @@ class StopSignals:
             ready, _, _ = select.select([self._read], [], [], left)
             if not ready:
                 return False
-            if os.read(self._read, 1)[0] in (*_NUMBERS, _WAKE):
+            number = os.read(self._read, 1)[0]
+            if number in (*_NUMBERS, _WAKE):
                 return True
+            if number == signal.SIGUSR1 and self._report is not None:
+                self._report()
 
     def wake(self) -> None:
         """Ends `wait` from another thread."""

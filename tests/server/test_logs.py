@@ -52,6 +52,24 @@ def test_every_line_is_json(
             assert line["level"] in ("info", "warning") or "stopping" in line["message"]
 
 
+def test_the_signal_for_stacks_reaches_the_workers_by_way_of_the_server() -> None:
+    """The process that operators know is the one that watches; its end would be that of the server."""
+    with ServerProcess(Config(address="127.0.0.1:0", workers=2)) as server:
+        workers = set(children(server.process.pid))
+        for count in (1, 2):
+            server.process.send_signal(signal.SIGUSR1)
+
+            def counts(times: int = count) -> bool:
+                found = [line["worker_pid"] for line in server.logged("most recent call first") if "worker_pid" in line]
+                return all(found.count(pid) >= times for pid in workers)
+
+            wait_until(counts)
+        with Client(server.address) as client:
+            assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3)) == 17
+        assert set(children(server.process.pid)) == workers
+        assert server.stop() == 0
+
+
 def test_lines_of_grpc_keep_their_level_and_source(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "xlashape_server.output")
     lines = OutputLines(3, 99)
