@@ -31,7 +31,8 @@ def _settings(command: F) -> F:
         name = "--" + setting.name.replace("_", "-")
         text = setting.metadata["help"]
         if isinstance(setting.default, bool):
-            option = click.option(f"{name}/--no-{name[2:]}", default=None, help=f"{text} [default: {name[2:]}]")
+            shown = name[2:] if setting.default else f"no-{name[2:]}"
+            option = click.option(f"{name}/--no-{name[2:]}", default=None, help=f"{text} [default: {shown}]")
         else:
             shown = f" [default: {setting.default}]" if setting.default != "" else ""
             kind = "TEXT" if isinstance(setting.default, str) else "NUMBER"
