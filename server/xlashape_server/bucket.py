@@ -1,6 +1,6 @@
 """Modules in a bucket that any number of servers share, with the local directory as a cache in front.
 
-    s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:DIRECTORY
+    s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:/DIRECTORY
 
 An object PREFIX/v2/3f/3fa9… is the file of a module in version 2 of its format (`stored_file`). Its name is the digest of its content, so an
 object never changes, and a cache cannot hold other content than the bucket. An upload is acknowledged once the bucket has it. Objects are created and

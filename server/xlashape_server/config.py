@@ -161,7 +161,7 @@ class Config:
     )
     store: str = _setting(
         "",
-        "Bucket that servers share modules in: s3://BUCKET/PREFIX, gs://…, az://… or file:DIRECTORY. The directory is then a cache in front of it.",
+        "Bucket that servers share modules in: s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY. The directory is then a cache in front of it.",
     )
     store_bytes: int = _setting(
         2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
@@ -210,7 +210,7 @@ class Config:
             )
         if self.store and not _BUCKET.fullmatch(self.store):
             raise InvalidArgumentError(
-                f"store: expected s3://BUCKET/PREFIX, gs://…, az://… or file:DIRECTORY, found {self.store!r}",
+                f"store: expected s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY, found {self.store!r}",
                 field="store",
             )
         for name, minimum in _MINIMUM.items():
