@@ -7,10 +7,8 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -26,18 +24,15 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.http2_caller import Http2Caller
-from tests.support.server_processes import ServerProcess, children, wait_until
-from tests.support.small_disk import small_disk
-from xlashape.errors import InvalidArgumentError, InvalidIndexError, LimitExceededError, NotFoundError, UnavailableError
+from tests.support.scraped_metrics import SHAPE, Samples, asks, grows, refused, samples, scraped, value
+from tests.support.server_processes import wait_until
+from xlashape.errors import InvalidIndexError, LimitExceededError, NotFoundError
 from xlashape.proto import services
 from xlashape_client import Client
 from xlashape_server import Config, Server
 from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, STAGES
 
-SHAPE = "f32[3,5]{1,0:T(2,2)}"
 OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
-
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture(scope="module")
@@ -52,45 +47,6 @@ def metered() -> Iterator[Server]:
     )
     with Server(config) as running:
         yield running
-
-
-def scraped(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as response:
-        assert response.headers["Content-Type"].startswith("text/plain; version=")
-        return response.read().decode()
-
-
-def samples(server: Server) -> Samples:
-    """Name and labels → value, of all samples."""
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(scraped(server.metrics_address))
-        for sample in family.samples
-    }
-
-
-def value(server: Server, name: str, **labels: str) -> float:
-    """The sum of the samples that have these labels."""
-    wanted = set(labels.items())
-    return sum(value for (each, found), value in samples(server).items() if each == name and wanted <= set(found))
-
-
-def grows(server: Server, by: float, name: str, do: Callable[[], Any], **labels: str) -> None:
-    before = value(server, name, **labels)
-    do()
-    wait_until(lambda: value(server, name, **labels) >= before + by)
-    assert value(server, name, **labels) == before + by
-
-
-def refused(server: Server, kind: type[Exception], call: Callable[[Client], Any]) -> None:
-    with Client(server.address, timeout=20) as client, pytest.raises(kind):
-        call(client)
-
-
-def asks(server: Server, count: int) -> None:
-    with Client(server.address, timeout=20) as client:
-        for _ in range(count):
-            assert client.linear_index(SHAPE, (2, 3)) == 17
 
 
 def test_a_scrape_has_every_metric_of_the_catalogue(metered: Server) -> None:
@@ -372,142 +328,3 @@ def test_garbage_at_the_address_of_metrics_does_no_harm(metered: Server) -> None
             caller.sendall(data)
             caller.shutdown(socket.SHUT_WR)
     assert "xlashape_workers 2" in scraped(metered.metrics_address)
-
-
-def test_the_address_is_announced_and_its_files_are_removed(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    config = Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1)
-    with ServerProcess(config, env=environment) as killed:
-        assert "xlashape_workers 1" in scraped(killed.event["metrics"])
-        [left] = tmp_path.glob("xlashape-metrics-*")
-        workers = children(killed.process.pid)
-        killed.process.kill()
-        killed.process.wait()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    with ServerProcess(config, env=environment) as server:
-        assert not left.exists()
-        assert len([*tmp_path.glob("xlashape-metrics-*")]) == 1
-        assert server.stop() == 0
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_there_are_no_metrics_unless_they_are_asked_for(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as server:
-        assert "metrics" not in server.event
-        assert not [*tmp_path.glob("xlashape-metrics-*")]
-        [worker] = children(server.process.pid)
-        assert "prometheus" not in Path(f"/proc/{worker}/maps").read_text()
-
-
-def test_an_address_that_is_taken_is_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(UnavailableError, match=f"cannot listen on {address}"):
-            Server(Config(address="127.0.0.1:0", metrics=address, workers=1)).start()
-
-
-def test_an_address_that_is_none_names_the_setting() -> None:
-    with pytest.raises(InvalidArgumentError, match="metrics: expected HOST:PORT, found 'nowhere'"):
-        Config(metrics="nowhere")
-
-
-def test_a_disk_without_room_is_an_error_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later it would end the workers: a mapped file whose disk is full cannot be written."""
-    disk = small_disk(tmp_path / "disk", 600 << 10)
-    try:
-        monkeypatch.setattr("tempfile.tempdir", str(disk.path))
-        with pytest.raises(UnavailableError, match="No space left on device"):
-            Server(Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1)).start()
-        assert not [*disk.path.glob("xlashape-metrics-*")]
-    finally:
-        disk.unmount()
-
-
-def test_a_disk_that_is_full_later_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = small_disk(tmp_path / "disk", 3 << 20)
-    try:
-        monkeypatch.setattr("tempfile.tempdir", str(disk.path))
-        config = Config(
-            address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1, log_level="error",
-            store_directory=str(tmp_path / "store"),
-        )  # fmt: skip
-        with Server(config) as server:
-            [pid] = server.worker_pids
-            disk.fill()
-            for code in (InvalidIndexError, LimitExceededError):
-                refused(server, code, lambda client, code=code: _wrong(client, code))
-            asks(server, 10)
-            with pytest.raises(grpc.RpcError), grpc.insecure_channel(server.address) as channel:
-                channel.unary_unary("/some.other/Method")(b"", timeout=20)
-            wait_until(lambda: value(server, "xlashape_calls_total") == 13)
-            assert server.worker_pids == [pid]
-    finally:
-        disk.unmount()
-
-
-def _wrong(client: Client, kind: type[Exception]) -> None:
-    if kind is InvalidIndexError:
-        client.linear_index(SHAPE, (3, 0))
-    client.byte_size("f32[1]" + " " * (3 << 20))
-
-
-@pytest.mark.parametrize("harm", ["directory removed", "files removed", "files damaged"])
-def test_calls_and_metrics_are_answered_whatever_happens_to_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    config = Config(
-        address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1, log_level="error",
-        store_directory=str(tmp_path / "store"),
-    )  # fmt: skip
-    with Server(config) as server:
-        asks(server, 3)
-        [directory] = tmp_path.glob("xlashape-metrics-*")
-        if harm == "directory removed":
-            shutil.rmtree(directory)
-        for path in directory.glob("*.db"):
-            if harm == "files removed":
-                path.unlink()
-            else:
-                with path.open("r+b") as file:
-                    file.write((4000).to_bytes(4, "little") + b"\xff" * 4092)
-        assert value(server, "xlashape_workers") == 1
-        [pid] = server.worker_pids
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: server.worker_pids not in ([], [pid]) and value(server, "xlashape_workers_answering") == 1)
-        asks(server, 3)
-        if harm != "directory removed":
-            wait_until(lambda: value(server, "xlashape_calls_total", method="ShapeService/LinearIndex") == 3)
-        assert value(server, "xlashape_worker_restarts_total") == 1
-
-
-def test_the_files_have_room_for_everything(tmp_path: Path) -> None:
-    """Every method, code, limit and stage, in a process of its own: what prometheus_client counts in is one for each process."""
-    program = """
-import sys
-from pathlib import Path
-from google.rpc import code_pb2
-from xlashape.proto import services
-from xlashape_server.telemetry.files import allocate
-from xlashape_server.telemetry.recorder import Recorder
-directory = Path(sys.argv[1])
-allocate(directory, 0)
-before = {path.name: path.stat().st_size for path in directory.iterdir()}
-names = [f"{service.name}/{method.name}" for service in services() for method in service.methods] + ["Health/Check", "Health/Watch", "ServerReflection/ServerReflectionInfo"]
-recorder = Recorder(str(directory), 0, names)
-for name in (*names, "Some/Other", "Yet/Another"):
-    for code in code_pb2.Code.values():
-        recorder.ended(name, code, 0.001)
-for number in range(1000):
-    recorder.refused(f"limit_with_a_rather_long_name_{number}")
-for stage in ("receiving", "waiting", "working", "sending"):
-    recorder.cut_off(stage)
-assert before == {path.name: path.stat().st_size for path in directory.iterdir()}
-for path in directory.iterdir():
-    assert int.from_bytes(path.read_bytes()[:4], sys.byteorder) < 0.75 * before[path.name], path
-from prometheus_client.multiprocess import MultiProcessCollector
-limits = [sample for metric in MultiProcessCollector(None, str(directory)).collect() if metric.name == "xlashape_calls_refused" for sample in metric.samples]
-assert len(limits) == 65 and {sample.value for sample in limits if sample.labels["limit"] == "other"} == {936.0}, limits
-"""
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
