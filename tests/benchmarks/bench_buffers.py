@@ -9,11 +9,11 @@ already (`out`), once into a new array.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from turns import best
 
 from xlashape.shape import Shape, tiling
 
@@ -38,17 +38,6 @@ SHAPES = [
 ]
 
 
-def best(rounds: int, steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Milliseconds of each step, the best of all rounds; the steps take turns."""
-    times = dict.fromkeys(steps, float("inf"))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            times[name] = min(times[name], 1000 * (time.perf_counter() - start))
-    return times
-
-
 def measure(text: str, rounds: int) -> str:
     """One line of the table."""
     shape = Shape.parse(text)
@@ -70,7 +59,7 @@ def measure(text: str, rounds: int) -> str:
     }
     if not shape.layout.tiles:
         steps["transpose"] = lambda: np.ascontiguousarray(transposed)
-    times = best(rounds, steps)
+    times = best(rounds, steps, unit=1e-3)
     line = f"{text:42} {times['copyto']:7.1f} {times['fresh']:7.1f} {times['out'] / times['copyto']:8.2f}× "
     line += f"{times['pack'] / times['fresh']:5.2f}× {times['unpack'] / times['fresh']:6.2f}×"
     if "transpose" in times:

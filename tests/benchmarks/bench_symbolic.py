@@ -15,16 +15,19 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import turns
 from xla_peer import Peer
 
 from xlashape.symbolic import IndexingMap
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "maps.jsonl"
 Step = Callable[[], Any]
+best = partial(turns.best, unit=1e-6, clock=time.thread_time)  # microseconds
 
 RESHAPE = "(d0, d1, d2) -> ((d0 * 600 + d1 * 30 + d2) / 1024, (d0 * 600 + d1 * 30 + d2) mod 1024), domain: d0 in [0, 99], d1 in [0, 19], d2 in [0, 29]"
 ODD = "(d0, d1, d2) -> ((d0 * 600 + d1 * 30 + d2) / 77, (d0 * 600 + d1 * 30 + d2) mod 77), domain: d0 in [0, 99], d1 in [0, 19], d2 in [0, 29]"
@@ -32,17 +35,6 @@ WINDOW = (
     "(d0, d1, d2) -> (d0, d1 * 2 + d2 - 3), domain: d0 in [0, 99], d1 in [0, 19], d2 in [0, 29], d1 * 2 + d2 in [3, 58]"
 )
 TRANSPOSE = "(d0, d1, d2) -> (d2, d0, -d1 + 19), domain: d0 in [0, 99], d1 in [0, 19], d2 in [0, 29]"
-
-
-def best(rounds: int, steps: dict[str, Step]) -> dict[str, float]:
-    """Microseconds of each step, the best of all rounds; the steps take turns."""
-    times = dict.fromkeys(steps, float("inf"))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            start = time.thread_time()
-            step()
-            times[name] = min(times[name], 1e6 * (time.thread_time() - start))
-    return times
 
 
 def by_hand(body: Callable[[Any, Any, Any], tuple[Any, ...]], points: Any, check: bool) -> Any:

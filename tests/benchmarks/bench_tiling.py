@@ -9,11 +9,11 @@ that lie one after the other, as a tuple, and give a tuple of columns; ours take
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from turns import best
 
 from xlashape.shape import Shape, tiling
 
@@ -26,17 +26,6 @@ LAYOUTS = {
     "T(*,8,128), combine": "{3,2,1,0:T(*,8,128)}",
     "T(*,7,100)(5,6), odd": "{2,3,1,0:T(*,7,100)(5,6)}",
 }
-
-
-def best(rounds: int, steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Microseconds of each step, the best of all rounds; the steps take turns."""
-    times = dict.fromkeys(steps, float("inf"))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            times[name] = min(times[name], 1e6 * (time.perf_counter() - start))
-    return times
 
 
 def batches(rounds: int, count: int) -> None:
@@ -57,7 +46,7 @@ def batches(rounds: int, count: int) -> None:
         assert (tiling.multi_indices(shape, positions)[0] == rows).all()
         steps[f"linear {name}"] = lambda shape=shape: tiling.linear_indices(shape, rows)
         steps[f"multi {name}"] = lambda shape=shape, positions=positions: tiling.multi_indices(shape, positions)
-    times = best(rounds, steps)
+    times = best(rounds, steps, unit=1e-6)
     print(f"{count:,} indices of rank {len(DIMENSIONS)}; ms, and ratios to the peer with columns and the one with rows")
     for name in ("ravel columns", "ravel rows.T", "unravel columns", "unravel rows"):
         print(f"  np.{name:26} {times[name] / 1e3:8.2f}")
@@ -91,6 +80,7 @@ def scaling(rounds: int) -> None:
                     "linear": lambda shape=shape, some=some: tiling.linear_indices(shape, some),
                     "multi": lambda shape=shape, where=where: tiling.multi_indices(shape, where),
                 },
+                unit=1e-6,
             )
             linear.append(1e3 * times["linear"] / count)
             multi.append(1e3 * times["multi"] / count)
@@ -115,7 +105,7 @@ def single(rounds: int) -> None:
             tiling.multi_index(shape, where) for _ in range(repeats)
         ]
     print("µs a single question")
-    for name, time_all in best(rounds, steps).items():
+    for name, time_all in best(rounds, steps, unit=1e-6).items():
         print(f"  {name:40} {time_all / repeats:8.2f}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import threading
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from bucket_stores import FACTS, MODULE, put, put_at_once, replica
 from faulty_proxy import FaultyProxy
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server_processes import ServerProcess, wait_until
@@ -21,13 +21,9 @@ from xlashape.errors import InvalidArgumentError, NotFoundError, UnavailableErro
 from xlashape_client import Client
 from xlashape_server import Config, bucket, readiness
 from xlashape_server.bucket import BucketStore, open_store
-from xlashape_server.stored_file import Stored
 
 pytest.importorskip("obstore", reason="the extra `store` is not installed")
 moto_server = pytest.importorskip("moto.server", reason="moto is not installed")
-
-FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
-MODULE = b"HloModule m\n\nENTRY e {\n  ROOT x = f32[3] parameter(0)\n}\n"
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +54,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"file:{tmp_path}/bucket"
     request.getfixturevalue("proxy")
     return f"s3://bucket/{tmp_path.name}"
-
-
-def replica(path: Path, name: str, url: str, max_bytes: int = 1 << 30) -> BucketStore:
-    return BucketStore(path / name, url, max_bytes=max_bytes, max_age=600)
-
-
-def put(store: BucketStore, content: bytes) -> tuple[Stored, bool]:
-    with store.upload() as upload:
-        upload.write(content)
-        return upload.store(FACTS)
 
 
 def test_replicas_share_modules(tmp_path: Path, url: str) -> None:
@@ -134,15 +120,7 @@ def test_a_damaged_cache_is_replaced(tmp_path: Path, url: str) -> None:
 
 def test_replicas_that_put_the_same_agree(tmp_path: Path, url: str) -> None:
     stores = [replica(tmp_path, str(i), url) for i in range(4)]
-    content = os.urandom(200_000)
-    found: list[tuple[Stored, bool]] = []
-    threads = [threading.Thread(target=lambda store=store: found.append(put(store, content))) for store in stores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert sorted(was_there for _, was_there in found) == [False, True, True, True]
-    assert {stored.created for stored, _ in found} == {found[0][0].created}
+    assert len(put_at_once(stores, os.urandom(200_000))) == 1
 
 
 @pytest.fixture

@@ -15,15 +15,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from bucket_stores import no_cloud, put, replica
 
 from xlashape.errors import NotFoundError, UnavailableError
 from xlashape_server import bucket
-from xlashape_server.bucket import BucketStore
-from xlashape_server.stored_file import Stored
 
 pytest.importorskip("obstore", reason="obstore is not installed")
 
-FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
 MODULE = "modules/" + "0" * 64
 
 
@@ -102,9 +100,7 @@ def cloud() -> Iterator[tuple[str, type[Cloud]]]:
 
 @pytest.fixture(params=["gs", "az"])
 def scheme(request: pytest.FixtureRequest, cloud: tuple[str, type[Cloud]], monkeypatch: pytest.MonkeyPatch) -> str:
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_")):
-            monkeypatch.delenv(name)
+    no_cloud(monkeypatch)
     if request.param == "gs":
         account = {"gcs_base_url": cloud[0], "disable_oauth": True, "client_email": "", "private_key": ""}
         monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps({**account, "private_key_id": ""}))
@@ -113,16 +109,6 @@ def scheme(request: pytest.FixtureRequest, cloud: tuple[str, type[Cloud]], monke
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
         monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", cloud[0])
     return str(request.param)
-
-
-def replica(path: Path, name: str, url: str) -> BucketStore:
-    return BucketStore(path / name, url, max_bytes=1 << 30, max_age=600)
-
-
-def put(store: BucketStore, content: bytes) -> tuple[Stored, bool]:
-    with store.upload() as upload:
-        upload.write(content)
-        return upload.store(FACTS)
 
 
 def test_a_module_goes_there_and_back(tmp_path: Path, scheme: str, cloud: tuple[str, type[Cloud]]) -> None:
@@ -195,9 +181,7 @@ def test_a_bucket_that_refuses_access_is_told(
 def test_what_is_missing_in_the_environment_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, environment: dict[str, str], message: str
 ) -> None:
-    for name in list(os.environ):
-        if name.startswith(("AZURE_", "GOOGLE_")):
-            monkeypatch.delenv(name)
+    no_cloud(monkeypatch)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UnavailableError, match=message):

@@ -6,12 +6,12 @@ Buckets whose answers are scripted, with errors that emulators do not make, are 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
+from bucket_stores import FACTS, MODULE, no_cloud, put, put_at_once, replica
 from cloud_emulators import EMULATORS, Azurite, Emulator
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from optional import needed_in_ci
@@ -20,13 +20,8 @@ from server_processes import ServerProcess, wait_until
 from xlashape.errors import NotFoundError, UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config, bucket
-from xlashape_server.bucket import BucketStore
-from xlashape_server.stored_file import Stored
 
 obstore = needed_in_ci("obstore")
-
-FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
-MODULE = b"HloModule m\n\nENTRY e {\n  ROOT x = f32[3] parameter(0)\n}\n"
 
 
 @pytest.fixture(scope="module", params=EMULATORS, ids=lambda kind: kind.program)
@@ -38,9 +33,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def lead(emulator: Emulator, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets the variables that lead to an emulator, and no others."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")):
-            monkeypatch.delenv(name)
+    no_cloud(monkeypatch)
     for name, value in emulator.environments[way].items():
         monkeypatch.setenv(name, value)
 
@@ -54,16 +47,6 @@ def emulator(running: Emulator, monkeypatch: pytest.MonkeyPatch) -> Emulator:
 @pytest.fixture
 def url(emulator: Emulator, tmp_path: Path) -> str:
     return f"{emulator.scheme}://bucket/some/{tmp_path.name}"
-
-
-def replica(path: Path, name: str, url: str) -> BucketStore:
-    return BucketStore(path / name, url, max_bytes=1 << 30, max_age=600)
-
-
-def put(store: BucketStore, content: bytes) -> tuple[Stored, bool]:
-    with store.upload() as upload:
-        upload.write(content)
-        return upload.store(FACTS)
 
 
 def test_replicas_share_modules(tmp_path: Path, url: str) -> None:
@@ -89,15 +72,7 @@ def test_objects_are_created_and_never_overwritten(tmp_path: Path, url: str) -> 
     assert bytes(raw.get("a").bytes()) == b"first"
     # Of several that put the same at the same time, one has created it.
     stores = [replica(tmp_path, str(number), url) for number in range(4)]
-    content = os.urandom(200_000)
-    found: list[tuple[Stored, bool]] = []
-    threads = [threading.Thread(target=lambda store=store: found.append(put(store, content))) for store in stores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert sorted(was_there for _, was_there in found) == [False, True, True, True]
-    assert len({stored.created for stored, _ in found}) == 1
+    assert len(put_at_once(stores, os.urandom(200_000))) == 1
 
 
 def test_a_damaged_object_is_repaired_by_an_upload(tmp_path: Path, url: str) -> None:
