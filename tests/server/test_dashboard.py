@@ -106,6 +106,38 @@ def test_the_legends_name_labels_that_are_left() -> None:
                 assert legend <= labels_of(name), panel["title"]
 
 
+def test_every_panel_says_what_it_shows() -> None:
+    for panel in PANELS:
+        assert panel["description"].endswith("."), panel["title"]
+        defaults = panel["fieldConfig"]["defaults"]
+        assert defaults["unit"], panel["title"]
+        # Grafana writes `noValue` on an axis where a number of the axis needs more decimals.
+        assert panel["type"] != "timeseries" or not {"noValue", "decimals"} <= defaults.keys(), panel["title"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_follows_the_variables(question: str) -> None:
+    for part in parts(parsed(question)):
+        if isinstance(part, promql.VectorSelector):
+            asked = {(matcher.name, matcher.value) for matcher in part.matchers.matchers}
+            assert asked >= {("job", "$job"), ("instance", "$instance")}
+
+
+def test_single_numbers_are_those_of_now() -> None:
+    """Over a range, Grafana shows the last number that there was, also of a server that is gone."""
+    for panel in PANELS:
+        for target in panel["targets"]:
+            assert target["instant"] is (panel["type"] in ("stat", "table")) is not target["range"], panel["title"]
+
+
+def test_tables_have_a_row_for_each_server() -> None:
+    """Rows of several questions are merged where all labels are alike, so the name of the metric may not be among them."""
+    for panel in PANELS:
+        if panel["type"] == "table":
+            for target in panel["targets"]:
+                assert re.search(r"\b(sum|max) by \(job, instance\b", target["expr"]), panel["title"]
+
+
 def test_panels_lie_side_by_side() -> None:
     taken: dict[tuple[int, int], str] = {}
     for panel in DASHBOARD["panels"]:
