@@ -7,7 +7,7 @@ import struct
 import time
 from types import TracebackType
 
-__all__ = ["DATA", "HEADERS", "RST_STREAM", "Http2Caller"]
+__all__ = ["DATA", "HEADERS", "PING", "RST_STREAM", "Http2Caller"]
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 _ACK, _END_STREAM, _END_HEADERS = 1, 1, 4
@@ -47,6 +47,10 @@ class Http2Caller:
                 frames.append(_frame(DATA, _END_STREAM if is_last else 0, stream, message[at : at + 16384]))
         self._socket.sendall(b"".join(frames))
         return stream
+
+    def send(self, frames: bytes) -> None:
+        """Sends frames as they are."""
+        self._socket.sendall(frames)
 
     def read(self, seconds: float) -> None:
         """Takes what the server sends within `seconds`, and answers its settings and pings."""

@@ -7,6 +7,7 @@ exchanges    the adapter between one HTTP request and the guard
 answers      answers as they are sent, and refusals of requests that no protocol takes
 application  every RPC of the schema as an ASGI application, made of the descriptors
 origins      CORS: which pages of other origins may call
+connections  one connection: its turns at the event loop, and its end
 listener     the sockets, TLS and the life of the connections
 """
 

@@ -11,16 +11,12 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config as HypercornConfig
-from hypercorn.typing import LifespanState
 
 from xlashape.errors import LimitExceededError
 from xlashape_server import tls
@@ -29,6 +25,7 @@ from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.web.application import Application
+from xlashape_server.web.connections import Connection, Rotation
 
 __all__ = ["Listener"]
 
@@ -53,6 +50,7 @@ class Listener:
         self._places = Places("http_connections", _MAX_CONNECTIONS, guard.shares)
         self._socket = _bound(config)
         self._context = WorkerContext(None)
+        self._rotation = Rotation()
         self._settings = _hypercorn_settings(config)
         self._connections: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
         self._loop = asyncio.new_event_loop()
@@ -106,8 +104,9 @@ class Listener:
             return
         self._connections[task] = writer
         try:
+            await self._rotation.turn(caller)
             answer = partial(self._application.call, caller, _names(writer), writer.transport.abort)
-            await _Connection(answer, self._loop, self._settings, self._context, reader, writer)
+            await Connection(answer, self._settings, self._context, self._rotation, caller, reader, writer)
         except Exception as error:  # a connection that breaks a protocol must not end the others
             _log.debug("the connection of %s ended: %r", caller.connection, error)
             writer.transport.abort()
@@ -117,41 +116,6 @@ class Listener:
                 self._places.give_back_open()
             else:
                 self._places.give_back(caller)
-
-
-class _Connection(TCPServer):
-    """A connection of hypercorn, which ends as soon as nothing more is read from it: when the other end has closed it, or is silent for too long.
-
-    hypercorn alone waits until the connection would have been idle for too long, and until all answers were read, though nobody reads them any more.
-    """
-
-    def __init__(
-        self,
-        answer: Callable[[Any, Any, Any], Coroutine[Any, Any, None]],
-        loop: asyncio.AbstractEventLoop,
-        settings: HypercornConfig,
-        context: WorkerContext,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        self._answer = answer
-        self._answering: set[asyncio.Task[Any]] = set()
-        application: Any = ASGIWrapper(cast("Any", self._answer_one))
-        super().__init__(application, loop, settings, context, cast("LifespanState", {}), reader, writer)
-
-    async def _answer_one(self, scope: Any, receive: Any, send: Any) -> None:
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._answering.add(task)
-        try:
-            await self._answer(scope, receive, send)
-        finally:
-            self._answering.discard(task)
-
-    async def _read_data(self) -> None:
-        await super()._read_data()
-        await self.idle_task.stop()
-        for task in self._answering:
-            task.cancel()
 
 
 def _caller(writer: asyncio.StreamWriter) -> Caller:
