@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from xlashape.cli.completing import complete_files
-from xlashape.cli.connection import answer_options
+from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import document_of
 from xlashape.cli.output import print_json
 from xlashape.cli.progress import progress
@@ -36,7 +36,7 @@ def convert(
     form: str | None,
     lossy: bool,
     for_version: str | None,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xlashape.cli.completing import complete_files, instruction_names
-from xlashape.cli.connection import answer_options
+from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import is_module, loaded, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
@@ -96,7 +96,7 @@ def draw(
     operand: str | None,
     theme: str,
     scale: float,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:
@@ -159,7 +159,7 @@ def draw(
         picture.save(target, scale=scale)
 
 
-def _subject(text: str, instruction: str | None, server: str | None, timeout: float) -> HloInstruction | str:
+def _subject(text: str, instruction: str | None, server: ServerAddress | None, timeout: float) -> HloInstruction | str:
     """A shape or a map as text, or the instruction of a module."""
     if instruction is None:
         if "->" not in text and is_module(text) and ("{" not in text or Path(text[:1024]).exists()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from xlashape.cli.completing import complete_files, instruction_names
-from xlashape.cli.connection import answer_options
+from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
@@ -43,7 +43,7 @@ def why(
     sort: str | None,
     filters: tuple[str, ...],
     target: str | None,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:
@@ -94,7 +94,9 @@ def _chosen(memory: ModuleMemory, selection: Selection, form: str) -> ModuleMemo
     return memory.replace(buffers=tuple([row[-1] for row in limited.chosen(table.columns, rows)]))
 
 
-def _explained(what: str, instruction: str, target: Target | None, server: str | None, timeout: float) -> Memory:
+def _explained(
+    what: str, instruction: str, target: Target | None, server: ServerAddress | None, timeout: float
+) -> Memory:
     from xlashape.memory import why as explain
 
     if what.startswith("modules/") or instruction:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
+from xlashape.cli.connection import Certificates, tls_options
 from xlashape.cli.output import echo, print_json
 from xlashape.errors import InvalidArgumentError
 from xlashape.extras import require
@@ -33,14 +33,7 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens t
     show_default=True,
     help="live: the process answers; ready: all calls are answered; or a service such as xlashape.v1.ShapeService.",
 )
-@click.option(
-    "--ca",
-    metavar="FILE",
-    help="Certificates in PEM that the server's is checked against; turns TLS on. Default: tls_certificate of the settings.",
-)
-@click.option("--server-name", metavar="NAME", help="The name in the server's certificate, if not that of the address.")
-@click.option("--certificate", metavar="FILE", help="The certificate in PEM that the server asks for.")
-@click.option("--key", metavar="FILE", help="The private key of --certificate, in PEM.")
+@tls_options
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -53,23 +46,19 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens t
 def health(
     server: str | None,
     service: str,
-    ca: str | None,
-    server_name: str | None,
-    certificate: str | None,
-    key: str | None,
+    certificates: Certificates,
     timeout: float,
     as_json: bool,
 ) -> int:
     """Whether a server answers calls, as grpc.health.v1 says. Exit code 0 if it does, and 1 if it does not or cannot be asked.
 
-    Without options it asks the server of this container or machine, which makes it the HEALTHCHECK of an image.
+    Without options it asks the server of this container or machine, by TLS if its settings have tls_certificate, which makes it the HEALTHCHECK of an image.
     """
     require("client", "asking a server")
-    if bool(certificate) != bool(key):
-        raise click.UsageError("--certificate and --key belong together")
     if server is None:
-        own, own_certificate = _own_server()
-        address, ca = own, ca or own_certificate
+        address, own_certificate = _own_server()
+        if certificates.ca is None and own_certificate is not None:
+            certificates = certificates._replace(ca=own_certificate)
     else:
         address = server.strip()
         if not address:
@@ -81,9 +70,9 @@ def health(
     options: list[tuple[str, Any]] = []
     if server is None:
         options.append(("grpc.enable_http_proxy", 0))  # nothing stands between this machine and its own server
-    if server_name:
-        options.append(("grpc.ssl_target_name_override", server_name))
-    files = tuple(Path(name).read_bytes() if name else None for name in (ca, key, certificate))
+    if certificates.server_name:
+        options.append(("grpc.ssl_target_name_override", certificates.server_name))
+    files = certificates.read()
     began = time.monotonic()
     status = _status(address, service, options, files, timeout)
     seconds = time.monotonic() - began

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
-from xlashape.cli.connection import connected, query_options
+from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.modules import count_readers, module_of, naming
 from xlashape.cli.output import echo, one_line, print_json
 from xlashape.cli.progress import progress
@@ -83,7 +83,7 @@ def map_(
     raw: bool,
     physical: bool,
     computation: str,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:

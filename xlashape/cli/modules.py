@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xlashape.cli.connection import connected
+from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.progress import progress
 from xlashape.errors import ParseError
 
@@ -30,7 +30,7 @@ def module_of(file: str) -> bytes | str:
     return text_or_proto(sys.stdin.buffer.read(), "<stdin>")
 
 
-def document_of(file: str, server: str | None, timeout: float) -> Document:
+def document_of(file: str, server: ServerAddress | None, timeout: float) -> Document:
     """A module for a command that answers in this process: from standard input for `-`, from the server for `modules/…`, else from the file."""
     from xlashape.hlo.convert import decode, read  # deferred: the reader takes longer to load than the command line
 
@@ -44,7 +44,7 @@ def document_of(file: str, server: str | None, timeout: float) -> Document:
     return read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
 
 
-def loaded(file: str, server: str | None, timeout: float) -> HloModule:
+def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule:
     """The module that `document_of` reads, as views."""
     from xlashape.hlo import HloModule  # deferred, as above
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
-from xlashape.cli.connection import connected, query_options
+from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.modules import count_readers, module_of, naming
 from xlashape.cli.output import echo, one_line, print_json
 from xlashape.cli.progress import progress
@@ -72,7 +72,7 @@ def reads(
     computation: str,
     warp: int,
     segment_bytes: int,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from xlashape.cli.connection import connected
+from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.output import share_text
 from xlashape.extras import is_installed
 from xlashape.math import byte_text
@@ -87,7 +87,7 @@ def demo() -> None:
 
         with (
             Server(Config(address="127.0.0.1:0", workers=1, log_level="warning")) as server,
-            connected(server.address, _DEMO_SECONDS) as service,
+            connected(ServerAddress(server.address), _DEMO_SECONDS) as service,
         ):
             click.echo(f"A server answers at {server.address}.\n")
             _ask(service)

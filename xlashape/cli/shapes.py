@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlashape.cli.connection import connected, query_options
+from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.output import echo, print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError
 from xlashape.math import byte_text, checked_int64
@@ -28,7 +28,7 @@ _NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # so that "-1,3" is no
 @click.command(short_help="The sizes and the layout of a shape.")
 @click.argument("text", metavar="SHAPE")
 @query_options
-def shape(text: str, server: str | None, timeout: float, as_json: bool) -> None:
+def shape(text: str, server: ServerAddress | None, timeout: float, as_json: bool) -> None:
     """The sizes and the layout of SHAPE, such as 'f32[3,5]{1,0:T(2,2)}', and how much of its buffer is padding."""
     with connected(server, timeout) as service:
         description = service.describe_shape(text)
@@ -155,7 +155,7 @@ def index(
     numbers: tuple[str, ...],
     inverse: bool,
     in_bytes: bool,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:

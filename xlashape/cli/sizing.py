@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from xlashape.cli.completing import complete_files, computation_names
-from xlashape.cli.connection import connected, query_options
+from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.modules import is_module, loaded, module_of, naming
 from xlashape.cli.output import echo, one_line, print_json, share_text
 from xlashape.cli.progress import progress
@@ -72,7 +72,7 @@ def size(
     order: str | None,
     computation: str,
     target: str | None,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:
@@ -148,7 +148,7 @@ def _module_size_on_target(
     selection: Selection,
     order: str | None,
     computation: str,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
 ) -> None:
     from xlashape.cli.targets import module_on_target  # deferred, as above

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
-from xlashape.cli.connection import connected, query_options
+from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.modules import module_of, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.shapes import numbers_of
@@ -55,7 +55,7 @@ def tile(
     output: int,
     style: str,
     computation: str,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:

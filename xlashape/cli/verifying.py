@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from xlashape.cli.completing import complete_files
-from xlashape.cli.connection import answer_options
+from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import document_of, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
@@ -33,7 +33,7 @@ def verify(
     replica_count: int | None,
     num_partitions: int | None,
     allow_unbounded: bool,
-    server: str | None,
+    server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> int:

@@ -74,6 +74,7 @@ class AsyncClient(AsyncServiceMethods):
         root_certificates: bytes | None = None,
         private_key: bytes | None = None,
         certificate_chain: bytes | None = None,
+        server_name: str | None = None,
         max_calls: int = 512,
     ) -> None:
         if max_calls < 1:
@@ -81,7 +82,7 @@ class AsyncClient(AsyncServiceMethods):
         self.address = address
         self.timeout = timeout
         self._token = token
-        self._options = channel_options(attempts)
+        self._options = channel_options(attempts, server_name)
         self._credentials = channel_credentials(root_certificates, private_key, certificate_chain)
         self._turns = asyncio.Semaphore(max_calls)
         self._sending_turns = asyncio.Semaphore(min(max_calls, _MAX_SENDING))

@@ -45,6 +45,7 @@ class Client(ServiceMethods):
       So is a call that is answered by a stream.
     - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS anyone who sees the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
+    - `server_name`: the name in the server's certificate, if it is not that of the address.
 
     Within a span of OpenTelemetry, a call tells the server which one that is (traceparent).
 
@@ -67,11 +68,12 @@ class Client(ServiceMethods):
         root_certificates: bytes | None = None,
         private_key: bytes | None = None,
         certificate_chain: bytes | None = None,
+        server_name: str | None = None,
     ) -> None:
         self.address = address
         self.timeout = timeout
         self._token = token
-        options = channel_options(attempts)
+        options = channel_options(attempts, server_name)
         credentials = channel_credentials(root_certificates, private_key, certificate_chain)
         if credentials is None:
             self._channel = grpc.insecure_channel(address, options)

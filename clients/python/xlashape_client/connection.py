@@ -21,17 +21,20 @@ _HEALTH = "/grpc.health.v1.Health/Check"
 _SERVING = b"\x08\x01"  # a HealthCheckResponse with 1, SERVING, in field 1
 
 
-def channel_options(attempts: int) -> list[tuple[str, Any]]:
+def channel_options(attempts: int, server_name: str | None = None) -> list[tuple[str, Any]]:
     """The options of a channel. InvalidArgumentError for a number of attempts that gRPC does not allow."""
     if not 1 <= attempts <= _MAX_ATTEMPTS:
         raise InvalidArgumentError(
             f"attempts: expected a number from 1 to {_MAX_ATTEMPTS}, found {attempts}", field="attempts"
         )
-    return [
+    options: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
         ("grpc.service_config", service_config(attempts)),
     ]
+    if server_name is not None:
+        options.append(("grpc.ssl_target_name_override", server_name))
+    return options
 
 
 def channel_credentials(
