@@ -78,6 +78,8 @@ def main() -> int:
         if signal.getsignal(each) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(each, _end)
     print(f"seed {arguments.seed}", file=sys.stderr)
+    if _groups_threads():
+        print("kernel.sched_autogroup_enabled is on: Linux may delay everything (README.md)", file=sys.stderr)
     stores = ["directory", "bucket"] if arguments.store == "both" else [arguments.store]
     began = time.monotonic()
     told: dict[str, dict[str, Any]] = {}
@@ -93,6 +95,14 @@ def main() -> int:
         print(f"seed {arguments.seed}", flush=True)
     found_bad = ["violations", "failures", *(["slow"] if arguments.strict else [])]
     return 1 if any(found[name] for found in told.values() for name in found_bad) else 0
+
+
+def _groups_threads() -> bool:
+    """Whether Linux shares processor time by session, which delays threads for seconds in some versions."""
+    try:
+        return Path("/proc/sys/kernel/sched_autogroup_enabled").read_text(encoding="ascii").strip() == "1"
+    except OSError:  # another system, or a kernel without the setting
+        return False
 
 
 def _end(signal_number: int, frame: object) -> None:
