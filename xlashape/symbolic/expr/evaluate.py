@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["CompiledExpressions", "evaluate"]
 
 _BLOCK = 1 << 14  # points: 128 KiB a column
+_BUFFER_BYTES = 16 << 20  # of all columns of a block, which has fewer points where there are more than 128 columns
+_INSTRUCTIONS_AT_ONCE = 64  # between two looks of a budget: on a block, some milliseconds
 _INT128_MIN, _INT128_MAX = -1 << 127, (1 << 127) - 1
 
 _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
@@ -221,15 +223,17 @@ class CompiledExpressions:
 
         table = _as_points(points, len(self._bounds))
         count = len(table)
-        spend(1 + (count >> 8) * len(self._instructions))
+        spend(1)
         results = np.zeros((count, len(self._outputs)), dtype=np.int64)
         inside = np.ones(count, dtype=np.bool_)
         if not self._fits_int64:
             self._evaluate_exactly(table, results, inside)
             return results, inside
-        instructions, buffers = self._block_instructions()
-        for start in range(0, count, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        instructions, needed = self._block_instructions()
+        size = min(_BLOCK, max(1, _BUFFER_BYTES // (8 * max(needed, 1))))
+        buffers = [np.empty(min(size, count), dtype=np.int64) for _ in range(needed)]
+        for start in range(0, count, size):
+            block = slice(start, start + size)
             self._evaluate_block(table[block], results[block], inside[block], instructions, buffers)
         return results, inside
 
@@ -278,8 +282,11 @@ class CompiledExpressions:
             registers[i] = columns[variable]
         for i, value in self._constants:
             registers[i] = value
-        for function, target, lhs, rhs, buffer in instructions:
-            registers[target] = function(registers[lhs], registers[rhs], out=buffers[buffer][:length])
+        for first in range(0, len(instructions), _INSTRUCTIONS_AT_ONCE):
+            some = instructions[first : first + _INSTRUCTIONS_AT_ONCE]
+            spend(max(1, length >> 8) * len(some))
+            for function, target, lhs, rhs, buffer in some:
+                registers[target] = function(registers[lhs], registers[rhs], out=buffers[buffer][:length])
         for i, (lower, upper) in self._checks:
             value = registers[i]  # an array: a map has no constraints on constants
             low, high = int(value.min()), int(value.max())
@@ -294,10 +301,8 @@ class CompiledExpressions:
         if not all_inside:
             results[~inside] = 0
 
-    def _block_instructions(self) -> tuple[list[_BlockInstruction], list[Any]]:
-        """The instructions as NumPy calls, and their buffers: each writes into one whose value no later instruction reads."""
-        import numpy as np
-
+    def _block_instructions(self) -> tuple[list[_BlockInstruction], int]:
+        """The instructions as NumPy calls, and how many buffers they need: each writes into one whose value no later instruction reads."""
         constants = dict(self._constants)
         last_use: dict[int, int] = {}
         for number, (_, _, lhs, rhs) in enumerate(self._instructions):
@@ -309,6 +314,8 @@ class CompiledExpressions:
         buffer_of: dict[int, int] = {}
         buffers = 0
         for number, (operator, target, lhs, rhs) in enumerate(self._instructions):
+            if number % _INSTRUCTIONS_AT_ONCE == 0:
+                spend(_INSTRUCTIONS_AT_ONCE)
             function, reads_after_writing = _on_arrays(operator, constants.get(rhs))
             for operand in {lhs, rhs}:
                 if last_use[operand] == number and operand in buffer_of:
@@ -319,7 +326,7 @@ class CompiledExpressions:
                 buffer, buffers = buffers, buffers + 1
             buffer_of[target] = buffer
             instructions.append(_BlockInstruction(function, target, lhs, rhs, buffer))
-        return instructions, [np.empty(_BLOCK, dtype=np.int64) for _ in range(buffers)]
+        return instructions, buffers
 
 
 def _within_128_bits(value: int) -> int | None:

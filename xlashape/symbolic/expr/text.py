@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
 from xlashape.errors import InvalidArgumentError, InvalidMapError
+from xlashape.limits import spend
 from xlashape.math import checked_int64
 from xlashape.symbolic.expr.expression import (
     Add,
@@ -73,6 +74,8 @@ RESERVED = frozenset({"min", "max", "mod", "floordiv", "ceildiv", "in", "domain"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"[ \t\r\n]*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(->|[-+*/(),\[\]{}:])|($)|(.))", re.DOTALL)
 _NUMBER, WORD, END = 1, 2, 4  # groups of _TOKEN
+_TOKENS_AT_ONCE = 128  # between two looks of a budget
+_READING_STEPS = 2  # of a budget: to read a token takes some microseconds
 
 
 def default_name(kind: VariableKind, index: int) -> str:
@@ -178,7 +181,8 @@ def _parenthesised(node: Expr) -> list[Expr | str]:
 class ExpressionReader:
     """Reads expressions over the variables in `names`.
 
-    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets; `at` is the index of the next token.
+    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets; `at` is the index of the next token,
+    `next_look` that of the token at which a budget is asked again.
     """
 
     def __init__(self, source: Source) -> None:
@@ -187,6 +191,7 @@ class ExpressionReader:
         self.tokens: list[str] = []
         self.starts: list[int] = []
         self.at = 0
+        self.next_look = _TOKENS_AT_ONCE
         self.names: dict[str, Variable] = {}
 
     def tokenize(self, text: str, start: int) -> None:
@@ -199,6 +204,8 @@ class ExpressionReader:
             starts.append(match.start(kind))
             if kind == END:
                 break
+            if not len(kinds) % _TOKENS_AT_ONCE:
+                spend(_TOKENS_AT_ONCE)
 
     def fail(self, expected: str) -> NoReturn:
         """Raises ParseError, with line and column, for the next token."""
@@ -246,6 +253,9 @@ class ExpressionReader:
         ] = []  # (precedence, token, its index); precedence 0 is an opening parenthesis
         while True:
             # Expects an operand.
+            if self.at >= self.next_look:
+                self.next_look = self.at + _TOKENS_AT_ONCE
+                spend(_READING_STEPS * _TOKENS_AT_ONCE)
             token, kind = tokens[self.at], kinds[self.at]
             if kind == _NUMBER:
                 operands.append(Constant(self._number()))

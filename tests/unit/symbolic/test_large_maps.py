@@ -1,0 +1,74 @@
+"""Maps of tens of thousands of terms: reading and evaluating them takes little memory, and can be ended at any time."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from xlashape.errors import DeadlineExceededError
+from xlashape.limits import budget, set_checkpoint
+from xlashape.symbolic import IndexingMap
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    """Where budgets look, an item is added; from the third on, they end what is under way."""
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(len(found))
+        if len(found) == 3:
+            raise DeadlineExceededError("the caller has gone")
+
+    set_checkpoint(look)
+    yield found
+    set_checkpoint(None)
+
+
+def sum_of_mods(terms: int) -> str:
+    """All terms are computed before the first two of them are added."""
+    return f"(d0) -> ({' + '.join(f'(d0 + {i}) mod {i + 2}' for i in range(terms))}), domain: d0 in [0, 1000000]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"(d0) -> ({' + '.join(['d0'] * 5000)}), domain: d0 in [0, 9]", id="terms"),
+        pytest.param(f"(d0) -> ({', '.join(['d0'] * 5000)}), domain: d0 in [0, 9]", id="results"),
+        pytest.param(f"(d0) -> ({'(' * 5000}d0{')' * 5000}), domain: d0 in [0, 9]", id="parentheses"),
+    ],
+)
+def test_reading_a_long_map_can_be_ended(looks: list[int], text: str) -> None:
+    with pytest.raises(DeadlineExceededError, match="the caller has gone"), budget():
+        IndexingMap.parse(text)
+    assert len(looks) == 3
+
+
+def test_evaluating_a_long_map_can_be_ended(looks: list[int]) -> None:
+    """At points that are all in one block."""
+    given = IndexingMap.parse(sum_of_mods(1000))
+    given.evaluate_batch([[0]])  # compiles it
+    with pytest.raises(DeadlineExceededError, match="the caller has gone"), budget():
+        given.evaluate_batch(np.zeros((10_000, 1), np.int64))
+    assert len(looks) == 3
+
+
+def test_evaluating_a_wide_map_takes_little_memory() -> None:
+    """A column of 16,384 points for each of 3,000 terms would be 375 MiB."""
+    given = IndexingMap.parse(sum_of_mods(3000))
+    points = np.arange(20_000).reshape(-1, 1)
+    tracemalloc.start()
+    try:
+        results, inside = given.evaluate_batch(points)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 * MIB
+    assert inside.all()
+    for point in (0, 1, 699, 700, 16_383, 16_384, 19_999):
+        assert given.evaluate((point,)) == tuple(results[point])
