@@ -17,8 +17,11 @@ from xlashape.indexing.ops.build import (
 )
 from xlashape.indexing.ops.op import Op, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, unknown, without_bounds
+from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+
+_OPERAND_STEPS = 8  # of a budget: to make the map of an operand takes tens of microseconds
 
 unknown(Opcode.SHUFFLE, "XLA has no maps of it, which would say in which direction it rotates")
 without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCATENATE, Opcode.PAD)
@@ -117,6 +120,7 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
     out = output_dims(op, output)
     rows: list[tuple[Access, ...]] = []
     for operand, start in enumerate(starts):
+        spend(_OPERAND_STEPS)
         size = operand_dims(op, operand)[axis]
         end = min(start + size, out[axis])
         bounds = [Interval(start, end - 1) if d == axis else Interval(0, n - 1) for d, n in enumerate(out)]
@@ -142,6 +146,7 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
     axis, start = dimensions[0], 0
     starts: list[int] = []
     for (shape,) in op.operands:
+        spend()
         dims = dims_of(shape)
         require(
             len(dims) == len(out) and all(a == b for d, (a, b) in enumerate(zip(dims, out, strict=True)) if d != axis),

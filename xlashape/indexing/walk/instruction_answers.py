@@ -103,8 +103,8 @@ def answer_of_signature(instruction: HloInstruction, output: int, known: Signatu
     """`answer_from_output`, where the signature is known."""
     kept = known.answers.get(output)
     if kept is None:
-        spend(1)
         op = known.op
+        spend(_question_steps(op))
         check_output(instruction, output, len(op.outputs))
         if known.is_unbounded and instruction.proto.opcode not in WITHOUT_BOUNDS:
             return unknown_from_output(instruction)
@@ -126,8 +126,8 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
     known = signature(instruction, registered)
     kept = known.answers.get((operand, leaf))
     if kept is None:
-        spend(1)
         op = known.op
+        spend(_question_steps(op))
         check_operand(instruction, operand, leaf)
         if known.is_unbounded and instruction.proto.opcode not in WITHOUT_BOUNDS:
             return unknown_from_operand(instruction)
@@ -144,6 +144,7 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
 
 
 _UNKNOWN = OperandIndexing(IndexingMap.undefined())
+_ROW_STEPS = 8  # of a budget: to make the set of a row takes tens of microseconds
 
 
 def unknown_from_output(instruction: HloInstruction) -> Answer:
@@ -158,6 +159,11 @@ def unknown_from_operand(instruction: HloInstruction) -> Answer:
 
 def _unknown_leaves(shape: Shape) -> OperandIndexingSet:
     return OperandIndexingSet([_UNKNOWN.with_leaf(leaf) for leaf in range(leaf_count(shape))])
+
+
+def _question_steps(op: Op) -> int:
+    """Steps of a budget for a question about one array among all the leaves of an operation, which are counted."""
+    return 1 + (op.starts[-1] + len(op.outputs) >> 2)
 
 
 def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question: int) -> Rows:
@@ -188,6 +194,7 @@ def _kept(
         length, numbered = len(rows), enumerate(rows)
     fits = length == len(targets)
     for number, row in numbered:
+        spend(_ROW_STEPS)
         if not row:
             continue
         has_runtime = False
