@@ -176,6 +176,8 @@ def connection_options(config: Config) -> list[tuple[str, Any]]:
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_MS),
         ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_MS),
         ("grpc.keepalive_permit_without_calls", 1),
+        # Of a connection that says nothing, or does not end its handshake of TLS. Of HTTP/2, its settings are the end.
+        ("grpc.server_handshake_timeout_ms", max(1, round(config.max_receive_seconds * 1e3))),
     ]
     if config.connection_age_seconds:
         options += [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import socket
 import sys
 import threading
 import time
@@ -84,6 +86,18 @@ def test_calls_whose_request_never_comes_are_cut_off(patient: Server, path: str)
         caller.read(0.3)
         others_are_answered(patient)
         assert all(caller.ended(stream, 20) for stream in [*nothing, half])
+
+
+@pytest.mark.parametrize(
+    "begin", [b"", b"PRI * HTTP/2.0\r\n", b"\x16\x03\x01"], ids=["nothing", "half a preface", "TLS"]
+)
+def test_a_connection_that_says_nothing_is_closed(patient: Server, begin: bytes) -> None:
+    host, _, port = patient.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(begin)
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(100):  # it says its settings first
+                pass
 
 
 def test_one_connection_cannot_take_all_places(patient: Server) -> None:
