@@ -195,7 +195,7 @@ class Server:
         """Has each worker that answers calls write the stacks of its threads to the log."""
         for worker in self._workers:
             pid = worker.pid
-            if pid and worker.is_ready:  # until then it would end
+            if pid and worker.handles_signals:  # until then it would end
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGUSR1)
 

@@ -97,7 +97,12 @@ class WorkerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether the process has reported that it answers calls."""
-        return self.pid != 0 and self._first_event.get("event") == "ready" and not self._said_stopping
+        return self.handles_signals and not self._said_stopping
+
+    @property
+    def handles_signals(self) -> bool:
+        """Whether the process has begun to answer calls, and so to handle signals. It may be stopping."""
+        return self.pid != 0 and self._first_event.get("event") == "ready"
 
     def launch(self) -> None:
         """Starts a process, unless the server is stopping."""

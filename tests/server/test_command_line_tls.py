@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ from typing import Any
 import pytest
 
 from tests.support import certificates, command_line
-from xlashape.errors import UnavailableError
+from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape_client import AsyncClient, Client
 from xlashape_server import Config, Server
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 QUERY = ("index", TILED, "2,3")
@@ -101,6 +105,9 @@ def test_a_query_of_this_process_reads_no_files(monkeypatch: pytest.MonkeyPatch)
         (["--server", "127.0.0.1:1", "--ca", "/no/such/file"], "/no/such/file: No such file or directory"),
         (["--server", "127.0.0.1:1", "--key", "k.pem"], "--certificate and --key belong together"),
         (["--server", "127.0.0.1:1", "--certificate", "c", "--key", "k"], "--certificate needs --ca"),
+        (["--server", "127.0.0.1:1", "--server-name", "x"], "--server-name needs --ca"),
+        (["--server", "127.0.0.1:1", "--ca", ""], "--ca: expected a file, found nothing"),
+        (["--server", "127.0.0.1:1", "--ca", os.devnull], f"--ca: {os.devnull} has no certificate in PEM"),
     ],
 )
 def test_mistakes_are_told(options: list[str], words: str) -> None:
@@ -108,6 +115,45 @@ def test_mistakes_are_told(options: list[str], words: str) -> None:
     assert code in (1, 2)
     assert out == ""
     assert words in error
+
+
+@pytest.mark.parametrize("options", [("--ca", ""), ("--server-name", "x")])
+def test_a_token_is_not_sent_in_plain_text_where_tls_was_wanted(
+    options: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLASHAPE_TOKEN", "secret")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+        host, port = listener.getsockname()
+        assert asked(*QUERY, "--server", f"{host}:{port}", "--timeout", "1", *options)[0] == 2
+        with pytest.raises(TimeoutError):
+            listener.accept()
+
+
+def test_the_health_of_the_own_server_ignores_variables_about_others(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLASHAPE_CA", "/no/such/file")
+    monkeypatch.setenv("XLASHAPE_SERVER_NAME", "other.example")
+    monkeypatch.setenv("XLASHAPE_CLIENT_CERTIFICATE", "/no/such/file")
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as plain:
+        monkeypatch.setenv("XLASHAPE_ADDRESS", plain.address)
+        assert asked("health")[0] == 0
+    monkeypatch.setenv("XLASHAPE_ADDRESS", address)
+    monkeypatch.setenv("XLASHAPE_TLS_CERTIFICATE", str(folder / "server.pem"))
+    monkeypatch.setenv("XLASHAPE_TLS_KEY", str(folder / "server.key"))
+    own = ("--certificate", str(folder / "caller.pem"), "--key", str(folder / "caller.key"))
+    assert asked("health", "--ca", str(folder / "ca.pem"), *own)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["private_key", "certificate_chain", "server_name"])
+def test_clients_refuse_what_only_tls_uses_without_it(name: str) -> None:
+    options: dict[str, Any] = {name: "x" if name == "server_name" else b"x"}
+    with pytest.raises(InvalidArgumentError, match="needs root_certificates") as caught:
+        Client("127.0.0.1:1", **options)
+    assert caught.value.path == (name,)
+    with pytest.raises(InvalidArgumentError, match="needs root_certificates"):
+        AsyncClient("127.0.0.1:1", **options)
 
 
 def test_both_clients_take_the_name_in_the_certificate(folder: Path, address: str) -> None:

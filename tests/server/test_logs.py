@@ -70,6 +70,17 @@ def test_the_signal_for_stacks_reaches_the_workers_by_way_of_the_server() -> Non
         assert server.stop() == 0
 
 
+def test_a_server_that_drains_still_writes_the_stacks_of_its_workers() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1, drain_seconds=30, grace_seconds=1)) as server:
+        [worker] = children(server.process.pid)
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: bool(server.logged("stopping")))
+        server.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: any(line.get("worker_pid") == worker for line in server.logged("most recent call first")))
+        server.process.send_signal(signal.SIGTERM)  # at once
+        server.process.wait(20)
+
+
 def test_lines_of_grpc_keep_their_level_and_source(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "xlashape_server.output")
     lines = OutputLines(3, 99)

@@ -35,10 +35,24 @@ class Certificates(NamedTuple):
         """The contents of `ca`, `key` and `certificate`. OSError for one that cannot be read; UsageError if one is missing that another needs."""
         if bool(self.certificate) != bool(self.key):
             raise click.UsageError("--certificate and --key belong together")
-        if self.certificate and not self.ca:
-            raise click.UsageError("--certificate needs --ca, which turns TLS on")
+        if self.ca is None:
+            # A token must not be sent in plain text to a server whose certificate somebody wanted to be checked.
+            for name in ("certificate", "server_name"):
+                if getattr(self, name) is not None:
+                    raise click.UsageError(f"{_option(name)} needs --ca, which turns TLS on")
+            return None, None, None
+        if not self.ca:
+            raise click.UsageError("--ca: expected a file, found nothing")
         ca, key, certificate = (Path(name).read_bytes() if name else None for name in self[:3])
+        if ca is None or b"-----BEGIN" not in ca:
+            raise InvalidArgumentError(f"--ca: {self.ca} has no certificate in PEM", field="ca")
         return ca, key, certificate
+
+    def without_variables(self) -> Certificates:
+        """What options of the command that runs say. Its variables may be about another server."""
+        context = click.get_current_context()
+        variables = click.core.ParameterSource.ENVIRONMENT
+        return self._replace(**{name: None for name in self._fields if context.get_parameter_source(name) is variables})
 
 
 class ServerAddress(NamedTuple):
@@ -72,7 +86,7 @@ def tls_options(command: F) -> F:
         server_name: str | None,
         **others: Any,
     ) -> Any:
-        return command(*arguments, certificates=Certificates(ca, key, certificate, server_name or None), **others)
+        return command(*arguments, certificates=Certificates(ca, key, certificate, server_name), **others)
 
     options = (
         click.option(
@@ -126,7 +140,11 @@ def _refuse_unused() -> None:
     context = click.get_current_context()
     for name in Certificates._fields:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} needs --server")
+            raise click.UsageError(f"{_option(name)} needs --server")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @contextmanager

@@ -52,11 +52,13 @@ def health(
 ) -> int:
     """Whether a server answers calls, as grpc.health.v1 says. Exit code 0 if it does, and 1 if it does not or cannot be asked.
 
-    Without options it asks the server of this container or machine, by TLS if its settings have tls_certificate, which makes it the HEALTHCHECK of an image.
+    Without --server it asks the server of this container or machine, which makes it the HEALTHCHECK of an image. Where its settings have tls_certificate,
+    that is what the server's certificate is checked against, unless --ca names another. The variables for TLS are about other servers, and not looked at.
     """
     require("client", "asking a server")
     if server is None:
         address, own_certificate = _own_server()
+        certificates = certificates.without_variables()
         if certificates.ca is None and own_certificate is not None:
             certificates = certificates._replace(ca=own_certificate)
     else:

@@ -83,7 +83,7 @@ class AsyncClient(AsyncServiceMethods):
         self.timeout = timeout
         self._token = token
         self._options = channel_options(attempts, server_name)
-        self._credentials = channel_credentials(root_certificates, private_key, certificate_chain)
+        self._credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
         self._turns = asyncio.Semaphore(max_calls)
         self._sending_turns = asyncio.Semaphore(min(max_calls, _MAX_SENDING))
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -74,7 +74,7 @@ class Client(ServiceMethods):
         self.timeout = timeout
         self._token = token
         options = channel_options(attempts, server_name)
-        credentials = channel_credentials(root_certificates, private_key, certificate_chain)
+        credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
         if credentials is None:
             self._channel = grpc.insecure_channel(address, options)
         else:

@@ -38,10 +38,23 @@ def channel_options(attempts: int, server_name: str | None = None) -> list[tuple
 
 
 def channel_credentials(
-    root_certificates: bytes | None, private_key: bytes | None, certificate_chain: bytes | None
+    root_certificates: bytes | None,
+    private_key: bytes | None,
+    certificate_chain: bytes | None,
+    server_name: str | None,
 ) -> grpc.ChannelCredentials | None:
-    """The credentials of a channel; None for one without TLS. Empty `root_certificates` stand for the system's."""
+    """The credentials of a channel; None for one without TLS. Empty `root_certificates` stand for the system's.
+
+    InvalidArgumentError for what only a connection with TLS uses, without `root_certificates`: a token would go in plain text.
+    """
     if root_certificates is None:
+        given = {"private_key": private_key, "certificate_chain": certificate_chain, "server_name": server_name}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidArgumentError(
+                    f"{name} needs root_certificates, without which the connection has no TLS; b'' stands for the system's",
+                    field=name,
+                )
         return None
     return grpc.ssl_channel_credentials(root_certificates or None, private_key, certificate_chain)
 
