@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidMapError, SizeOverflowError
+from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap, dim
 
 PARSE = IndexingMap.parse
@@ -40,6 +41,19 @@ def test_batches_agree_with_single_points():
         expected = m.evaluate(point)
         assert (tuple(row) if is_inside else None) == expected
         assert is_inside or row == [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("instructions", "count", "steps"), [(0, 1, 1), (2, 0, 3), (2, 1, 5), (2, 1000, 9), (70, 1, 141)]
+)
+def test_a_batch_spends_a_step_for_each_instruction_and_256_points(instructions, count, steps):
+    """And one for each instruction that is made ready, and one for the batch: little for a small map at few points."""
+    expression = "d0" + "".join(f" mod {1000 - i}" for i in range(instructions))
+    given = PARSE(f"(d0) -> ({expression}), domain: d0 in [0, 9999]")
+    given.evaluate((0,))  # compiles it
+    with budget() as spent:
+        given.evaluate_batch(np.zeros((count, 1), np.int64))
+    assert spent.steps == steps
 
 
 def test_batches_at_the_ends_of_int64():

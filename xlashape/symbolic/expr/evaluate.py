@@ -315,7 +315,7 @@ class CompiledExpressions:
         buffers = 0
         for number, (operator, target, lhs, rhs) in enumerate(self._instructions):
             if number % _INSTRUCTIONS_AT_ONCE == 0:
-                spend(_INSTRUCTIONS_AT_ONCE)
+                spend(min(_INSTRUCTIONS_AT_ONCE, len(self._instructions) - number))
             function, reads_after_writing = _on_arrays(operator, constants.get(rhs))
             for operand in {lhs, rhs}:
                 if last_use[operand] == number and operand in buffer_of:
