@@ -7,6 +7,9 @@
 
 The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends the transport of
 the call with an error, which the caller gets if the transport has a way past what was not sent or read.
+
+Memory that no call accounts for, such as headers that gRPC has read and not yet handed out, cannot be refused. A process that has more than its
+maximum for some seconds all the same ends itself, and is replaced: otherwise the system would choose what it ends.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -50,6 +54,9 @@ _TRIMMED_BYTES = (
     128 << 20
 )  # of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
 _TRIM_SECONDS = 5.0  # seconds between two such requests
+_EXCESS_SECONDS = 5.0  # seconds for which a process may have more memory than its maximum
+_LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.25, 1.0  # the same for so many times its maximum
+_END_CODE = 75  # the exit code of a process that ends itself
 _REFUSAL_SECONDS = 0.5  # seconds within which the memory of a cancelled call is freed
 _MARGIN_SECONDS = 1.0  # seconds after the deadline in which the call itself may notice it, and give a better error
 
@@ -261,6 +268,9 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._next_refusal = 0.0
         self._next_trim = 0.0
+        self._excess_since: float | None = None
+        self._large_excess_since: float | None = None
+        self.end_process: Callable[[], None] = _end_process
 
     def admit(
         self,
@@ -323,7 +333,14 @@ class Watch:
         resident = resident_bytes()
         if resident > self.memory.maximum:
             self._relieve()
-        elif now >= self._next_trim and resident > self.memory.base + self.memory.reserved + _TRIMMED_BYTES:
+            self._check_excess(now)
+        else:
+            self._excess_since = self._large_excess_since = None
+        if (
+            resident <= self.memory.maximum
+            and now >= self._next_trim
+            and resident > self.memory.base + self.memory.reserved + _TRIMMED_BYTES
+        ):
             self._next_trim = now + _TRIM_SECONDS
             gc.collect()
             trim()
@@ -341,6 +358,21 @@ class Watch:
             text = f"the request did not come within {seconds:g} seconds"
             return LimitExceededError(text, limit="receive_seconds", maximum=int(seconds))
         return DeadlineExceededError("the deadline passed before the answer was computed")
+
+    def _check_excess(self, now: float) -> None:
+        """Ends the process if it has had too much memory for some time, whatever was given back and refused."""
+        # A new process would have as much as this one had at first.
+        maximum = max(self.memory.maximum, 2 * self.memory.base)
+        resident = resident_bytes()
+        self._excess_since = _since(self._excess_since, now, resident > maximum)
+        self._large_excess_since = _since(self._large_excess_since, now, resident > _LARGE_EXCESS * maximum)
+        excess, large = self._excess_since, self._large_excess_since
+        if (excess is not None and now - excess >= _EXCESS_SECONDS) or (
+            large is not None and now - large >= _LARGE_EXCESS_SECONDS
+        ):
+            facts = {"resident_bytes": resident, "reserved_bytes": self.memory.reserved, "maximum_bytes": maximum}
+            _log.error("more memory than max_worker_memory, and nothing left to refuse: ending", extra={"facts": facts})
+            self.end_process()
 
     def _relieve(self) -> None:
         """Ends the call that holds the most memory if the process exceeds its maximum even after caches were emptied and the allocator gave memory back."""
@@ -364,3 +396,16 @@ class Watch:
         )
         if largest.stage != "working":
             largest.cut_off(largest, largest.refusal)
+
+
+def _since(since: float | None, now: float, holds: bool) -> float | None:
+    """The time from which on something holds: None if it does not hold now."""
+    if not holds:
+        return None
+    return now if since is None else since
+
+
+def _end_process() -> None:
+    """Ends the process at once. Its clients connect again, to a worker that remains or to the one that replaces it."""
+    logging.shutdown()
+    os._exit(_END_CODE)

@@ -30,15 +30,26 @@ class Http2Caller:
         settings = struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)
         self._socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(SETTINGS, 0, 0, settings))
 
-    def call(self, path: str, request: bytes | None, *, announced: int | None = None, encoding: bytes = b"") -> int:
-        """Opens a call, with the complete request if there is one, and gives its stream. `announced` is the length in front of the request."""
+    def call(
+        self,
+        path: str,
+        request: bytes | None,
+        *,
+        announced: int | None = None,
+        encoding: bytes = b"",
+        fields: bytes = b"",
+    ) -> int:
+        """Opens a call, with the complete request if there is one, and gives its stream. `announced` is the length in front of the request.
+
+        `fields` are further headers as HPACK writes them.
+        """
         stream, self._next_stream = self._next_stream, self._next_stream + 2
         headers = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode())]
         headers += [(b":authority", self._authority), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
         if encoding:
             headers.append((b"grpc-encoding", encoding))
         block = b"".join(b"\0" + bytes([len(name)]) + name + _length(len(value)) + value for name, value in headers)
-        frames = [_frame(HEADERS, _END_HEADERS, stream, block)]
+        frames = [_frame(HEADERS, _END_HEADERS, stream, block + fields)]
         if request is not None:
             size = len(request) if announced is None else announced
             message = bytes([1 if encoding else 0]) + struct.pack(">I", size) + request
