@@ -11,6 +11,8 @@ from map_enumeration import elements
 
 from xlashape import indexing
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
+from xlashape.indexing.answers.leaves import is_unbounded
+from xlashape.indexing.reports import utilisation
 from xlashape.indexing.reports.counting import distinct_elements, point_count
 from xlashape.shape import Shape, tiling
 from xlashape.symbolic import IndexingMap, dim
@@ -181,6 +183,19 @@ def test_utilisation_of_what_is_not_known_or_not_read() -> None:
     builder = Builder()
     builder.op("tuple", "(f32[4], f32[2])", [builder.parameter("f32[4]"), builder.parameter("f32[2]")])
     assert [one.distinct for one in indexing.operand_utilisation(builder.root(), 1)] == [0, 2]
+
+
+def test_utilisation_looks_once_at_an_output_of_many_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder()
+    operands = [builder.parameter("f32[2]") for _ in range(50)]
+    builder.op("tuple", f"({', '.join(['f32[2]'] * 50)})", operands)
+    root = builder.root()
+    maps = indexing.output_to_input(root)
+    looked: list[Shape] = []
+    monkeypatch.setattr(utilisation, "is_unbounded", lambda shape: looked.append(shape) or is_unbounded(shape))
+    assert len(utilisation.utilisation_of(root, maps)) == 50
+    assert looked.count(root.shape) == 1
+    assert len(looked) == 51
 
 
 # -- coalescing -------------------------------------------------------------------------------------------------------------------

@@ -74,8 +74,9 @@ def utilisation_of(
 ) -> tuple[OperandUtilisation, ...]:
     """`operand_utilisation`, where the maps are known."""
     utilisations: list[OperandUtilisation] = []
+    is_unbounded_output = is_unbounded(instruction.shape)  # which may have as many leaves as there are operands
     for operand, reads in zip(instruction.operands, operands, strict=True):
-        if is_unbounded(operand.shape) or is_unbounded(instruction.shape):
+        if is_unbounded_output or is_unbounded(operand.shape):
             utilisations.append(OperandUtilisation(None, None, None))
             continue
         sizes = [product(dims) for dims in leaf_sizes(operand.shape)]
