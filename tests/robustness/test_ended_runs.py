@@ -14,6 +14,14 @@ import pytest
 from server_processes import children, wait_until
 
 RUN = Path(__file__).resolve().with_name("run.py")
+STARTER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from bound_processes import start_code
+started = start_code("import time; print('runs', flush=True); time.sleep(600)")
+print(started.pid, flush=True)
+started.wait()
+"""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness reads /proc, which only Linux has")
 
@@ -70,3 +78,22 @@ def test_nothing_outlives_a_run(
         assert process.returncode == -signal.SIGINT  # as after Ctrl-C
         # The server was killed: the next one removes the folder of its metrics.
         assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("xlashape-metrics-")] == []
+
+
+def test_a_process_that_is_stopped_ends_too() -> None:
+    """The main process of a server is, during one of the faults."""
+    support = RUN.parents[1] / "support"
+    with subprocess.Popen([sys.executable, "-c", STARTER, str(support)], stdout=subprocess.PIPE, text=True) as starter:
+        try:
+            assert starter.stdout is not None
+            told = {starter.stdout.readline().strip(), starter.stdout.readline().strip()}
+        finally:
+            [started] = children(starter.pid)
+            os.kill(started, signal.SIGSTOP)
+            starter.kill()
+    assert told == {"runs", str(started)}
+    try:
+        wait_until(lambda: not command(started), 20)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(started, signal.SIGKILL)

@@ -10,14 +10,17 @@ from typing import Any
 __all__ = ["start_code", "start_script"]
 
 _END_SECONDS = 30  # in which a process may end by itself before it is made to
+_PR_SET_PDEATHSIG = 1  # of prctl: which signal a process gets when its parent ends
 _WATCH = f"""
-import os, signal, threading, time
+import ctypes, os, signal, sys, threading, time
 def watch():
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep({_END_SECONDS})
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
+if sys.platform == "linux":  # a process that is stopped goes on, and then notices
+    ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, int(signal.SIGCONT))
 """
 _RUN = """
 import os, runpy, sys
