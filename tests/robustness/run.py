@@ -158,7 +158,7 @@ def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, A
                         continue
                     phase = kind.name
                     try:
-                        _suffer(kind, scene, history, r, arguments.hold)
+                        suffer(kind, scene, history, r, arguments.hold)
                     except (NotPossibleError, OSError, subprocess.SubprocessError) as error:
                         print(f"skipped: {error}", file=sys.stderr, flush=True)
                         skipped.append(f"{kind.name}: {error}")
@@ -210,8 +210,11 @@ def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: boo
     return [*(kind for kind in plan if kind.removes), *(kind for kind in plan if not kind.removes)]
 
 
-def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:
-    """Runs one fault, from its beginning until the server has recovered."""
+def suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:
+    """Runs one fault, from its beginning until the server has recovered.
+
+    Raises what the fault raises, after the server has recovered. If waiting for that fails as well, RuntimeError tells both.
+    """
     time.sleep(_REST_SECONDS)
     print(f"{kind.name}: ", end="", file=sys.stderr, flush=True)
     began = held = time.monotonic()
@@ -223,8 +226,15 @@ def _suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: 
     except Exception as error:
         failure = error
     ended = time.monotonic()
-    normal = scene.await_normal(_RECOVERY_SECONDS)
-    history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held, kind.stops_main))
+    try:
+        normal = scene.await_normal(_RECOVERY_SECONDS)
+        history.add_fault(Fault(kind.name, began, ended, normal, kind.stops, kind.is_attack, held, kind.stops_main))
+    except Exception as error:
+        if failure is None:
+            raise
+        error.__context__ = failure
+        first, second = (f"{type(each).__name__}: {each}" for each in (failure, error))
+        raise RuntimeError(f"{first}; and while the server was to recover, {second}") from error
     if failure is not None:
         raise failure
     seconds = f"back to normal after {normal - ended:.1f} s" if normal else "never back to normal"

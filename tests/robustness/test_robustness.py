@@ -188,6 +188,34 @@ sys.exit(run.main())
 """
 
 
+def test_the_first_of_two_failures_is_told_too() -> None:
+    code = SUFFERING.format(folder=str(FOLDER), support=str(FOLDER.parent / "support"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    both = "NotPossibleError: it is not permitted; and while the server was to recover, OSError: it is gone"
+    *trace, last = done.stderr.splitlines()
+    assert last == f"RuntimeError: {both}"
+    for each in ("harness.faults.NotPossibleError: it is not permitted", "OSError: it is gone"):
+        assert each in trace
+
+
+SUFFERING = """
+import random, sys
+sys.path[:0] = [{folder!r}, {support!r}]
+from harness.faults import Kind, NotPossibleError
+from run import suffer
+
+def forbidden(setting, r):
+    raise NotPossibleError("it is not permitted")
+    yield
+
+class Scene:
+    def await_normal(self, seconds):
+        raise OSError("it is gone")
+
+suffer(Kind("forbidden", forbidden), Scene(), None, random.Random(5), 0.1)
+"""
+
+
 def test_the_checker_notices_what_is_slow() -> None:
     late = ("p", "health", "", 1.0, 2.5, "OK", "", "", "0801")
     slow_fault = ("full_disk", 20.0, 21.0, 30.0, False, False)
