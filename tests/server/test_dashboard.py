@@ -23,8 +23,15 @@ RULES: dict[str, Any] = yaml.safe_load((DEPLOY / "monitoring" / "rules.yaml").re
 
 PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 ALARMS: list[dict[str, Any]] = [rule for group in RULES["spec"]["groups"] for rule in group["rules"]]
+OPERATIONS = (DEPLOY.parents[1] / "docs" / "operations.md").read_text(encoding="utf-8")
 QUESTIONS: list[str] = [target["expr"] for panel in PANELS for target in panel["targets"]]
 OF_PROMETHEUS = {"job", "instance"}  # labels that it adds to all samples
+FAULTS = {"INTERNAL", "UNKNOWN", "DATA_LOSS"}
+
+
+def alarm(name: str) -> dict[str, Any]:
+    [found] = [each for each in ALARMS if each["alert"] == name]
+    return found
 
 
 def parts(expression: Any) -> Iterator[Any]:
@@ -44,13 +51,15 @@ def parsed(question: str) -> Any:
 
 def labels_of(name: str) -> set[str]:
     """The labels of a sample by its name."""
+    if name == "up":  # Prometheus makes it
+        return OF_PROMETHEUS
     about = METRICS.get(name) or METRICS[re.sub("_(bucket|sum|count)$", "", name)]
     if about.kind == "histogram":
         assert name != about.name, f"{name} has samples _bucket, _sum and _count only"
     return {*about.labels, *OF_PROMETHEUS} | ({"le"} if name.endswith("_bucket") else set())
 
 
-@pytest.mark.parametrize("question", [*QUESTIONS, *(alarm["expr"] for alarm in ALARMS)])
+@pytest.mark.parametrize("question", [*QUESTIONS, *(each["expr"] for each in ALARMS)])
 def test_a_question_asks_for_what_there_is(question: str) -> None:
     asked: set[str] = set()
     for part in parts(parsed(question)):
@@ -58,7 +67,7 @@ def test_a_question_asks_for_what_there_is(question: str) -> None:
             asked.add(part.name)
             for matcher in part.matchers.matchers:
                 assert matcher.name in labels_of(part.name)
-    names = set(re.findall(r"xlashape_\w+", question))
+    names = set(re.findall(r"xlashape_\w+|^up\b", question))
     assert asked == names
     assert names
     for grouped in re.findall(r"\b(?:by|on) \(([^)]*)\)", question):
@@ -160,17 +169,92 @@ def test_variables_are_all_used_and_defined() -> None:
 
 
 def test_alarms_say_what_happens() -> None:
-    for alarm in ALARMS:
-        assert re.fullmatch(r"Xlashape\w+", alarm["alert"])
-        assert alarm["labels"]["severity"] in ("warning", "critical")
-        assert alarm["annotations"]["summary"].endswith(".")
+    for each in ALARMS:
+        assert re.fullmatch(r"Xlashape\w+", each["alert"])
+        assert each["labels"]["severity"] in ("warning", "critical")
+        assert each["annotations"]["summary"].endswith(".")
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_takes_the_alarms(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [each["alert"] for each in ALARMS])
+def test_the_page_on_operations_says_what_to_do(name: str) -> None:
+    assert re.search(rf"^\| `{name}` \| [^|]+ \| [^|]+ \|$", OPERATIONS, re.MULTILINE)
+
+
+def test_the_alarm_and_the_dashboard_count_the_same_faults() -> None:
+    """UNAVAILABLE is none: calls end with it where a worker ends or the store does not answer."""
+    panels = {panel["title"]: panel for panel in PANELS}
+    panel = panels["Faults of the server"]
+    for question in (panel["targets"][0]["expr"], alarm("XlashapeFaults")["expr"]):
+        [codes] = re.findall(r'code=~"([^"]*)"', question)
+        assert set(codes.split("|")) == FAULTS
+    for described in (panel, panels["Failed calls a second by code"]):
+        sentence = described["description"].split("limit; ")[-1].partition("UNAVAILABLE")[0]
+        assert set(re.findall(r"[A-Z]{2,}(?:_[A-Z]+)*", sentence)) == FAULTS
+
+
+def test_the_alarm_about_one_server_knows_its_job() -> None:
+    """The operator of Prometheus names the job by the namespace and the PodMonitor, to which an overlay may give a prefix or a suffix."""
+    [pattern] = re.findall(r'job=~"([^"]*)"', alarm("XlashapeDown")["expr"])
+    monitor = yaml.safe_load((DEPLOY / "monitoring" / "podmonitor.yaml").read_text(encoding="utf-8"))
+    assert "jobLabel" not in monitor["spec"]
+    name = monitor["metadata"]["name"]
+    [configured] = re.findall(r"job_name: (.+)", OPERATIONS)
+    for job in (configured, f"team/{name}", f"team/test-{name}", f"team/{name}-test"):
+        assert re.fullmatch(pattern, job), job
+    for job in (f"{name}/redis", f"{name}-test/redis", "team/redis", f"team/no{name}"):
+        assert not re.fullmatch(pattern, job), job
+
+
+def promtool(*arguments: object) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed")
+    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": RULES["spec"]["groups"]}))
-    done = subprocess.run(
-        ["promtool", "check", "rules", str(path)], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return path
+
+
+def test_promtool_takes_the_alarms(rules: Path) -> None:
+    promtool("check", "rules", rules)
+
+
+SAMPLES = {  # a minute apart: one server goes after three minutes, another one, with faults, after twenty
+    'up{job="team/xlashape", instance="a"}': "1x3 0x40",
+    'up{job="team/xlashape", instance="b"}': "1x20 0x20",
+    'up{job="team/redis", instance="c"}': "0x40",
+    'xlashape_workers{job="team/xlashape", instance="a"}': "2x3 stale",
+    'xlashape_workers{job="team/xlashape", instance="b"}': "2x20 stale",
+    'xlashape_calls_total{job="team/xlashape", instance="b", method="HloService/Verify", code="INTERNAL"}': "0+9x20",
+    'xlashape_calls_total{job="team/xlashape", instance="b", method="HloService/Verify", code="UNAVAILABLE"}': "0+9x20",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "minute", "labels"),
+    [
+        ("XlashapeDown", 3, []),
+        ("XlashapeDown", 15, [{"job": "team/xlashape", "instance": "a"}]),
+        ("XlashapeDown", 30, [{"job": "team/xlashape", "instance": each} for each in "ab"]),
+        ("XlashapeGone", 20, []),
+        ("XlashapeGone", 30, [{}]),
+        ("XlashapeFaults", 15, [{"job": "team/xlashape", "method": "HloService/Verify", "code": "INTERNAL"}]),
+    ],
+)
+def test_an_alarm_comes_when_it_should(rules: Path, name: str, minute: int, labels: list[dict[str, str]]) -> None:
+    about = alarm(name)
+
+    def expected(each: dict[str, str]) -> dict[str, Any]:
+        summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: each[found[1]], about["annotations"]["summary"])
+        return {"exp_labels": {**about["labels"], **each}, "exp_annotations": {"summary": summary}}
+
+    asked = {"eval_time": f"{minute}m", "alertname": name, "exp_alerts": [expected(each) for each in labels]}
+    series = [{"series": series, "values": values} for series, values in SAMPLES.items()]
+    test = {"interval": "1m", "input_series": series, "alert_rule_test": [asked]}
+    path = rules.with_name("test.yaml")
+    path.write_text(yaml.safe_dump({"rule_files": [rules.name], "tests": [test]}))
+    promtool("test", "rules", path)
