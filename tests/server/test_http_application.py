@@ -159,3 +159,23 @@ def test_what_fails_by_itself_is_not_taken_for_the_end_of_a_connection(worker: W
     with pytest.raises(ZeroDivisionError):
         worker.ask(MULTI_INDEX, _large(), "application/proto", fails_at=1, error=ZeroDivisionError())
     assert worker.has_given_back_all()
+
+
+@pytest.mark.parametrize("name", ["unknown_method", "access"])
+def test_an_oserror_of_the_server_itself_is_not_taken_for_the_end_of_a_connection(
+    worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """hypercorn logs what an application raises as an error of the server."""
+
+    class Full:
+        def __getattr__(self, _: str) -> Any:
+            return self
+
+        def __call__(self, *_: object, **more: object) -> Any:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker.guard, name, Full())
+    path = "/somewhere" if name == "unknown_method" else BYTE_SIZE
+    with pytest.raises(OSError, match="No space left on device"):
+        worker.ask(path, b"{}", JSON, fails_at=100, error=ZeroDivisionError())
+    assert worker.aborts == 0

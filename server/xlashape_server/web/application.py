@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
@@ -28,7 +28,7 @@ from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.web.answers import Send, refuse, send_answer, with_headers
-from xlashape_server.web.exchanges import Exchange
+from xlashape_server.web.exchanges import ConnectionEndedError, Exchange
 from xlashape_server.web.headers import ENCODINGS, UNARY_TYPES, accepts_gzip, encodings_header, timeout_of
 from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, compressed, json_to_proto, proto_to_json
 from xlashape_server.web.origins import Origins
@@ -82,9 +82,9 @@ class Application:
             return  # WebSockets, which hypercorn refuses then
         path = scope["path"][:100]
         try:
-            await self._answer(caller, certificate_names, abort, scope, receive, send)
-        except (OSError, LocalProtocolError) as error:  # the connection ended, or hypercorn answered a broken request
-            _log.debug("%s: the connection of %s ended: %r", path, caller.connection, error)
+            await self._answer(caller, certificate_names, abort, scope, _ending(receive), _ending(send))
+        except ConnectionEndedError as error:
+            _log.debug("%s: the connection of %s ended: %s", path, caller.connection, error)
             abort()
 
     async def _answer(
@@ -357,6 +357,18 @@ class _Requests:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
+
+
+def _ending(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """`receive` or `send` of ASGI, which raises ConnectionEndedError if the connection has ended, or hypercorn has answered a broken request by itself."""
+
+    async def calling(*arguments: Any) -> Any:
+        try:
+            return await function(*arguments)
+        except (OSError, LocalProtocolError) as error:
+            raise ConnectionEndedError(repr(error)) from error
+
+    return calling
 
 
 def _packing(exchange: Exchange, handler: Handler) -> Handler:

@@ -24,7 +24,7 @@ from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
 from xlashape_server.web.refusals import connect_error
 
-__all__ = ["LINGER_SECONDS", "Exchange"]
+__all__ = ["LINGER_SECONDS", "ConnectionEndedError", "Exchange"]
 
 T = TypeVar("T")
 Message = dict[str, Any]  # types of ASGI
@@ -34,6 +34,10 @@ _LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
 LINGER_SECONDS = (
     0.5  # that an early answer waits for the rest of its request: a client that still sends would not read it
 )
+
+
+class ConnectionEndedError(Exception):
+    """Nothing more can be sent to the caller of an exchange, or received from it."""
 
 
 class Exchange:
@@ -166,7 +170,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Sends a part of the answer. Meanwhile the call is in the stage of sending, which has its own time limit."""
         if self._is_aborted:
-            raise ConnectionResetError("the connection was ended")
+            raise ConnectionEndedError("the call was cut off")
         if message["type"] == "http.response.start":
             self._status = message["status"]
             # An error that comes before the whole request, or instead of an answer: from now on the call waits for its caller to read it.
