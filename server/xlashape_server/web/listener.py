@@ -106,7 +106,8 @@ class Listener:
         try:
             await self._rotation.turn(caller)
             answer = partial(self._application.call, caller, _names(writer), writer.transport.abort)
-            await Connection(answer, self._settings, self._context, self._rotation, caller, reader, writer)
+            seconds = self._config.max_send_seconds
+            await Connection(answer, self._settings, self._context, self._rotation, caller, seconds, reader, writer)
         except Exception as error:  # a connection that breaks a protocol must not end the others
             _log.debug("the connection of %s ended: %r", caller.connection, error)
             writer.transport.abort()
