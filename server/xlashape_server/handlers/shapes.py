@@ -13,13 +13,13 @@ from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
-from xlashape.proto.packed import head, join
+from xlashape.proto.packed import head
 from xlashape.proto.wire import Fields
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments.arrays import array_of
 from xlashape.shape.text.layout import layout_text
-from xlashape.shape.tiling.batches import write_multi_indices
-from xlashape.shape.tiling.compiled import index_sums
+from xlashape.shape.tiling.batches import write_linear_indices, write_multi_indices
+from xlashape.shape.tiling.compiled import index_sums, position_sums
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import (
@@ -30,7 +30,6 @@ from xlashape_server.handlers.inputs import (
     decoded_bulk,
     first_message_only,
     item_count,
-    payload,
     placed,
     response_size,
     shape_of,
@@ -132,12 +131,10 @@ class ShapeHandlers:
         flat = np.frombuffer(bulk, "<i8")
         count = self._count(request, len(flat), shape)
         response_size(8 * count, self._max_answer, ("indices",))
-        table = flat.reshape(count, shape.rank)
         try:
-            found = tiling.linear_indices(shape, table)
+            return _positions(v1.LinearIndexResponse, shape, flat.reshape(count, shape.rank))
         except XlashapeError as error:
             raise _of_row(error, shape) from None
-        return join(v1.LinearIndexResponse(), positions=payload(found))
 
     def _count(self, request: v1.LinearIndexRequest, numbers: int, shape: Shape) -> int:
         stated = request.count if request.HasField("count") else None
@@ -202,12 +199,12 @@ class ShapeHandlers:
                 rows = flat.reshape(count, shape.rank)
                 response_size(8 * count, self._max_answer, ("indices",))
                 try:
-                    found = tiling.linear_indices(shape, rows)
+                    answer = _positions(v1.LinearIndicesResponse, shape, rows)
                 except XlashapeError as error:
                     alone = _of_one(error, lambda row, rows=rows, shape=shape: tiling.linear_index(shape, rows[row]))
                     raise counted_from(seen, _of_row(alone, shape), "indices") from None
                 seen += len(flat)
-            yield join(v1.LinearIndicesResponse(), positions=payload(found))
+            yield answer
 
     def multi_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
         """MultiIndices."""
@@ -231,6 +228,25 @@ class ShapeHandlers:
                     raise counted_from(seen, alone, "positions") from None
                 seen += len(positions)
             yield answer
+
+
+def _positions(
+    response: type[v1.LinearIndexResponse] | type[v1.LinearIndicesResponse], shape: Shape, rows: NDArray[np.int64]
+) -> bytes:
+    """The response with the positions of the rows of int64[n, rank]. They are written where they are in the response, as in `_multi_indices`."""
+    dimensions, sums = position_sums(shape)
+    count = len(rows)
+    if not count:
+        return b""
+    first = head(response, "positions", 8 * count)
+    written = BytesIO(bytes(len(first) + 8 * count))
+    written.write(first)
+    buffer = written.getbuffer()
+    positions = np.frombuffer(buffer, "<i8", count, len(first))
+    write_linear_indices(shape, dimensions, sums, rows, positions)
+    del positions
+    buffer.release()  # so that the value is not a copy
+    return written.getvalue()
 
 
 _RESPONSE = Fields(v1.DescribeShapeResponse)

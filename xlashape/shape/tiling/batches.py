@@ -18,7 +18,7 @@ from xlashape.shape.parts.error_text import brief, shown
 from xlashape.shape.tiling.floor_sums import FloorSums, Terms
 from xlashape.shape.value.shape import Shape
 
-__all__ = ["linear_indices", "multi_indices", "write_multi_indices"]
+__all__ = ["linear_indices", "multi_indices", "write_linear_indices", "write_multi_indices"]
 
 _CHUNK_BYTES = 2 << 20
 """Bytes of the registers of one chunk. An operation reads and writes some of them, which fit in a core's second-level cache. With smaller chunks, calls
@@ -27,19 +27,25 @@ of NumPy take more time than that saves."""
 
 def linear_indices(shape: Shape, dimensions: tuple[int, ...], sums: FloorSums, rows: ArrayLike) -> NDArray[np.int64]:
     """The positions of the rows of int64[n, rank]."""
-    rank = len(dimensions)
-    table = _integers(rows, "rows", shape, rank)
-    result = np.empty(len(table), np.int64)
+    table = _integers(rows, "rows", shape, len(dimensions))
+    positions = np.empty(len(table), np.int64)
+    write_linear_indices(shape, dimensions, sums, table, positions)
+    return positions
+
+
+def write_linear_indices(
+    shape: Shape, dimensions: tuple[int, ...], sums: FloorSums, table: NDArray[Any], positions: NDArray[np.int64]
+) -> None:
+    """The same for an array of integers [n, rank], written to `positions` int64[n]."""
     if not len(table):
-        return result
+        return
     chunk = _Chunk(sums, len(table), 1)
     for start in range(0, len(table), chunk.length):
         part = table[start : start + chunk.length]
         if not chunk.take(np.transpose(part), dimensions):
             raise _bad_row(shape, dimensions, part, start)
         chunk.run()
-        result[start : start + len(part)] = chunk.output(0)
-    return result
+        positions[start : start + len(part)] = chunk.output(0)
 
 
 def multi_indices(
