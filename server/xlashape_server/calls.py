@@ -8,8 +8,8 @@
 The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends the transport of
 the call with an error, which the caller gets if the transport has a way past what was not sent or read.
 
-Memory that no call accounts for, such as headers that gRPC has read and not yet handed out, cannot be refused. A process that has more than its
-maximum for some seconds all the same ends itself, and is replaced: otherwise the system would choose what it ends.
+Refusing calls does not free all memory: gRPC holds the headers that it has read, for example. A process that has more than its maximum for seconds,
+although calls are refused, ends itself and is replaced: otherwise the system would choose what it ends.
 """
 
 from __future__ import annotations
@@ -54,10 +54,15 @@ _TRIMMED_BYTES = (
     128 << 20
 )  # of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
 _TRIM_SECONDS = 5.0  # seconds between two such requests
-_EXCESS_SECONDS = 5.0  # seconds for which a process may have more memory than its maximum
-_LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.25, 1.0  # the same for so many times its maximum
+_EXCESS_SECONDS = 10.0  # seconds for which a process may have more memory than its maximum
+_LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.5, 2.0  # the same for so many times its maximum
+_LOOK_SECONDS = (
+    0.2  # the most seconds that one look counts for: while a process does not run, it cannot refuse calls either
+)
+_ROOM = 64 << 20  # bytes that threads, connections and packages take beyond what a process has before its first call
 _END_CODE = 75  # the exit code of a process that ends itself
 _REFUSAL_SECONDS = 0.5  # seconds within which the memory of a cancelled call is freed
+_MANY, _MANY_EXCESS = 8, 1.25  # calls that are ended at a time where the process has so many times its maximum
 _MARGIN_SECONDS = 1.0  # seconds after the deadline in which the call itself may notice it, and give a better error
 
 
@@ -268,8 +273,8 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._next_refusal = 0.0
         self._next_trim = 0.0
-        self._excess_since: float | None = None
-        self._large_excess_since: float | None = None
+        self._excess = self._large_excess = 0.0
+        self._last_look = 0.0
         self.end_process: Callable[[], None] = _end_process
 
     def admit(
@@ -333,9 +338,7 @@ class Watch:
         resident = resident_bytes()
         if resident > self.memory.maximum:
             self._relieve()
-            self._check_excess(now)
-        else:
-            self._excess_since = self._large_excess_since = None
+        self._check_excess()
         if (
             resident <= self.memory.maximum
             and now >= self._next_trim
@@ -359,23 +362,22 @@ class Watch:
             return LimitExceededError(text, limit="receive_seconds", maximum=int(seconds))
         return DeadlineExceededError("the deadline passed before the answer was computed")
 
-    def _check_excess(self, now: float) -> None:
+    def _check_excess(self) -> None:
         """Ends the process if it has had too much memory for some time, whatever was given back and refused."""
+        now = time.monotonic()
+        passed, self._last_look = min(now - self._last_look, _LOOK_SECONDS), now
         # A new process would have as much as this one had at first.
-        maximum = max(self.memory.maximum, 2 * self.memory.base)
+        maximum = max(self.memory.maximum, 2 * self.memory.base + _ROOM)
         resident = resident_bytes()
-        self._excess_since = _since(self._excess_since, now, resident > maximum)
-        self._large_excess_since = _since(self._large_excess_since, now, resident > _LARGE_EXCESS * maximum)
-        excess, large = self._excess_since, self._large_excess_since
-        if (excess is not None and now - excess >= _EXCESS_SECONDS) or (
-            large is not None and now - large >= _LARGE_EXCESS_SECONDS
-        ):
+        self._excess = self._excess + passed if resident > maximum else 0.0
+        self._large_excess = self._large_excess + passed if resident > _LARGE_EXCESS * maximum else 0.0
+        if self._excess >= _EXCESS_SECONDS or self._large_excess >= _LARGE_EXCESS_SECONDS:
             facts = {"resident_bytes": resident, "reserved_bytes": self.memory.reserved, "maximum_bytes": maximum}
-            _log.error("more memory than max_worker_memory, and nothing left to refuse: ending", extra={"facts": facts})
+            _log.error("too much memory for seconds, whatever is refused: ending this worker", extra={"facts": facts})
             self.end_process()
 
     def _relieve(self) -> None:
-        """Ends the call that holds the most memory if the process exceeds its maximum even after caches were emptied and the allocator gave memory back."""
+        """Ends the calls that hold the most memory if the process exceeds its maximum even after caches were emptied and the allocator gave memory back."""
         now = time.monotonic()
         if now < self._next_refusal:
             return
@@ -387,22 +389,17 @@ class Watch:
         if not calls:
             return
         self._next_refusal = now + _REFUSAL_SECONDS
-        largest = max(calls, key=lambda call: (call.lease.size, call.stage == "receiving"))
-        _log.warning("too much memory", extra={"facts": {"rpc": largest.name, "excess_bytes": excess}})
-        largest.refusal = LimitExceededError(
-            f"the server has more than {self.memory.maximum} bytes of memory; try again",
-            limit="worker_memory",
-            maximum=self.memory.maximum,
-        )
-        if largest.stage != "working":
-            largest.cut_off(largest, largest.refusal)
-
-
-def _since(since: float | None, now: float, holds: bool) -> float | None:
-    """The time from which on something holds: None if it does not hold now."""
-    if not holds:
-        return None
-    return now if since is None else since
+        calls.sort(key=lambda call: (call.lease.size, call.stage == "receiving"), reverse=True)
+        count = _MANY if excess > (_MANY_EXCESS - 1) * self.memory.maximum else 1
+        for call in calls[:count]:
+            _log.warning("too much memory", extra={"facts": {"rpc": call.name, "excess_bytes": excess}})
+            call.refusal = LimitExceededError(
+                f"the server has more than {self.memory.maximum} bytes of memory; try again",
+                limit="worker_memory",
+                maximum=self.memory.maximum,
+            )
+            if call.stage != "working":
+                call.cut_off(call, call.refusal)
 
 
 def _end_process() -> None:

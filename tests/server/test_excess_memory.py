@@ -12,8 +12,8 @@ from tests.support.http2_caller import Http2Caller
 from tests.support.server_processes import ServerProcess, children, wait_until
 from xlashape_client import Client
 from xlashape_server import Config, calls
-from xlashape_server.callers import Shares
-from xlashape_server.calls import Watch
+from xlashape_server.callers import Caller, Shares
+from xlashape_server.calls import Call, Watch
 from xlashape_server.memory import Memory
 from xlashape_server.turns import Turns
 
@@ -49,29 +49,58 @@ def test_a_process_with_too_much_memory_for_some_seconds_ends_itself(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     process = Process(monkeypatch)
-    assert not process.has(1001, 4.5)
+    assert not process.has(1001, 9.5)
     with caplog.at_level(logging.ERROR):
         assert process.has(1001, 1)
-    assert "more memory than max_worker_memory" in caplog.text
+    assert "too much memory for seconds" in caplog.text
 
 
 def test_much_too_much_memory_ends_it_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process(monkeypatch)
-    assert not process.has(1300, 0.8)
-    assert process.has(1300, 0.5)
+    assert not process.has(1501, 1.5)
+    assert process.has(1501, 1)
 
 
 def test_seconds_begin_anew_when_there_was_enough_memory_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process(monkeypatch)
     for _ in range(4):
-        assert not process.has(1001, 4)
-        assert not process.has(1300, 0.5)
+        assert not process.has(1001, 8)
+        assert not process.has(1501, 1.5)
         assert not process.has(999, 0.2)
 
 
+def test_seconds_in_which_the_process_did_not_run_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch)
+    for _ in range(4):
+        assert not process.has(1501, 0.1)
+        process.now += 30
+    for _ in range(8):
+        assert not process.has(1001, 0.1)
+        process.now += 30
+
+
 def test_a_process_that_needs_as_much_at_its_start_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not Process(monkeypatch, maximum=128 * MIB, base=100 * MIB).has(190, 60)
-    assert Process(monkeypatch, maximum=128 * MIB, base=100 * MIB).has(201, 6)
+    assert not Process(monkeypatch, maximum=128 * MIB, base=100 * MIB).has(260, 60)
+    assert Process(monkeypatch, maximum=128 * MIB, base=100 * MIB).has(265, 11)
+
+
+@pytest.mark.parametrize(("mebibytes", "count"), [(1100, 1), (1300, 8)])
+def test_more_calls_are_refused_where_there_is_more_too_much(
+    monkeypatch: pytest.MonkeyPatch, mebibytes: int, count: int
+) -> None:
+    process = Process(monkeypatch)
+    refused: list[int] = []
+    held: list[Call] = []
+    for i in range(12):
+        call = process.watch.admit(
+            "A/B", lambda: Caller("a", "a:1"), 1000.0, lambda call, error, i=i: refused.append(i), ()
+        )
+        call.receives_first()
+        call.lease.take((i + 1) * MIB)
+        held.append(call)
+    process.has(mebibytes, 0.05)
+    assert refused == [*range(11, 11 - count, -1)]
+    assert [call.refusal is not None for call in held] == [i > 11 - count for i in range(12)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read on Linux")
@@ -83,9 +112,9 @@ def test_a_worker_that_a_flood_of_headers_fills_is_replaced() -> None:
         with Http2Caller(server.address) as attacker, suppress(OSError):
             for _ in range(2000):
                 attacker.call("/xlashape.v1.ShapeService/ByteSize", None, fields=_ACCEPT_ENCODING * 16000)
-                if server.logged("nothing left to refuse"):
+                if server.logged("too much memory for seconds"):
                     break
-            wait_until(lambda: bool(server.logged("nothing left to refuse")), 30)
+            wait_until(lambda: bool(server.logged("too much memory for seconds")), 30)
         wait_until(lambda: bool(server.logged("starting it again")))
         with Client(server.address) as client:
             client.wait_until_ready(30)
