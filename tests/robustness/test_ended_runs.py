@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness rea
 
 
 def below(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
+    """The child processes of a process, and their children in turn."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for each in children(pid):

@@ -85,7 +85,7 @@ class Worker:
         self._threads.shutdown()
 
     def has_given_back_all(self) -> bool:
-        """Whether no call holds anything. The last step of a stream is closed in a thread."""
+        """Whether no call is under way or holds a place or memory, now or within ten seconds: a thread closes the last step of a stream."""
         end = time.monotonic() + 10
         guard = self.guard
         while guard.watch.calls or guard.memory.reserved or guard.places.taken or guard.streams.taken:

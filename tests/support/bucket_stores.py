@@ -19,7 +19,7 @@ MODULE = b"HloModule m\n\nENTRY e {\n  ROOT x = f32[3] parameter(0)\n}\n"
 
 
 def no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes the variables that lead to buckets."""
+    """Removes the environment variables that say where buckets are and with which credentials: a test sets its own."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")):
             monkeypatch.delenv(name)

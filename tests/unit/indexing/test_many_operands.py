@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
+from tests.support.ended_work import looks as looks
 from xlashape.errors import DeadlineExceededError
 from xlashape.hlo import HloModule
 from xlashape.indexing import input_to_output, output_to_input
-from xlashape.limits import budget, set_checkpoint
+from xlashape.limits import budget
 
 COUNT = 3000
-
-
-@pytest.fixture
-def looks() -> Iterator[list[int]]:
-    """Where budgets look, an item is added; from the third on, they end what is under way."""
-    found: list[int] = []
-
-    def look() -> None:
-        found.append(len(found))
-        if len(found) == 3:
-            raise DeadlineExceededError("the caller has gone")
-
-    set_checkpoint(look)
-    yield found
-    set_checkpoint(None)
 
 
 def module(body: str) -> HloModule:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from tests.support.ended_work import looks as looks
 from xlashape.errors import DeadlineExceededError
-from xlashape.limits import budget, set_checkpoint
+from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def looks() -> Iterator[list[int]]:
-    """Where budgets look, an item is added; from the third on, they end what is under way."""
-    found: list[int] = []
-
-    def look() -> None:
-        found.append(len(found))
-        if len(found) == 3:
-            raise DeadlineExceededError("the caller has gone")
-
-    set_checkpoint(look)
-    yield found
-    set_checkpoint(None)
 
 
 def sum_of_mods(terms: int) -> str:
